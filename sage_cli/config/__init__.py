@@ -1,0 +1,1 @@
+"""The one configuration schema, its layers and where each value came from."""

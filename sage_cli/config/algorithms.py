@@ -1,0 +1,49 @@
+"""The table of algorithms: what each `--algo` sets, as a layer just above the defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One row: its source, the `rl` settings that make it up, its KL when no guide needs one."""
+
+    source: str
+    rl: dict[str, Any]
+    kl_without_guide: str = "reverse"
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    "grpo": Algorithm(
+        "Shao et al. 2024 (DeepSeekMath): group-normalised advantages, mean over each sequence",
+        {"loss": "grpo", "advantage": "group", "epsilon_high": 0.2},
+    ),
+    "bnpo": Algorithm(
+        "the trainer library's bnpo, as in the paper: mean over the batch's active tokens",
+        {"loss": "bnpo", "advantage": "group", "epsilon_high": 0.2},
+    ),
+    "dapo": Algorithm(
+        "Yu et al. 2025: token-level loss, clip-higher, dynamic sampling, soft overlong punishment",
+        {
+            "loss": "dapo",
+            "advantage": "group",
+            "epsilon_high": 0.28,
+            "dynamic_sampling": True,
+            "overlong_punishment": True,
+        },
+        kl_without_guide="none",
+    ),
+    "dr-grpo": Algorithm(
+        "Liu et al. 2025: centred advantages without scaling, a constant length normaliser",
+        {"loss": "dr_grpo", "advantage": "none", "epsilon_high": 0.2},
+    ),
+}
+
+
+def algorithm_layer(name: str, guide: str) -> dict[str, Any]:
+    """The settings of algorithm `name`; a guide always brings the reverse KL it reshapes."""
+    row = ALGORITHMS[name]
+    kl = "reverse" if guide != "none" else row.kl_without_guide
+    return {"rl": dict(row.rl), "anchor": {"kl": kl}}

@@ -1,0 +1,67 @@
+"""`data`: where problems and demonstrations come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from sage_cli.config.base import Section
+
+
+class FieldsSection(Section):
+    """Names of a file's columns, for files that the registry doesn't know."""
+
+    question: str = "question"
+    gold: str = "gold"
+    working: str | None = None
+
+
+class SourceSection(Section):
+    """A registered data set by name, or a JSONL or Parquet file by path."""
+
+    name: str
+    split: str | None = None
+    limit: int | None = Field(None, ge=1)
+    fields: FieldsSection = FieldsSection()
+    numeric_only: bool = False
+    """Keep only rows whose answer is a number."""
+    max_prompt_share: float = Field(1.0, gt=0, le=1)
+    """Keep only prompts no longer than this share of the maximal sequence length."""
+
+
+class PhaseSection(Section):
+    """A stretch of generated demonstrations: its share of the whole and what it is made of."""
+
+    share: float = Field(gt=0, le=1)
+    mix: dict[str, float]
+    loss: Literal["completion", "text"] = "completion"
+    """What the loss covers: the completion alone, or prompt and completion."""
+
+
+class ArithmeticSection(Section):
+    """Two-digit multiplication with several strategies: S splits b, R swaps and splits a, D guesses."""  # noqa: E501
+
+    low: int = 11
+    high: int = 99
+    familiar_share: float = Field(0.6, gt=0, le=1)
+    unfamiliar_probability: float = Field(0.02, ge=0, le=1)
+    held_out: int = Field(60, ge=1)
+    development: int = Field(60, ge=1)
+    seed: int = 0
+    phases: tuple[PhaseSection, ...] = (
+        PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
+        PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
+    )
+
+
+class DataSection(Section):
+    """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
+
+    root: Path | None = None
+    sft: SourceSection = SourceSection(
+        name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5
+    )
+    rl: SourceSection = SourceSection(name="dapo-math-17k", limit=2000)
+    arithmetic: ArithmeticSection = ArithmeticSection()

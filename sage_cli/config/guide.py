@@ -1,0 +1,112 @@
+"""`guide`: the shape q of the anchor, a union told apart by `guide.name`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from sage_cli.config.base import Section
+
+ENTRY_POINT_GROUP = "sage_cli.guides"
+BUILT_IN = ("none", "random", "token", "branch")
+
+
+class _Guide(Section):
+    q_min: float = Field(0.6, gt=0)
+    q_max: float = Field(1.4, gt=0)
+
+    @model_validator(mode="after")
+    def _clamp_is_an_interval(self) -> _Guide:
+        if self.q_min > self.q_max:
+            raise ValueError(f"q_min {self.q_min} is above q_max {self.q_max}")
+        return self
+
+
+class NoGuide(_Guide):
+    """q = 1: the anchor is the reference itself."""
+
+    name: Literal["none"] = "none"
+
+
+class RandomGuideSection(_Guide):
+    """Eq. 9: with probability epsilon, q = 1 + sigma z. Upper and lower ends of the schedules."""
+
+    name: Literal["random"]
+    epsilon: tuple[float, float] = (0.1, 0.0)
+    sigma: tuple[float, float] = (0.15, 0.05)
+    cycles: int = Field(8, ge=1)
+    decay: float = Field(0.9, gt=0, le=1)
+    seed: int = 3407
+
+    @model_validator(mode="after")
+    def _ranges(self) -> RandomGuideSection:
+        if not all(0 <= value <= 1 for value in self.epsilon):
+            raise ValueError("epsilon is a probability: both ends lie in [0, 1]")
+        if any(value < 0 for value in self.sigma):
+            raise ValueError("sigma is a standard deviation: both ends are at least 0")
+        return self
+
+
+class TokenGuideSection(_Guide):
+    """Eq. 10: q ~ N(1 + alpha w, (sigma w)^2), w the row-normalised surprisal."""
+
+    name: Literal["token"]
+    alpha: tuple[float, float] = (0.3, 0.1)
+    sigma: tuple[float, float] = (0.25, 0.1)
+    cycles: int = Field(8, ge=1)
+    decay: float = Field(0.9, gt=0, le=1)
+    norm: Literal["minmax", "rank", "zscore"] = "minmax"
+    signal: Literal["policy", "reference"] = "policy"
+    seed: int = 3407
+
+    @model_validator(mode="after")
+    def _ranges(self) -> TokenGuideSection:
+        if any(value < 0 for value in (*self.alpha, *self.sigma)):
+            raise ValueError("alpha and sigma are at least 0 at both ends")
+        return self
+
+
+class BranchGuideSection(_Guide):
+    """Eq. 11: q = 1 + rho max(0, H - tau), entropy H and threshold tau in nats."""
+
+    name: Literal["branch"]
+    tau: float = Field(1.2, ge=0)
+    rho: float = Field(0.3, ge=0)
+    signal: Literal["policy", "reference"] = "policy"
+
+
+class PluginGuideSection(_Guide):
+    """A guide that another package registers under the entry-point group `sage_cli.guides`."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _is_registered(self) -> PluginGuideSection:
+        known = guide_names()
+        if self.name not in known:
+            raise ValueError(f"unknown guide '{self.name}'; known: {', '.join(known)}")
+        return self
+
+
+def guide_names() -> tuple[str, ...]:
+    """Names of the built-in guides and of those that installed packages register."""
+    plugins = sorted(point.name for point in entry_points(group=ENTRY_POINT_GROUP))
+    return (*BUILT_IN, *plugins)
+
+
+def _kind(value: Any) -> str:
+    name = value.get("name", "none") if isinstance(value, dict) else value.name
+    return name if name in BUILT_IN else "plugin"
+
+
+GuideSection = Annotated[
+    Annotated[NoGuide, Tag("none")]
+    | Annotated[RandomGuideSection, Tag("random")]
+    | Annotated[TokenGuideSection, Tag("token")]
+    | Annotated[BranchGuideSection, Tag("branch")]
+    | Annotated[PluginGuideSection, Tag("plugin")],
+    Discriminator(_kind),
+]

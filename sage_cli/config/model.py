@@ -1,0 +1,78 @@
+"""`model` and `prompt`: which policy, how it is tuned, and the text it reads and writes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sage_cli.config.base import Section
+
+PAPER_SYSTEM_PROMPT = (
+    "You are given a problem. Think about the problem and provide your working out. "
+    "Place it between <start_working_out> and <end_working_out>. "
+    "Then, provide your solution between <SOLUTION> and </SOLUTION>."
+)
+"""Appendix E.4 of the paper, used in SFT, RL and evaluation alike."""
+
+
+class LoraSection(Section):
+    """Low-rank adapters on attention and MLP projections; the authors scale by alpha = 2 r."""
+
+    rank: int = Field(8, ge=1)
+    alpha: int = Field(16, ge=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
+    targets: tuple[str, ...] = (
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    )  # fmt: skip
+
+
+class PretrainedModel(Section):
+    """A model of the Hub or a folder in its format."""
+
+    kind: Literal["pretrained"] = "pretrained"
+    path: str = "Qwen/Qwen2.5-Math-7B"
+    revision: str | None = None
+    trust_remote_code: bool = False
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    tuning: Literal["lora", "full"] = "lora"
+    lora: LoraSection = LoraSection()
+
+
+class ScratchModel(Section):
+    """A Qwen2-architecture model with random weights, small enough to train on a laptop."""
+
+    kind: Literal["scratch"]
+    tokenizer: Literal["characters", "bpe"] = "characters"
+    vocabulary: int = Field(1500, ge=64)
+    """Size of the BPE vocabulary; a character tokenizer has one entry per printable character."""
+    hidden: int = Field(96, ge=8)
+    layers: int = Field(3, ge=1)
+    heads: int = Field(4, ge=1)
+    feed_forward: int = Field(288, ge=8)
+    max_positions: int = Field(512, ge=16)
+    seed: int = 0
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    tuning: Literal["lora", "full"] = "full"
+    lora: LoraSection = LoraSection()
+
+
+ModelSection = Annotated[PretrainedModel | ScratchModel, Field(discriminator="kind")]
+
+
+class PromptSection(Section):
+    """The text around a question and an answer; its hash travels with every checkpoint.
+
+    `format` lays out the prompt: `paper` is the Unsloth template the authors used (system prompt,
+    end-of-sequence, question, opening reasoning tag); `chat` is the tokenizer's own chat
+    template; `plain` is the question and nothing else. `answer` says where the final answer
+    stands: between the tags, or in the last \\boxed{}.
+    """
+
+    format: Literal["paper", "chat", "plain"] = "paper"
+    system: str | None = PAPER_SYSTEM_PROMPT
+    reasoning_open: str = "<start_working_out>"
+    reasoning_close: str = "<end_working_out>"
+    answer: Literal["tags", "boxed"] = "tags"
+    answer_open: str = Field("<SOLUTION>", min_length=1)
+    answer_close: str = Field("</SOLUTION>", min_length=1)

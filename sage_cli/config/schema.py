@@ -1,0 +1,76 @@
+"""The one schema that every command shares, and the checks that span its sections."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from sage_cli.config.base import Section
+from sage_cli.config.data import DataSection
+from sage_cli.config.evaluation import (
+    EvaluationSection,
+    GradingSection,
+    RunSection,
+    SamplingSection,
+    SweepSection,
+    TrackingSection,
+)
+from sage_cli.config.guide import GuideSection, NoGuide
+from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection
+from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, SftSection
+
+
+class SageConfig(Section):
+    """Everything that determines a result, one section per noun."""
+
+    model: ModelSection = PretrainedModel()
+    prompt: PromptSection = PromptSection()
+    data: DataSection = DataSection()
+    sft: SftSection = SftSection()
+    rl: RlSection = RlSection()
+    rollout: RolloutSection = RolloutSection()
+    anchor: AnchorSection = AnchorSection()
+    guide: GuideSection = NoGuide()
+    sampling: SamplingSection = SamplingSection()
+    grading: GradingSection = GradingSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    sweep: SweepSection = SweepSection()
+    tracking: TrackingSection = TrackingSection()
+    run: RunSection = RunSection()
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> SageConfig:
+        problems = contradictions(self)
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+
+def contradictions(config: SageConfig) -> list[str]:
+    """Every pair of settings that can't both hold, one sentence each."""
+    found = []
+    guided, kl = config.guide.name != "none", config.anchor.kl
+    if guided and kl == "none":
+        found.append(
+            f"guide '{config.guide.name}' reshapes the KL anchor, and anchor.kl is 'none': "
+            "there is nothing to reshape (use --kl reverse or --guide none)"
+        )
+    if guided and kl == "forward":
+        found.append(
+            f"guide '{config.guide.name}' reshapes the reverse-KL anchor; forward KL has none "
+            "(use --kl reverse or --guide none)"
+        )
+    if guided and config.anchor.beta == 0:
+        found.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
+    rl = config.rl
+    completions = rl.prompts_per_step * rl.rollouts_per_prompt
+    if rl.micro_batch is not None and completions % rl.micro_batch:
+        found.append(
+            f"rl.micro_batch {rl.micro_batch} doesn't divide the {completions} completions of a "
+            f"step ({rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts)"
+        )
+    sft = config.sft
+    if sft.micro_batch is not None and sft.batch_size % sft.micro_batch:
+        found.append(
+            f"sft.micro_batch {sft.micro_batch} doesn't divide sft.batch_size {sft.batch_size}"
+        )
+    return found

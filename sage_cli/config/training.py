@@ -1,0 +1,104 @@
+"""`sft`, `rl`, `rollout`, `anchor`: how the policy is trained and what holds it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from sage_cli.config.base import Section
+
+Optimizer = Literal["adamw_8bit", "adamw"]
+Scheduler = Literal["linear", "cosine", "one_cycle", "constant"]
+
+
+class SftSection(Section):
+    """Supervised warm-up, Table 7. `enabled: false` takes the model as it is for the base."""
+
+    enabled: bool = True
+    epochs: int = Field(2, ge=1)
+    steps: int | None = Field(None, ge=1)
+    """Optimiser steps; when set it replaces `epochs`."""
+    batch_size: int = Field(1, ge=1)
+    micro_batch: int | None = Field(None, ge=1)
+    shuffle: bool = True
+    max_length: int = Field(2048, ge=8)
+    learning_rate: float = Field(2e-4, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    scheduler: Scheduler = "linear"
+    warmup_steps: int | None = Field(5, ge=0)
+    warmup_ratio: float = Field(0.0, ge=0, lt=1)
+    """Used when `warmup_steps` is null."""
+    max_grad_norm: float = Field(1.0, gt=0)
+    optimizer: Optimizer = "adamw_8bit"
+    gradient_checkpointing: bool = True
+    save_every: int = Field(200, ge=1)
+    seed: int = 3407
+
+
+class RlSection(Section):
+    """The objective and its optimiser, Table 8.
+
+    `algo` names a row of the table in `sage_cli.config.algorithms`, which fills the settings that
+    make up the algorithm; each of them can be overridden. A step is one generation of
+    `prompts_per_step` x `rollouts_per_prompt` completions; `micro_batch` completions go through
+    the model at once.
+    """
+
+    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo"] = "grpo"
+    loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
+    advantage: Literal["group", "beta", "none"] = "group"
+    epsilon_low: float = Field(0.2, gt=0, lt=1)
+    epsilon_high: float = Field(0.2, gt=0)
+    dynamic_sampling: bool = False
+    max_extra_generations: int = Field(3, ge=0)
+    """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
+    overlong_punishment: bool = False
+    overlong_buffer: float = Field(0.2, gt=0, lt=1)
+    """Share of `rollout.max_tokens` over which the soft overlong punishment grows."""
+    steps: int = Field(1000, ge=1)
+    prompts_per_step: int = Field(8, ge=1)
+    rollouts_per_prompt: int = Field(8, ge=2)
+    micro_batch: int | None = Field(None, ge=1)
+    iterations: int = Field(1, ge=1)
+    """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
+    learning_rate: float = Field(5e-6, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    scheduler: Scheduler = "linear"
+    warmup_ratio: float = Field(0.1, ge=0, lt=1)
+    max_grad_norm: float = Field(1.0, gt=0)
+    optimizer: Optimizer = "adamw_8bit"
+    gradient_checkpointing: bool = True
+    save_every: int = Field(50, ge=1)
+    keep_checkpoints: int = Field(2, ge=1)
+    stop_when_stuck: bool = True
+    """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
+    seed: int = 3407
+
+
+class RolloutSection(Section):
+    """How training samples."""
+
+    backend: Literal["transformers", "vllm", "vllm-server"] = "transformers"
+    temperature: float = Field(1.0, gt=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
+    min_p: float = Field(0.01, ge=0, lt=1)
+    max_tokens: int = Field(2048, ge=1)
+    importance_cap: float = Field(2.0, gt=0)
+    """vLLM rollouts: token-level truncation of the importance ratio between engine and trainer."""
+
+
+class AnchorSection(Section):
+    """What the policy is held to: q(x, y) pi_ref(y | x), Eqs. 3 to 6.
+
+    `estimator` tells three methods apart that share a formula: `k3` as a loss term (the authors'),
+    `k3-corrected` times the importance ratio, `reward` the exact gradient of Eq. 6.
+    """
+
+    kl: Literal["reverse", "forward", "none"] = "reverse"
+    beta: float = Field(0.05, ge=0)
+    estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
+    reference: Literal["sft", "base"] = "sft"
+    reference_samples: int = Field(8, ge=1)
+    """Forward KL: completions per prompt drawn once from the frozen reference."""

@@ -1,0 +1,44 @@
+"""The one exception tree: everything a user can cause is a `SageError`; anything else is a bug."""
+
+from __future__ import annotations
+
+EXIT_BUG = 1
+EXIT_USER = 2
+EXIT_INTERRUPTED = 130
+
+
+class SageError(Exception):
+    """A cause and, where one is known, the next step; shown as one panel, without a traceback.
+
+    `cause` says what is wrong with the user's words and values in it; `next_step` says what to
+    type or change.
+    """
+
+    def __init__(self, cause: str, next_step: str | None = None) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.next_step = next_step
+
+
+class ConfigurationError(SageError, ValueError):
+    """Settings that are unknown, out of range or contradict each other."""
+
+
+class DataError(SageError, ValueError):
+    """Problems, golds or files of rows that can't be used."""
+
+
+class StoreError(SageError, RuntimeError):
+    """A run directory or sample set that is locked, torn or not what it should be."""
+
+
+class SamplingError(SageError, RuntimeError):
+    """A sampler that can't start or stopped answering."""
+
+
+class TrainingError(SageError, RuntimeError):
+    """A training that was stopped because going on would be pointless or impossible."""
+
+
+class MetricError(SageError, ValueError):
+    """A statistic asked for where it is undefined, as pass@k for k > n."""

@@ -1,0 +1,1 @@
+"""The guide q(x, y): none, random, token, branch."""

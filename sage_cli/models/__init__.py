@@ -1,0 +1,1 @@
+"""Models and tokenizers: loading, adapters, the tiny from-scratch model."""

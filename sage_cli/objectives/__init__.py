@@ -1,0 +1,1 @@
+"""Divergences and advantages: pure functions on tensors."""

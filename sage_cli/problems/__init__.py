@@ -1,0 +1,1 @@
+"""Questions with gold answers, and the text around them."""

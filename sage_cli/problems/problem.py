@@ -1,0 +1,35 @@
+"""What is asked, and what counts as right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A question with its gold answer.
+
+    `id` is a stable hash of benchmark, question and gold; `benchmark` the registered name or the
+    file it came from; `meta` keeps what the source said besides (level, subject, people, ...).
+    """
+
+    id: str
+    benchmark: str
+    question: str
+    gold: str
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A worked answer for supervised warm-up.
+
+    `loss` says what the loss covers: the completion alone, or the question as well.
+    """
+
+    question: str
+    working: str
+    answer: str
+    loss: str = "completion"

@@ -1,0 +1,1 @@
+"""Run directories, sample sets, locks, atomic writes."""

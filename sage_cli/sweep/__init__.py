@@ -1,0 +1,1 @@
+"""Search space, study and trial life-cycle."""

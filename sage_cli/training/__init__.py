@@ -1,0 +1,1 @@
+"""SFT and RL on TRL."""

@@ -1,0 +1,1 @@
+"""One file per command: what happens between a configuration and a result."""
