@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, model_validator
 
 from sage_cli.config.base import Section
 
@@ -35,7 +35,8 @@ class PhaseSection(Section):
     """A stretch of generated demonstrations: its share of the whole and what it is made of."""
 
     share: float = Field(gt=0, le=1)
-    mix: dict[str, float]
+    mix: dict[Literal["S", "R", "D"], NonNegativeFloat]
+    """Weight of each strategy; they need not add up to 1."""
     loss: Literal["completion", "text"] = "completion"
     """What the loss covers: the completion alone, or prompt and completion."""
 
@@ -43,8 +44,8 @@ class PhaseSection(Section):
 class ArithmeticSection(Section):
     """Two-digit multiplication with several strategies: S splits b, R swaps and splits a, D guesses."""  # noqa: E501
 
-    low: int = 11
-    high: int = 99
+    low: int = Field(11, ge=1)
+    high: int = Field(99, ge=1)
     familiar_share: float = Field(0.6, gt=0, le=1)
     unfamiliar_probability: float = Field(0.02, ge=0, le=1)
     held_out: int = Field(60, ge=1)
@@ -54,6 +55,14 @@ class ArithmeticSection(Section):
         PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
         PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
     )
+
+    @model_validator(mode="after")
+    def _ranges(self) -> ArithmeticSection:
+        if self.low >= self.high:
+            raise ValueError(f"low {self.low} is not below high {self.high}")
+        if not self.phases or any(not sum(phase.mix.values()) for phase in self.phases):
+            raise ValueError("phases: at least one, each with at least one strategy in its mix")
+        return self
 
 
 class DataSection(Section):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,3 +35,9 @@ class Demonstration:
     working: str
     answer: str
     loss: str = "completion"
+
+
+def problem_id(benchmark: str, question: str, gold: str) -> str:
+    """Sixteen hexadecimal digits that depend on nothing but the three texts."""
+    content = json.dumps([benchmark, question, gold], ensure_ascii=False)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

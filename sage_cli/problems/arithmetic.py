@@ -1,0 +1,126 @@
+"""Two-digit multiplication with several strategies: the problems of the `tiny` preset.
+
+Each demonstration names its strategy first, so that the model's choice can be read back:
+`S` splits the second factor (`S:47*60=2820;47*3=141;2820+141=2961`), `R` swaps the factors and
+splits the first (`R:63*40=2520;63*7=441;2520+441=2961`), `D` writes the product directly
+(`D:47*63=2961`), which a small model can only guess. Only some of the numbers are familiar from
+the demonstrations, so that some problems are hard.
+
+All draws depend on `ArithmeticSection.seed` and on what is drawn, never on the process.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from itertools import accumulate, combinations_with_replacement
+
+from sage_cli.config.data import ArithmeticSection, PhaseSection
+from sage_cli.errors import DataError
+from sage_cli.problems.problem import Demonstration, Problem, problem_id
+
+Operands = tuple[int, int]
+BENCHMARK = "arithmetic"
+_ANNOUNCED = re.compile(r"\s*(?:<[^<>]*>\s*)?([SRD]):")
+
+
+def working_out(strategy: str, a: int, b: int) -> str:
+    """How `strategy` (S, R or D) gets to a * b."""
+    if strategy == "D":
+        return f"D:{a}*{b}={a * b}"
+    left, right = (a, b) if strategy == "S" else (b, a)
+    tens, units = right - right % 10, right % 10
+    return (
+        f"{strategy}:{left}*{tens}={left * tens};{left}*{units}={left * units};"
+        f"{left * tens}+{left * units}={a * b}"
+    )
+
+
+def strategy(completion_text: str) -> str | None:
+    """The strategy that a completion announces; None when it announces none."""
+    announced = _ANNOUNCED.match(completion_text)
+    return announced[1] if announced else None
+
+
+class ArithmeticProblems:
+    """Test, development and training problems that never share a product, and demonstrations.
+
+    A problem that is held out is held out in both orders of its factors, because `R` writes
+    47*63 as `S` writes 63*47. Asking for more test problems keeps the ones there were.
+    """
+
+    def __init__(self, section: ArithmeticSection) -> None:
+        self.section = section
+        numbers = range(section.low, section.high + 1)
+        pairs = list(combinations_with_replacement(numbers, 2))
+        held_out = section.held_out + section.development
+        if held_out >= len(pairs):
+            raise DataError(
+                f"{held_out} held-out and development problems are more than the {len(pairs)} "
+                f"pairs of numbers from {section.low} to {section.high} leave room for",
+                "lower data.arithmetic.held_out or data.arithmetic.development",
+            )
+        draw = self._random("problems")
+        draw.shuffle(pairs)
+        ordered = [pair if draw.random() < 0.5 else pair[::-1] for pair in pairs]
+        self._test = ordered[: section.held_out]
+        self._development = ordered[len(ordered) - section.development :]
+        self._unseen = {frozenset(pair) for pair in self._test + self._development}
+        self._familiar = sorted(draw.sample(numbers, round(section.familiar_share * len(numbers))))
+        self._unfamiliar = sorted(set(numbers) - set(self._familiar))
+        familiar_pairs = combinations_with_replacement(self._familiar, 2)
+        if all(frozenset(pair) in self._unseen for pair in familiar_pairs):
+            raise DataError(
+                "no two familiar numbers are left to demonstrate: every pair is held out",
+                "raise data.arithmetic.familiar_share or lower data.arithmetic.held_out",
+            )
+
+    def test(self) -> list[Problem]:
+        """The held-out problems, operands uniform."""
+        return [_problem(BENCHMARK, *pair) for pair in self._test]
+
+    def development(self) -> list[Problem]:
+        """Problems to choose settings on, disjoint from the held-out ones."""
+        return [_problem(f"{BENCHMARK}-dev", *pair) for pair in self._development]
+
+    def training(self) -> list[Problem]:
+        """Every other problem once, shuffled: operands uniform."""
+        numbers = range(self.section.low, self.section.high + 1)
+        pairs = [(a, b) for a in numbers for b in numbers if frozenset((a, b)) not in self._unseen]
+        self._random("training").shuffle(pairs)
+        return [_problem(f"{BENCHMARK}-train", *pair) for pair in pairs]
+
+    def demonstrations(self, count: int) -> list[Demonstration]:
+        """`count` worked problems, phase after phase: their order is part of the recipe."""
+        draw = self._random("demonstrations")
+        return [
+            Demonstration(f"{a}*{b}=?", working_out(chosen, a, b), str(a * b), phase.loss)
+            for phase, length in self._phases(count)
+            for chosen in draw.choices(list(phase.mix), list(phase.mix.values()), k=length)
+            for a, b in [self._operands(draw)]
+        ]
+
+    def _phases(self, count: int) -> Iterator[tuple[PhaseSection, int]]:
+        shares = list(accumulate(phase.share for phase in self.section.phases))
+        ends = [round(count * share / shares[-1]) for share in shares]
+        for phase, start, end in zip(self.section.phases, [0, *ends], ends, strict=False):
+            yield phase, end - start
+
+    def _operands(self, draw: random.Random) -> Operands:
+        while True:
+            a, b = self._operand(draw), self._operand(draw)
+            if frozenset((a, b)) not in self._unseen:
+                return a, b
+
+    def _operand(self, draw: random.Random) -> int:
+        surprising = draw.random() < self.section.unfamiliar_probability
+        return draw.choice(self._unfamiliar if surprising and self._unfamiliar else self._familiar)
+
+    def _random(self, purpose: str) -> random.Random:
+        return random.Random(f"{self.section.seed}:{purpose}")  # seeded by SHA-512 of the text
+
+
+def _problem(benchmark: str, a: int, b: int) -> Problem:
+    question, gold = f"{a}*{b}=?", str(a * b)
+    return Problem(problem_id(benchmark, question, gold), benchmark, question, gold)

@@ -1,0 +1,101 @@
+"""The text around a question and an answer: one template for SFT, RL and evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sage_cli.config.model import PromptSection
+from sage_cli.errors import ConfigurationError
+
+BOXED = r"\boxed{"
+
+
+class ChatTokenizer(Protocol):
+    """What a template needs of a tokenizer; those of Transformers have it."""
+
+    eos_token: str | None
+    chat_template: Any
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any:
+        """The text of a conversation."""
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """Question -> prompt text, and worked answer -> completion text.
+
+    The rendered text is complete: it is tokenised with `add_special_tokens=False`, or a
+    tokenizer that begins every text with a token of its own would add it a second time.
+    """
+
+    section: PromptSection
+    eos: str
+    tokenizer: ChatTokenizer | None = None
+
+    @classmethod
+    def from_section(
+        cls,
+        section: PromptSection,
+        tokenizer: ChatTokenizer | None = None,
+        eos: str | None = None,
+    ) -> PromptTemplate:
+        """The template of `section`; `eos` is the tokenizer's unless given.
+
+        Raises ConfigurationError where the format needs what the tokenizer doesn't have.
+        """
+        if section.format == "chat" and getattr(tokenizer, "chat_template", None) is None:
+            raise ConfigurationError(
+                "prompt.format is 'chat', and the tokenizer has no chat template",
+                "use prompt.format=paper, or a model whose tokenizer has one",
+            )
+        eos = eos if eos is not None else getattr(tokenizer, "eos_token", None)
+        if section.format == "paper" and section.system is not None and not eos:
+            raise ConfigurationError(
+                "prompt.format is 'paper', which ends the system prompt with the end-of-sequence "
+                "token, and the tokenizer has none",
+                "use prompt.format=plain, or a tokenizer with an end-of-sequence token",
+            )
+        return cls(section, eos or "", tokenizer)
+
+    def render(self, question: str) -> str:
+        """The prompt; under `paper` it has opened the reasoning tag already (Appendix E.4)."""
+        section = self.section
+        if section.format == "plain":
+            return question
+        if section.format == "paper":
+            system = "" if section.system is None else section.system + self.eos
+            return system + question + section.reasoning_open
+        assert self.tokenizer is not None  # from_section refuses `chat` without one
+        messages = [{"role": "user", "content": question}]
+        if section.system is not None:
+            messages.insert(0, {"role": "system", "content": section.system})
+        return str(
+            self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        )
+
+    def complete(self, working: str, answer: str) -> str:
+        """The demonstration that follows the prompt; the trainer adds end-of-sequence to it."""
+        section = self.section
+        opened = "" if section.format == "paper" else section.reasoning_open
+        if section.answer == "boxed":
+            final = BOXED + answer + "}"
+        else:
+            final = section.answer_open + answer + section.answer_close
+        return opened + working + section.reasoning_close + final
+
+    @property
+    def stop(self) -> str | None:
+        """Where generation ends: the closing answer tag; None when the answer is boxed."""
+        return self.section.answer_close if self.section.answer == "tags" else None
+
+    @property
+    def hash(self) -> str:
+        """Twelve hexadecimal digits that change with whatever changes the text."""
+        prompt: Any = self.render("{question}")
+        if self.section.format == "chat" and self.tokenizer is not None:
+            prompt = [self.tokenizer.chat_template, self.section.system]  # may print today's date
+        text = json.dumps([prompt, self.complete("{working}", "{answer}"), self.stop])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
