@@ -51,6 +51,7 @@ class ScratchModel(Section):
     heads: int = Field(4, ge=1)
     feed_forward: int = Field(288, ge=8)
     max_positions: int = Field(512, ge=16)
+    tie_embeddings: bool = True
     seed: int = 0
     dtype: Literal["float32", "bfloat16"] = "float32"
     tuning: Literal["lora", "full"] = "full"

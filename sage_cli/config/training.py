@@ -9,7 +9,7 @@ from pydantic import Field
 from sage_cli.config.base import Section
 
 Optimizer = Literal["adamw_8bit", "adamw"]
-Scheduler = Literal["linear", "cosine", "one_cycle", "constant"]
+Scheduler = Literal["linear", "cosine", "constant"]
 
 
 class SftSection(Section):

@@ -1,0 +1,130 @@
+"""Load tokenizers and policies from the Hub or from folders; attach and find adapters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+
+from sage_cli.config.model import LoraSection, PretrainedModel
+from sage_cli.errors import DataError
+
+ADAPTER_FILE = "adapter_config.json"
+
+
+def load_tokenizer(
+    path: str | Path, *, revision: str | None = None, trust_remote_code: bool = False
+) -> PreTrainedTokenizerFast:
+    """The tokenizer beside a model, padding on the left and with a padding token.
+
+    Raises DataError when the folder has none.
+    """
+    _check_folder(path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(path), revision=revision, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"no tokenizer can be loaded from {path}: {_first_line(error)}",
+            "name a folder that holds tokenizer.json, or a model of the Hub",
+        ) from error
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(
+    path: str | Path,
+    *,
+    dtype: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    trainable: bool = False,
+) -> Any:
+    """A causal language model, with its LoRA adapter where the folder holds one (safetensors only).
+
+    `trainable` leaves the adapter's weights open to gradients. Raises DataError when there is no
+    model at `path`.
+    """
+    _check_folder(path)
+    adapter = Path(path) / ADAPTER_FILE
+    base = _adapter_base(adapter) if adapter.is_file() else str(path)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            base,
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            use_safetensors=True,
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"no model can be loaded from {base}: {_first_line(error)}",
+            "name a Hugging Face folder with config.json and *.safetensors, or a model of the Hub",
+        ) from error
+    if adapter.is_file():
+        model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
+    return model
+
+
+def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
+    """The model that the configuration names, as it is before any training of ours."""
+    return load_model(
+        section.path,
+        dtype=section.dtype,
+        revision=section.revision,
+        trust_remote_code=section.trust_remote_code,
+        trainable=trainable,
+    )
+
+
+def attach_lora(model: Any, lora: LoraSection) -> Any:
+    """`model` with fresh low-rank adapters on `lora.targets`, everything else frozen."""
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets),
+        task_type="CAUSAL_LM",
+    )
+    return get_peft_model(model, config)
+
+
+def fingerprint(path: str | Path) -> str:
+    """Sixteen hex digits of a model folder's content: weights, configuration and tokenizer.
+
+    A model of the Hub is told by its name alone, since its files are not at hand.
+    """
+    digest = hashlib.sha256()
+    folder = Path(path)
+    if not folder.is_dir():
+        return hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    names = ("*.safetensors", "config.json", ADAPTER_FILE, "tokenizer.json")
+    for file in sorted(file for pattern in names for file in folder.glob(pattern)):
+        digest.update(file.name.encode())
+        with file.open("rb") as handle:
+            digest.update(hashlib.file_digest(handle, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def _adapter_base(adapter: Path) -> str:
+    return str(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
+
+
+def _check_folder(path: str | Path) -> None:
+    """Say that a local folder is missing before the Hub is asked for a model of that name."""
+    text = str(path)
+    looks_local = text.startswith((".", "/", "~", "runs")) or text.count("/") > 1
+    if looks_local and not Path(text).is_dir():
+        raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

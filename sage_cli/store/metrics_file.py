@@ -1,0 +1,43 @@
+"""metrics.jsonl: one JSON object per optimiser step, the authoritative record of a training."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sage_cli.store.atomic import write_text
+
+
+class MetricsFile:
+    """Append-only but for `rewind`, which a resumed training calls so that no step is doubled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record as one line and flush it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(record, allow_nan=True) + "\n")
+            handle.flush()
+
+    def read(self) -> list[dict[str, Any]]:
+        """All whole records in order; a last line torn by a crash is left out."""
+        if not self.path.is_file():
+            return []
+        records = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return records
+
+    def rewind(self, step: int) -> None:
+        """Forget every record after optimiser step `step` (0 forgets all)."""
+        if self.path.is_file():
+            kept = [record for record in self.read() if record["step"] <= step]
+            write_text(self.path, "".join(json.dumps(record) + os.linesep for record in kept))

@@ -1,0 +1,207 @@
+"""Run directories: identity, manifest, status, and finding one again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from sage_cli import RESULT_VERSION, __version__
+from sage_cli.errors import SageError, StoreError
+from sage_cli.store.atomic import write_json
+from sage_cli.store.lock import writer
+from sage_cli.store.metrics_file import MetricsFile
+
+RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
+FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A directory `runs/<id>/` with config.json, manifest.json, metrics.jsonl and model/."""
+
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        """The directory's name: kind, label and eight digits of the identity."""
+        return self.folder.name
+
+    @property
+    def model(self) -> Path:
+        """The trained model, an ordinary Hugging Face folder."""
+        return self.folder / "model"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where training can be taken up again."""
+        return self.folder / "checkpoints"
+
+    @property
+    def metrics(self) -> MetricsFile:
+        """The run's metrics.jsonl."""
+        return MetricsFile(self.folder / "metrics.jsonl")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration it was made with."""
+        return self._read("config.json")
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Versions, commit, host, parent, status, timings; empty for a run not yet begun."""
+        return self._read("manifest.json") if (self.folder / "manifest.json").is_file() else {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end."""
+        return self.manifest.get("status") == FINISHED
+
+    def note(self, **fields: Any) -> None:
+        """Add or change fields of the manifest, atomically."""
+        write_json(self.folder / "manifest.json", {**self.manifest, **fields})
+
+    @contextmanager
+    def recording(self, config: Mapping[str, Any], **fields: Any) -> Iterator[None]:
+        """Hold the directory, write configuration and manifest, and keep the status true.
+
+        An interruption or failure leaves everything that is needed to take the run up again.
+        """
+        with writer(self.folder):
+            began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
+            write_json(self.folder / "config.json", config)
+            created = self.manifest.get("created", _now())
+            self.note(id=self.id, created=created, started=_now(), status=RUNNING, reason=None,
+                      **surroundings(), **fields)  # fmt: skip
+
+            def close(status: str, reason: str | None = None) -> None:
+                seconds = round(spent_s + time.monotonic() - began, 3)
+                self.note(status=status, reason=reason, ended=_now(), seconds=seconds)
+
+            try:
+                yield
+            except KeyboardInterrupt:
+                close(INTERRUPTED, "interrupted by the user")
+                raise
+            except SageError as error:
+                close(FAILED, error.cause)
+                raise
+            except BaseException as error:
+                close(FAILED, f"{type(error).__name__}: {error}")
+                raise
+            close(FINISHED)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        try:
+            value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise StoreError(f"{self.folder} is not a run: it has no {name}") from None
+        except json.JSONDecodeError as error:
+            raise StoreError(
+                f"{path} is torn or was edited: {error}", "restore it, or remove the run"
+            ) from None
+        return value
+
+
+class Runs:
+    """All runs below one root directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def at(self, kind: str, label: str, identity: str) -> Run:
+        """The run of that identity, whether it exists or not."""
+        return Run(self.root / f"{kind}-{label}-{identity[:8]}")
+
+    def all(self) -> list[Run]:
+        """Every run, oldest first."""
+        folders = (path.parent for path in self.root.glob("*/manifest.json"))
+        return sorted(map(Run, folders), key=lambda run: str(run.manifest.get("started")))
+
+    def latest(self) -> Run | None:
+        """The finished run that was started last and is not a sweep's trial."""
+        finished = [r for r in self.all() if r.finished and not r.manifest.get("sweep")]
+        return finished[-1] if finished else None
+
+    def find(self, name: str) -> Run:
+        """The run called `name`: an id, an unambiguous beginning or end of one, or a folder."""
+        if (Path(name) / "manifest.json").is_file():
+            return Run(Path(name))
+        runs = {run.id: run for run in self.all()}
+        if name in runs:
+            return runs[name]
+        fitting = [id_ for id_ in runs if id_.startswith(name) or id_.endswith(name)]
+        if len(fitting) == 1:
+            return runs[fitting[0]]
+        if fitting:
+            raise StoreError(f"'{name}' fits {len(fitting)} runs: {', '.join(sorted(fitting))}")
+        close = get_close_matches(name, runs, n=1)
+        raise StoreError(
+            f"there is no run '{name}' in {self.root}",
+            f"did you mean {close[0]}?" if close else "`sage runs list` shows what there is",
+        )
+
+    def remove(self, run: Run) -> None:
+        """Delete a run that nothing is writing and no other run grew from."""
+        children = [other.id for other in self.all() if other.manifest.get("parent") == run.id]
+        if children:
+            raise StoreError(
+                f"{run.id} is the parent of {', '.join(children)}", "remove those first"
+            )
+        with writer(run.folder):
+            shutil.rmtree(run.folder)
+
+
+def identity_of(kind: str, determinants: Mapping[str, Any]) -> str:
+    """The hash of what determines a result: settings, data, parent, and the code's result version."""  # noqa: E501
+    text = json.dumps([RESULT_VERSION, kind, determinants], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def surroundings() -> dict[str, Any]:
+    """Versions, commit, host and command line: what a reader needs to run it again."""
+    versions = {"sage": __version__, "python": platform.python_version()}
+    for package in RECORDED_PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "versions": versions,
+        "commit": _commit(),
+        "host": socket.gethostname(),
+        "command": " ".join(["sage", *sys.argv[1:]]),
+    }
+
+
+def _commit() -> str | None:
+    """The checkout's commit, with `+` where it has uncommitted changes."""
+    here = Path(__file__).resolve().parent
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12"],
+            capture_output=True, text=True, timeout=5, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

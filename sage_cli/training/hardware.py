@@ -1,0 +1,46 @@
+"""What this machine can do: precision, the 8-bit optimiser, threads."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import torch
+
+from sage_cli.config.training import Optimizer
+
+
+def precision() -> dict[str, Any]:
+    """Trainer arguments: bf16 on GPUs that have it, plain float32 on the CPU."""
+    on_gpu = torch.cuda.is_available()
+    return {"use_cpu": not on_gpu, "bf16": on_gpu and torch.cuda.is_bf16_supported()}
+
+
+def optimizer_name(requested: Optimizer) -> str:
+    """The trainer's name for the optimiser; 8-bit AdamW falls back with a warning that says so."""
+    if requested == "adamw_8bit":
+        if torch.cuda.is_available() and _bitsandbytes_works():
+            return "adamw_8bit"
+        warnings.warn(
+            "adamw_8bit needs a GPU and bitsandbytes: AdamW in full precision is used instead",
+            stacklevel=2,
+        )
+    return "adamw_torch_fused"
+
+
+def calm_threads() -> None:
+    """Keep OpenMP's idle threads from spinning: beside another process they cost fivefold.
+
+    Only takes effect before torch is loaded, so commands call it first.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
+
+
+def _bitsandbytes_works() -> bool:
+    try:
+        import bitsandbytes  # noqa: F401
+    except (ImportError, RuntimeError, OSError):
+        return False
+    return True

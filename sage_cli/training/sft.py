@@ -1,0 +1,133 @@
+"""Supervised warm-up on TRL's SFTTrainer: rows arrive as token ids with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from sage_cli.config.training import SftSection
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.hardware import optimizer_name, precision
+
+IGNORED = -100
+OnStep = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A prompt and what should follow it; `loss` is `completion` or `text` (both count)."""
+
+    prompt: str
+    completion: str
+    loss: str = "completion"
+
+
+def train_sft(
+    section: SftSection,
+    model: Any,
+    tokenizer: Any,
+    examples: Iterable[Example],
+    run_folder: Path,
+    on_step: OnStep,
+) -> None:
+    """Train `model` in place and leave it in `run_folder`/model; takes up an interrupted run.
+
+    `on_step` hears every optimiser step's metrics, after they are in metrics.jsonl.
+    """
+    rows = tokenized(examples, tokenizer, section.max_length)
+    metrics = MetricsFile(run_folder / "metrics.jsonl")
+    checkpoint = newest_checkpoint(run_folder / "checkpoints")
+    metrics.rewind(int(checkpoint.name.split("-")[1]) if checkpoint else 0)
+    trainer = SFTTrainer(
+        model=model,
+        args=trainer_arguments(section, run_folder / "checkpoints"),
+        train_dataset=Dataset.from_dict(rows),
+        processing_class=tokenizer,
+        callbacks=[_Recorder(metrics, on_step)],
+    )
+    trainer.remove_callback("PrinterCallback")
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    trainer.model.save_pretrained(run_folder / "model")
+    tokenizer.save_pretrained(run_folder / "model")
+
+
+def tokenized(
+    examples: Iterable[Example], tokenizer: Any, max_length: int
+) -> dict[str, list[list[int]]]:
+    """Token ids with end-of-sequence, and labels that leave the prompt out unless `loss` is `text`.
+
+    Prompt and completion are encoded apart, as generation sees them. Rows longer than
+    `max_length` are dropped rather than cut: a cut answer teaches not to finish.
+    """
+    kept = list(examples)
+    encode = {"add_special_tokens": False, "return_attention_mask": False}
+    prompts = tokenizer([example.prompt for example in kept], **encode)["input_ids"]
+    completions = tokenizer([example.completion for example in kept], **encode)["input_ids"]
+    rows: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
+    for example, prompt, completion in zip(kept, prompts, completions, strict=True):
+        ids = [*prompt, *completion, tokenizer.eos_token_id]
+        if len(ids) > max_length:
+            continue
+        hidden = len(prompt) if example.loss == "completion" else 0
+        rows["input_ids"].append(ids)
+        rows["labels"].append([IGNORED] * hidden + ids[hidden:])
+    return rows
+
+
+def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
+    """`section` in TRL's words, with every default that matters set by name."""
+    micro_batch = section.micro_batch or section.batch_size
+    warmup = section.warmup_steps if section.warmup_steps is not None else section.warmup_ratio
+    return SFTConfig(
+        output_dir=str(output),
+        max_steps=section.steps or -1,
+        num_train_epochs=section.epochs,
+        per_device_train_batch_size=micro_batch,
+        gradient_accumulation_steps=section.batch_size // micro_batch,
+        learning_rate=section.learning_rate,
+        weight_decay=section.weight_decay,
+        lr_scheduler_type=section.scheduler,
+        warmup_steps=warmup,
+        max_grad_norm=section.max_grad_norm,
+        optim=optimizer_name(section.optimizer),
+        gradient_checkpointing=section.gradient_checkpointing,
+        train_sampling_strategy="random" if section.shuffle else "sequential",
+        max_length=None,
+        packing=False,
+        seed=section.seed,
+        data_seed=section.seed,
+        save_steps=section.save_every,
+        save_total_limit=1,
+        logging_steps=1,
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        **precision(),
+    )
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The last checkpoint that was written whole: its trainer state is written at the end."""
+    whole = (state.parent for state in folder.glob("checkpoint-*/trainer_state.json"))
+    return max(whole, key=lambda path: int(path.name.split("-")[1]), default=None)
+
+
+class _Recorder(TrainerCallback):  # type: ignore[misc]
+    """Write each step's metrics down, then tell whoever shows them."""
+
+    def __init__(self, metrics: MetricsFile, on_step: OnStep) -> None:
+        self.metrics, self.on_step = metrics, on_step
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        if logs and "loss" in logs:
+            wanted = ("loss", "learning_rate", "grad_norm", "mean_token_accuracy", "entropy")
+            record = {"step": state.global_step, "of": state.max_steps}
+            record |= {key: float(logs[key]) for key in wanted if key in logs}
+            self.metrics.append(record)
+            self.on_step(record)
