@@ -1,0 +1,87 @@
+"""Filling a sample set: only what is missing is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from sage_cli.errors import SamplingError
+from sage_cli.sampling.fill import fill
+from sage_cli.sampling.sampler import SampleRequest, sample_seed
+from sage_cli.store.completion import Completion
+from sage_cli.store.samples import SampleIdentity, SampleSet
+
+PROMPTS = {"a": "1+1=?", "b": "2+2=?"}
+
+
+class Scripted:
+    """A sampler that answers with the index and may break after some completions."""
+
+    def __init__(self, breaks_after: int | None = None) -> None:
+        self.asked: list[SampleRequest] = []
+        self.breaks_after = breaks_after
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        return {"engine": "scripted"}
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        self.asked = list(requests)
+        pairs = [(request, index) for request in requests for index in request.indices]
+        for count, (request, index) in enumerate(pairs):
+            if count == self.breaks_after:
+                raise SamplingError("the engine broke")
+            yield Completion(request.problem_id, index, 0, f"{request.prompt}{index}", 3, "stop")
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> SampleSet:
+    return SampleSet(tmp_path, SampleIdentity("m", "t", {}))
+
+
+def test_more_samples_later_draw_only_the_rest(samples: SampleSet) -> None:
+    first = fill(samples, PROMPTS, 64, Scripted())
+    assert (first.held, first.drawn, first.tokens) == (0, 128, 384)
+    sampler = Scripted()
+    second = fill(samples, PROMPTS, 256, sampler)
+    assert (second.held, second.drawn) == (128, 2 * 192)
+    assert [request.indices for request in sampler.asked] == [tuple(range(64, 256))] * 2
+    assert fill(samples, PROMPTS, 256, Scripted()).drawn == 0
+    keys = [(row.problem_id, row.index) for row in samples.completions()]
+    assert sorted(keys) == [(problem, i) for problem in "ab" for i in range(256)]
+
+
+def test_what_a_broken_sampler_gave_is_kept(samples: SampleSet) -> None:
+    with pytest.raises(SamplingError):
+        fill(samples, PROMPTS, 4, Scripted(breaks_after=5))
+    assert len(list(samples.completions())) == 5
+    assert fill(samples, PROMPTS, 4, Scripted()).drawn == 3
+
+
+def test_the_samples_of_a_damaged_part_are_drawn_again_and_the_part_named(
+    samples: SampleSet, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(samples, PROMPTS, 4, Scripted())
+    part = samples.parts()[0]
+    part.write_bytes(part.read_bytes() + b"\0")
+    filled = fill(samples, PROMPTS, 4, Scripted())
+    assert (filled.drawn, filled.damaged) == (8, (part.name,))
+    assert part.name in caplog.text
+
+
+def test_fresh_completions_are_reported_once_they_are_stored(samples: SampleSet) -> None:
+    reported: list[Completion] = []
+    fill(samples, PROMPTS, 3, Scripted(), reported.extend)
+    assert reported == list(samples.completions())
+
+
+def test_sample_seeds_differ_by_seed_problem_and_index_alone() -> None:
+    keys = [(seed, problem, i) for seed in (0, 1) for problem in "ab" for i in range(500)]
+    seeds = {key: sample_seed(*key) for key in keys}
+    assert len(set(seeds.values())) == len(keys)
+    assert all(0 <= seed < 2**63 for seed in seeds.values())
+    # blake2b("0\0a\0" "0", 8 bytes) read as a little-endian number, halved; stored samples
+    # depend on it.
+    assert sample_seed(0, "a", 0) == 8306449620586865205
