@@ -42,8 +42,11 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 
 
-def algorithm_layer(name: str, guide: str) -> dict[str, Any]:
-    """The settings of algorithm `name`; a guide always brings the reverse KL it reshapes."""
-    row = ALGORITHMS[name]
-    kl = "reverse" if guide != "none" else row.kl_without_guide
-    return {"rl": dict(row.rl), "anchor": {"kl": kl}}
+def algorithm_settings(name: str) -> dict[str, Any]:
+    """The `rl` settings that make up algorithm `name`."""
+    return dict(ALGORITHMS[name].rl)
+
+
+def kl_of(name: str, *, guided: bool) -> str:
+    """The divergence an algorithm uses unless told: a guide always brings the KL it reshapes."""
+    return "reverse" if guided else ALGORITHMS[name].kl_without_guide

@@ -98,7 +98,7 @@ def guide_names() -> tuple[str, ...]:
 
 
 def _kind(value: Any) -> str:
-    name = value.get("name", "none") if isinstance(value, dict) else value.name
+    name = value.get("name", "none") if isinstance(value, dict) else getattr(value, "name", value)
     return name if name in BUILT_IN else "plugin"
 
 

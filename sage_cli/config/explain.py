@@ -1,0 +1,82 @@
+"""Turn the schema's complaints into sentences: where, what, and what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from sage_cli.config.schema import SageConfig
+
+
+def explain(error: ValidationError) -> list[str]:
+    """One sentence for every problem that `error` found, in the schema's order."""
+    sentences: list[str] = []
+    for complaint in error.errors():
+        sentences += _sentences(complaint)
+    return sentences
+
+
+def _sentences(complaint: Any) -> list[str]:
+    path = _path(complaint["loc"])
+    name, kind, given = ".".join(path), complaint["type"], complaint.get("input")
+    if kind == "extra_forbidden":
+        return [_unknown_key(path, member=complaint["loc"][1] if len(complaint["loc"]) > 2 else "")]
+    if kind in ("literal_error", "union_tag_invalid"):
+        expected = complaint["ctx"].get("expected") or complaint["ctx"].get("expected_tags")
+        known = re.findall(r"'([^']*)'", str(expected))
+        if kind == "union_tag_invalid":
+            name, given = f"{name}.kind", complaint["ctx"].get("tag")
+        return [f"{name} is '{given}'; it can be {', '.join(known)}{_meant(str(given), known)}"]
+    if kind == "value_error":
+        text = str(complaint["ctx"]["error"])
+        if not path:
+            return text.splitlines()
+        known = re.findall(r"[\w-]+", text.partition("known: ")[2])
+        return [f"{name}: {text}{_meant(str((given or {}).get('name')), known) if known else ''}"]
+    said = complaint["msg"][0].lower() + complaint["msg"][1:]
+    return [f"{name} is {given!r}: {said}"]
+
+
+def _unknown_key(path: Sequence[str], member: str | int) -> str:
+    """A key that no section has, or one that belongs to another member of a union."""
+    *above, key = path
+    known = _fields(above)
+    where = ".".join(above) or "the configuration"
+    if key in known:
+        return f"{where} '{member}' has no '{key}': choose the {where} that it belongs to as well"
+    return f"{where} has no '{key}'{_meant(key, known) or '; it has ' + ', '.join(known)}"
+
+
+def _meant(given: str, known: Sequence[str]) -> str:
+    close = get_close_matches(given, known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _path(location: Sequence[str | int]) -> list[str]:
+    """The setting's name: pydantic puts a union's tag after its section, which nobody typed."""
+    path = [str(part) for part in location]
+    if path[:1] in (["guide"], ["model"]) and len(path) > 1:
+        path.pop(1)
+    return path
+
+
+def _fields(path: Sequence[str]) -> list[str]:
+    """The keys that the sections at `path` take, over all members of a union."""
+    models: list[type[BaseModel]] = [SageConfig]
+    for part in path:
+        inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
+        models = [model for annotation in inner for model in _models(annotation)]
+    return list(dict.fromkeys(key for model in models for key in model.model_fields))
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        return [model for part in get_args(annotation) for model in _models(part)]
+    return []

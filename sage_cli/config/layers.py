@@ -1,0 +1,97 @@
+"""Merge layers of settings, later over earlier, and remember where each value came from.
+
+Three rules go beyond plain merging, each because a choice brings settings of its own:
+choosing another guide or kind of model drops the settings of the one before; choosing a guide
+takes a preset's values for it (the top-level key `guides`); choosing an algorithm takes its row
+of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings, kl_of
+
+CHOICES = {"guide": "name", "model": "kind"}
+"""Sections that are unions, and the key that tells their members apart."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings and what to call their origin, as `preset tiny` or `--set`."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+@dataclass
+class Merged:
+    """Nested settings and, for every leaf by its dotted name, the origin."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def put(self, values: Mapping[str, Any], origin: str) -> None:
+        """Lay `values` over what is there."""
+        for name, value in leaves(values):
+            *sections, key = name.split(".")
+            place = self.values
+            for section in sections:
+                inner = place.get(section)
+                place[section] = place = inner if isinstance(inner, dict) else {}
+            place[key] = value
+            self.origins[name] = origin
+
+    def drop(self, section: str) -> None:
+        """Forget everything a section was told."""
+        self.values.pop(section, None)
+        self.origins = {k: v for k, v in self.origins.items() if not k.startswith(f"{section}.")}
+
+    def get(self, section: str, key: str, default: Any = None) -> Any:
+        """The value of `section.key`."""
+        inside = self.values.get(section)
+        return inside.get(key, default) if isinstance(inside, dict) else default
+
+
+def merge(layers: Iterable[Layer]) -> Merged:
+    """All layers in order; the KL that an algorithm leaves open is settled by the final guide."""
+    merged = Merged()
+    guides: dict[str, Layer] = {}
+    for layer in layers:
+        values = dict(layer.values)
+        for_guides = values.pop("guides", None) or {}
+        guides |= {name: Layer(layer.origin, given) for name, given in for_guides.items()}
+        chosen = {section: _inside(values, section, key) for section, key in CHOICES.items()}
+        for section, key in CHOICES.items():
+            if chosen[section] is not None and chosen[section] != merged.get(section, key):
+                merged.drop(section)
+        guide = chosen["guide"] or (merged.get("guide", "name") if for_guides else None)
+        if guide in guides:
+            merged.put({"guide": guides[guide].values}, f"{guides[guide].origin}, guides.{guide}")
+        algorithm = _inside(values, "rl", "algo")
+        if algorithm in ALGORITHMS:
+            merged.put({"rl": algorithm_settings(algorithm)}, f"algorithm {algorithm}")
+        merged.put(values, layer.origin)
+    if "anchor.kl" not in merged.origins:
+        algorithm = merged.get("rl", "algo", "grpo")
+        if algorithm in ALGORITHMS:
+            kl = kl_of(algorithm, guided=merged.get("guide", "name", "none") != "none")
+            merged.put({"anchor": {"kl": kl}}, f"algorithm {algorithm}")
+    return merged
+
+
+def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and values; empty mappings and lists are leaves."""
+    for key, value in values.items():
+        name = f"{above}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _inside(values: Mapping[str, Any], section: str, key: str) -> Any:
+    inside = values.get(section)
+    return inside.get(key) if isinstance(inside, Mapping) else None

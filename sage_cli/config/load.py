@@ -1,0 +1,86 @@
+"""From presets, flags and `--set` to one checked configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from sage_cli.config.explain import explain
+from sage_cli.config.layers import Layer, Merged, leaves, merge
+from sage_cli.config.presets import DEFAULT_PRESET, read_preset
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A configuration and the origin of every value that is not a default."""
+
+    config: SageConfig
+    origins: Mapping[str, str]
+
+    def table(self) -> list[tuple[str, Any, str]]:
+        """Every setting: dotted name, value, origin."""
+        everything = leaves(self.config.model_dump(mode="json"))
+        return [(name, value, self.origins.get(name, "default")) for name, value in everything]
+
+
+def load(
+    presets: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    sets: Sequence[str] = (),
+    stored: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """Defaults < stored configuration or presets from left to right < flags < `--set`.
+
+    `flags` is nested by section; a flag that was not given is None and left out. With neither a
+    preset nor a stored configuration the built-in `tiny` preset applies. Raises
+    ConfigurationError that lists every problem.
+    """
+    layers = [Layer("stored configuration", stored)] if stored is not None else []
+    names = presets or ([] if stored is not None else [DEFAULT_PRESET])
+    layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
+    layers += [Layer("flag", _given(flags or {})), *map(_assignment, sets)]
+    merged = merge(layers)
+    return Loaded(validate(merged), merged.origins)
+
+
+def validate(merged: Merged) -> SageConfig:
+    """The configuration of merged settings, or every reason why there is none."""
+    try:
+        return SageConfig.model_validate(merged.values)
+    except ValidationError as error:
+        problems = explain(error)
+        raise ConfigurationError(
+            "\n".join(problems), "`sage config show` prints every setting with its default"
+        ) from None
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the flags that nobody typed."""
+    kept: dict[str, Any] = {}
+    for key, value in flags.items():
+        inner = _given(value) if isinstance(value, Mapping) else value
+        if inner is not None and inner != {}:
+            kept[key] = inner
+    return kept
+
+
+def _assignment(text: str) -> Layer:
+    name, equals, value = text.partition("=")
+    if not equals or "." not in name:
+        raise ConfigurationError(
+            f"--set takes section.key=value, not '{text}'", "for example --set rl.steps=100"
+        )
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        parsed = value
+    nested: Any = parsed
+    for part in reversed(name.strip().split(".")):
+        nested = {part: nested}
+    return Layer(f"--set {name.strip()}", nested)

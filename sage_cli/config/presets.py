@@ -1,0 +1,66 @@
+"""Find and read YAML layers: shipped presets by name, anybody's file by path."""
+
+from __future__ import annotations
+
+import sysconfig
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sage_cli.errors import ConfigurationError
+
+DEFAULT_PRESET = "tiny"
+
+
+def shipped(folder: str) -> Path:
+    """`configs` or `sweeps`: beside the package in a checkout, below the prefix once installed."""
+    checkout = Path(__file__).resolve().parents[2] / folder
+    installed = Path(sysconfig.get_path("data")) / "share" / "sage" / folder
+    return checkout if checkout.is_dir() else installed
+
+
+def preset_names() -> list[str]:
+    """Names of the shipped presets."""
+    return sorted(path.stem for path in shipped("configs").glob("*.yaml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """The layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        return read_layer(path)
+    shipped_file = shipped("configs") / f"{name}.yaml"
+    if shipped_file.is_file():
+        return read_layer(shipped_file)
+    known = preset_names()
+    close = get_close_matches(name, known, n=1)
+    raise ConfigurationError(
+        f"there is no preset '{name}'; there are {', '.join(known)}",
+        f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
+    )
+
+
+def read_layer(path: Path) -> dict[str, Any]:
+    """A YAML file (JSON is YAML) whose top level names sections."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no file {path}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        where = " ".join(str(error).split())
+        raise ConfigurationError(f"{path} can't be read as YAML: {where}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise ConfigurationError(
+            f"{path} holds no settings: its top level must name sections such as `rl:`"
+        )
+    flat = [key for key, inside in values.items() if not isinstance(inside, dict | None)]
+    if flat:
+        raise ConfigurationError(
+            "\n".join(f"{path}: '{key}' must be a section, not {values[key]!r}" for key in flat),
+            "write each setting below its section, as `rl:` and then `  steps: 100`",
+        )
+    return {key: inside for key, inside in values.items() if inside is not None}
