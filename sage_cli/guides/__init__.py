@@ -6,6 +6,7 @@ from sage_cli.guides.guide import Guide, NoGuide
 from sage_cli.guides.random import RandomGuide
 from sage_cli.guides.schedule import CosineCycles
 from sage_cli.guides.signals import Signals
+from sage_cli.guides.statistics import entropy_percentiles, guide_statistics
 from sage_cli.guides.token import TokenGuide
 
 __all__ = [
@@ -17,4 +18,6 @@ __all__ = [
     "Signals",
     "TokenGuide",
     "build_guide",
+    "entropy_percentiles",
+    "guide_statistics",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -26,9 +26,6 @@ class Guide(ABC):
     q_max: float = 1.4
     signal: Signal = "policy"
 
-    neutral: ClassVar[bool] = False
-    """True where q = 1 everywhere, so that there is nothing to compute."""
-
     @abstractmethod
     def q(self, signals: Signals, step: int) -> Tensor:
         """Unclamped factors q_BT at optimiser step `step`; masked positions may hold anything."""
@@ -43,8 +40,6 @@ class Guide(ABC):
 @dataclass(frozen=True)
 class NoGuide(Guide):
     """q = 1: the anchor is the reference itself."""
-
-    neutral: ClassVar[bool] = True
 
     def q(self, signals: Signals, step: int) -> Tensor:  # noqa: ARG002
         """Ones."""

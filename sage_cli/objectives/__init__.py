@@ -1,1 +1,14 @@
 """Divergences and advantages: pure functions on tensors."""
+
+from sage_cli.objectives.advantages import beta_advantages, centred_advantages, group_advantages
+from sage_cli.objectives.divergences import k3, k3_corrected, log_ratio, reward_to_go
+
+__all__ = [
+    "beta_advantages",
+    "centred_advantages",
+    "group_advantages",
+    "k3",
+    "k3_corrected",
+    "log_ratio",
+    "reward_to_go",
+]

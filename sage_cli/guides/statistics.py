@@ -1,0 +1,47 @@
+"""The guide's microscope: what q did to the tokens of one step."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sage_cli.guides.guide import Guide
+
+PERCENTILES = (50, 75, 90, 95, 99)
+
+
+def guide_statistics(log_q_T: Tensor, guide: Guide) -> dict[str, float]:
+    """Mean, minimum and maximum of q, shares of tokens shaped and clamped, mean log q.
+
+    `log_q_T` holds the tokens of all completions, flat. The mean log q is what the guide gives
+    back of the KL (Eq. 8). Without a token everything is NaN.
+    """
+    log_q_T = log_q_T.double()
+    if not len(log_q_T):
+        return dict.fromkeys(("q_mean", "q_min", "q_max", "shaped", "clamped", "log_q"), math.nan)
+    q_T = log_q_T.exp()
+    slack = 1e-6
+    clamped_T = (q_T >= guide.q_max - slack) | (q_T <= guide.q_min + slack)
+    return {
+        "q_mean": q_T.mean().item(),
+        "q_min": q_T.min().item(),
+        "q_max": q_T.max().item(),
+        "shaped": (log_q_T != 0).double().mean().item(),
+        "clamped": (clamped_T & (log_q_T != 0)).double().mean().item(),
+        "log_q": log_q_T.mean().item(),
+    }
+
+
+def entropy_percentiles(entropy_T: Tensor) -> dict[str, float]:
+    """Percentiles of the token entropies in nats, by which a threshold tau can be chosen."""
+    if not len(entropy_T):
+        return {f"p{percent}": math.nan for percent in PERCENTILES}
+    ordered_T = entropy_T.double().sort().values
+    positions = torch.tensor(PERCENTILES, dtype=torch.float64) / 100 * (len(ordered_T) - 1)
+    low, high = positions.floor().long(), positions.ceil().long()
+    values = torch.lerp(ordered_T[low], ordered_T[high], (positions - low).to(ordered_T))
+    return {
+        f"p{percent}": value for percent, value in zip(PERCENTILES, values.tolist(), strict=True)
+    }

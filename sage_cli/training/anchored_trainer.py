@@ -1,0 +1,104 @@
+"""The seam over TRL's GRPOTrainer: its reference becomes the shaped anchor q pi_ref (Eq. 3).
+
+TRL's loss reads `ref_per_token_logps` after it has asked for the policy's log-probabilities. So
+it is given a shallow copy of the buffered batch, and when the log-probabilities come back log q
+is added to the reference in that copy. The buffered batch itself stays as it was: later passes
+over it would otherwise shape the anchor twice.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOTrainer
+
+from sage_cli.errors import TrainingError
+from sage_cli.guides import Guide, Signals
+from sage_cli.training.token_record import TokenRecord
+
+_EXPECTED = {
+    "_compute_loss": ["self", "model", "inputs"],
+    "_generate_and_score_completions": ["self", "inputs"],
+    "_get_per_token_logps_and_entropies": [
+        "self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size",
+        "compute_entropy",
+    ],
+}  # fmt: skip
+
+
+class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
+    """GRPOTrainer whose KL term holds the policy to q pi_ref; q is fixed within an iteration.
+
+    Batches carry `row_ids_B`, each row's index in the generation batch of all processes; once a
+    micro-batch has been seen it carries its `log_q_BT`. `tokens` collects the step's signals.
+    """
+
+    def __init__(self, *, guide: Guide, **arguments: Any) -> None:
+        check_seam()
+        self.guide = guide
+        self.tokens = TokenRecord()
+        self._buffered: dict[str, Any] | None = None
+        self._view: dict[str, Any] = {}
+        super().__init__(**arguments)
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        rows = len(batch["completion_ids"])
+        first = self.accelerator.process_index * rows
+        batch["row_ids_B"] = torch.arange(first, first + rows)
+        return batch
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        self._buffered, self._view = inputs, dict(inputs)
+        try:
+            loss: Tensor = super()._compute_loss(model, self._view)
+        finally:
+            self._buffered, self._view = None, {}
+        return loss
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._buffered is not None:
+            self._shape_anchor(self._buffered, found[0].detach(), found[1].detach())
+        return found
+
+    def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
+        """Put q pi_ref in the reference's place, in the copy that the loss reads."""
+        mask_BT, reference_BT = batch["completion_mask"], batch.get("ref_per_token_logps")
+        if reference_BT is None:
+            self.tokens.add(mask_BT, entropy=entropy_BT)
+            return
+        if "log_q_BT" not in batch:
+            signals = Signals(logps_BT, entropy_BT, mask_BT, batch["row_ids_B"])
+            batch["log_q_BT"] = self.guide.log_q(signals, self.state.global_step)
+        log_q_BT = batch["log_q_BT"]
+        self._view["ref_per_token_logps"] = reference_BT + log_q_BT
+        self.tokens.add(
+            mask_BT, entropy=entropy_BT, logps=logps_BT, reference=reference_BT, log_q=log_q_BT
+        )
+
+
+def check_seam() -> None:
+    """Refuse a TRL whose loss can't be reached this way, before anything is trained."""
+    for name, expected in _EXPECTED.items():
+        method = getattr(GRPOTrainer, name, None)
+        found = list(inspect.signature(method).parameters) if method else []
+        if found[: len(expected)] != expected:
+            raise TrainingError(
+                f"this release of TRL has changed GRPOTrainer.{name} ({', '.join(found) or 'gone'}"
+                f"; expected {', '.join(expected)}): the anchor can't be shaped",
+                "install the release that constraints.txt pins",
+            )
+    source = inspect.getsource(GRPOTrainer._compute_loss)
+    asks, reads = (
+        source.find("_get_per_token_logps_and_entropies("),
+        source.find('inputs["ref_per_token_logps"]'),
+    )
+    if not 0 <= asks < reads:
+        raise TrainingError(
+            "this release of TRL reads the reference before the policy: the anchor can't be shaped",
+            "install the release that constraints.txt pins",
+        )

@@ -1,0 +1,99 @@
+"""Reinforcement learning from verifiable rewards: from prompts and a policy to a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import PrinterCallback
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.guides import build_guide
+from sage_cli.problems.problem import Problem
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.checkpoints import newest_sealed, step_of
+from sage_cli.training.rl_arguments import grpo_arguments
+from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.verdicts import Grader, VerdictReward
+
+OnStep = Callable[[Mapping[str, Any]], None]
+
+
+def train_rl(
+    config: SageConfig,
+    model: Any,
+    reference: Path | None,
+    tokenizer: Any,
+    prompts: Sequence[tuple[str, Problem]],
+    grader: Grader,
+    run_folder: Path,
+    on_step: OnStep,
+) -> None:
+    """Train `model` in place and leave it in `run_folder`/model; takes up an interrupted run.
+
+    `reference` is the folder of the frozen reference; None where there is no anchor, or where the
+    policy is a LoRA adapter and finds it in itself. `prompts` are prompt texts with their
+    problems. `on_step` hears each optimiser step's record, after it is in metrics.jsonl.
+    """
+    metrics = MetricsFile(run_folder / "metrics.jsonl")
+    checkpoint = newest_sealed(run_folder / "checkpoints")
+    metrics.rewind(step_of(checkpoint) if checkpoint else 0)
+    trainer = build_trainer(
+        config, model, reference, tokenizer, prompts, grader, run_folder, metrics, on_step
+    )
+    if checkpoint and step_of(checkpoint) >= config.rl.steps:
+        trainer._load_from_checkpoint(str(checkpoint))
+    else:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    trainer.save_model(str(run_folder / "model"))
+    (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)
+
+
+def build_trainer(
+    config: SageConfig,
+    model: Any,
+    reference: Path | None,
+    tokenizer: Any,
+    prompts: Sequence[tuple[str, Problem]],
+    grader: Grader,
+    run_folder: Path,
+    metrics: MetricsFile,
+    on_step: OnStep,
+) -> RlTrainer:
+    """The trainer that `train_rl` runs, ready to train."""
+    arguments = grpo_arguments(config, run_folder / "checkpoints")
+    if reference is not None:
+        # TRL loads the reference from where the policy's configuration says it came from
+        model.config._name_or_path = str(reference)
+
+    def record(step: Mapping[str, Any]) -> None:
+        metrics.append(step)
+        on_step(step)
+
+    reward = VerdictReward(grader)
+    trainer = RlTrainer(
+        rl=config.rl,
+        reward=reward,
+        guide=build_guide(config),
+        on_record=record,
+        model=model,
+        reward_funcs=[reward],
+        args=arguments,
+        train_dataset=prompt_rows(prompts),
+        processing_class=tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
+    """Rows for TRL: prompt text, gold answer, and the row's own number."""
+    return Dataset.from_dict(
+        {
+            "prompt": [text for text, _ in prompts],
+            "gold": [problem.gold for _, problem in prompts],
+            "row": list(range(len(prompts))),
+        }
+    )

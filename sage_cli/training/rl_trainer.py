@@ -1,0 +1,130 @@
+"""The RL trainer: verdicts as rewards, advantages by name, one record per optimiser step."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sage_cli.config.training import RlSection
+from sage_cli.objectives import beta_advantages
+from sage_cli.training.anchored_trainer import AnchoredTrainer
+from sage_cli.training.checkpoints import rotate, seal
+from sage_cli.training.token_record import token_statistics
+from sage_cli.training.verdicts import STATUSES, VerdictReward
+
+Record = dict[str, Any]
+
+
+class RlTrainer(AnchoredTrainer):
+    """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `on_record`."""
+
+    def __init__(
+        self,
+        *,
+        rl: RlSection,
+        reward: VerdictReward,
+        on_record: Callable[[Mapping[str, Any]], None],
+        **arguments: Any,
+    ) -> None:
+        self.rl, self.reward, self.on_record = rl, reward, on_record
+        self._batch_record: Record = {}
+        self._generation_s = 0.0
+        self._step_began = time.perf_counter()
+        super().__init__(**arguments)
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        began = time.perf_counter()
+        drawn = super()._generate(prompts)
+        self._generation_s += time.perf_counter() - began
+        return drawn
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self.reward.begin()
+        self._generation_s = 0.0
+        batch = super()._generate_and_score_completions(inputs)
+        status_PN = self._gather_statuses(self.reward.statuses)
+        right_PN = (status_PN == STATUSES.index("right")).float()
+        if self.rl.advantage == "beta":
+            batch["advantages"] = beta_advantages(right_PN).flatten()[batch["row_ids_B"]]
+        self._batch_record = self._describe(batch, status_PN, right_PN)
+        return batch
+
+    def _gather_statuses(self, statuses: list[str]) -> Tensor:
+        """Indices into STATUSES of the whole generation batch, one row per prompt."""
+        local_B = torch.tensor([STATUSES.index(status) for status in statuses])
+        gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
+        return gathered_B.view(-1, self.num_generations)
+
+    def _describe(self, batch: dict[str, Any], status_PN: Tensor, right_PN: Tensor) -> Record:
+        """What is to be said of a generation batch: rewards, verdicts, lengths, times."""
+        length_B = self.accelerator.gather(batch["completion_mask"].sum(dim=1))
+        last_B1 = batch["completion_mask"].sum(dim=1, keepdim=True) - 1
+        final_B = batch["completion_ids"].gather(1, last_B1).squeeze(1)
+        ends = torch.tensor(self.eos_token_ids, device=final_B.device)
+        clipped_B = self.accelerator.gather(~torch.isin(final_B, ends))
+        p_P = right_PN.mean(dim=1)
+        return {
+            "reward": right_PN.mean().item(),
+            **{
+                f"verdict/{status}": int((status_PN == index).sum())
+                for index, status in enumerate(STATUSES)
+            },
+            "groups/zero_variance": ((p_P == 0) | (p_P == 1)).float().mean().item(),
+            "completions/length": length_B.float().mean().item(),
+            "completions/clipped": clipped_B.float().mean().item(),
+            "time/generation_s": self._generation_s,
+            "time/reward_s": self.reward.seconds,
+        }
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
+        super().log(logs, start_time)
+        self.state.log_history.clear()
+        if "loss" not in logs:
+            return
+        now = time.perf_counter()
+        step_s, self._step_began = now - self._step_began, now
+        first_pass = (self.state.global_step - 1) % self.num_iterations == 0
+        reward_s = self._batch_record["time/reward_s"] if first_pass else 0.0
+        signals = self.tokens.drain(self.accelerator)
+        self.on_record(
+            {
+                "step": self.state.global_step,
+                "of": self.state.max_steps,
+                "loss": float(logs["loss"]),
+                **token_statistics(signals, self.guide),
+                **self._batch_record,
+                "clip_ratio": logs.get("clip_ratio/region_mean"),
+                "grad_norm": float(logs["grad_norm"]),
+                "learning_rate": float(logs["learning_rate"]),
+                "time/step_s": step_s,
+                "time/reward_share": reward_s / step_s,
+            }
+        )
+
+    def train(self, *arguments: Any, **named: Any) -> Any:
+        """Train; the first step's time counts from here."""
+        self._step_began = time.perf_counter()
+        return super().train(*arguments, **named)
+
+    def create_model_card(self, *_: Any, **__: Any) -> None:
+        """No card: a run's manifest says what a checkpoint is."""
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Save without TRL's copy of the adapter, which would be resumed in the policy's place."""
+        super()._save(output_dir, state_dict)
+        shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            folder = Path(self.args.output_dir)
+            seal(folder / f"checkpoint-{self.state.global_step}")
+            rotate(folder, self.rl.keep_checkpoints)

@@ -1,0 +1,62 @@
+"""Signals of all completion tokens of one optimiser step, gathered and summed up."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sage_cli.guides import Guide, NoGuide, entropy_percentiles, guide_statistics
+from sage_cli.objectives import k3, log_ratio
+
+
+class TokenRecord:
+    """Flat per-token signals, so that statistics depend on neither micro-batches nor processes."""
+
+    def __init__(self) -> None:
+        self._parts: defaultdict[str, list[Tensor]] = defaultdict(list)
+
+    def add(self, mask_BT: Tensor, **signals_BT: Tensor) -> None:
+        """Keep the unmasked tokens of a micro-batch, by the signals' names."""
+        chosen_BT = mask_BT.bool()
+        for name, values_BT in signals_BT.items():
+            self._parts[name].append(values_BT[chosen_BT])
+
+    def drain(self, accelerator: Any) -> dict[str, Tensor]:
+        """The step's signals over all processes, in double precision on the CPU; then empty."""
+        flat = {name: torch.cat(parts) for name, parts in sorted(self._parts.items())}
+        self._parts.clear()
+        if accelerator.num_processes > 1:
+            flat = {name: _gather(values_T, accelerator) for name, values_T in flat.items()}
+        return {name: values_T.double().cpu() for name, values_T in flat.items()}
+
+
+def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float]:
+    """Entropy, the divergences from the reference and from the anchor, and what q did.
+
+    `kl/reference` is the mean of log pi - log pi_ref on the samples (Eq. 1), `kl/shaped` the same
+    less log q (Eq. 5), `kl/k3` the mean of the loss's own estimator (Eq. 38).
+    """
+    entropy_T = signals.get("entropy", torch.empty(0))
+    found = {"entropy": entropy_T.mean().item() if len(entropy_T) else math.nan}
+    found |= {f"entropy/{name}": value for name, value in entropy_percentiles(entropy_T).items()}
+    if "reference" not in signals:
+        return found
+    logps_T, reference_T, log_q_T = (signals[name] for name in ("logps", "reference", "log_q"))
+    found["kl/reference"] = log_ratio(logps_T, reference_T).mean().item()
+    found["kl/shaped"] = log_ratio(logps_T, reference_T, log_q_T).mean().item()
+    found["kl/k3"] = k3(logps_T, reference_T, log_q_T).mean().item()
+    if not isinstance(guide, NoGuide):
+        found |= {f"guide/{k}": v for k, v in guide_statistics(log_q_T, guide).items()}
+    return found
+
+
+def _gather(values_T: Tensor, accelerator: Any) -> Tensor:
+    """Values of unequal count from all processes, in the processes' order."""
+    counts = accelerator.gather(torch.tensor([len(values_T)], device=accelerator.device)).tolist()
+    padded_T = accelerator.pad_across_processes(values_T, dim=0)
+    rows = accelerator.gather(padded_T).split(max(counts))
+    return torch.cat([row[:count] for row, count in zip(rows, counts, strict=True)])
