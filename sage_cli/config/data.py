@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, model_validator
 
@@ -65,6 +65,15 @@ class ArithmeticSection(Section):
         return self
 
 
+class KnightsKnavesSection(Section):
+    """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
+
+    people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
+    per_size: int = Field(30, ge=1)
+    seed: int = 0
+    variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
+
+
 class DataSection(Section):
     """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
 
@@ -74,3 +83,4 @@ class DataSection(Section):
     )
     rl: SourceSection = SourceSection(name="dapo-math-17k", limit=2000)
     arithmetic: ArithmeticSection = ArithmeticSection()
+    knights_knaves: KnightsKnavesSection = KnightsKnavesSection()

@@ -1,0 +1,1 @@
+"""Knights and Knaves: who always tells the truth, who always lies?"""

@@ -1,0 +1,98 @@
+"""A published row -> question, gold and working-out, by the columns that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from sage_cli.config.data import FieldsSection
+from sage_cli.errors import DataError
+from sage_cli.problems.files import Row
+from sage_cli.problems.gold import GoldRule, as_text, whole
+from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.problems.registry import DataSet
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of a source hold what; of alternatives the first that is there counts."""
+
+    source: str
+    question: tuple[tuple[str, ...], ...]
+    gold: tuple[tuple[str, GoldRule], ...]
+    working: str | None = None
+
+    @classmethod
+    def of_data_set(cls, data_set: DataSet) -> Layout:
+        """The layout that the registry declares."""
+        source = data_set.part_of or data_set.name
+        return cls(source, data_set.question, data_set.gold, data_set.working)
+
+    @classmethod
+    def of_file(cls, name: str, fields: FieldsSection) -> Layout:
+        """The layout of a file whose columns the user named."""
+        return cls(name, ((fields.question,),), ((fields.gold, whole),), fields.working)
+
+    def problem(self, row: Row, benchmark: str, origin: str) -> Problem:
+        """The problem in `row`; DataError names the row that lacks a question or a gold."""
+        place, values = row
+        columns = self._question_columns(row)
+        question = " ".join(as_text(values[column]) for column in columns).strip()
+        if not question:
+            raise DataError(f"{place} has no question ({_listed(columns)})", "mend or remove it")
+        column, gold = self._gold(row)
+        used = {*columns, column, self.working}
+        meta = {key: value for key, value in values.items() if key not in used}
+        return Problem(
+            problem_id(self.source, question, gold), benchmark, question, gold,
+            {**meta, "origin": origin},
+        )  # fmt: skip
+
+    def working_out(self, row: Row) -> str:
+        """The worked solution in `row`, or nothing where its column is empty."""
+        place, values = row
+        if self.working is None:
+            raise DataError(
+                f"{self.source} has no worked solutions to learn from",
+                "name a source that has (openmathreasoning-mini, asdiv, svamp, arithmetic-train), "
+                "or the file's column with data.sft.fields.working",
+            )
+        if self.working not in values:
+            raise _no_column(place, self.working, values)
+        return as_text(values[self.working])
+
+    def _question_columns(self, row: Row) -> tuple[str, ...]:
+        place, values = row
+        for columns in self.question:
+            if all(column in values for column in columns):
+                return columns
+        missing = next(column for column in self.question[0] if column not in values)
+        raise _no_column(place, missing, values)
+
+    def _gold(self, row: Row) -> tuple[str, str]:
+        place, values = row
+        present = [(column, rule) for column, rule in self.gold if column in values]
+        if not present:
+            raise _no_column(place, self.gold[0][0], values)
+        for column, rule in present:
+            gold = rule(as_text(values[column]))
+            if gold is not None:
+                return column, gold
+        raise DataError(
+            f"{place} has no gold answer ({_listed([column for column, _ in present])})",
+            "mend or remove it: a problem without a gold can't be graded",
+        )
+
+
+def _no_column(place: str, column: str, values: Mapping[str, Any]) -> DataError:
+    near = get_close_matches(column, values, n=1)
+    return DataError(
+        f"{place} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
+        f"its columns are {', '.join(values)}; name them by fields.question and fields.gold",
+    )
+
+
+def _listed(columns: list[str] | tuple[str, ...]) -> str:
+    return f"column{'s' * (len(columns) > 1)} {', '.join(columns)}"
