@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from sage_cli.config.base import Section
+from sage_cli.config.data import FieldsSection
 
 
 class SamplingSection(Section):
@@ -42,6 +43,8 @@ class EvaluationSection(Section):
     """Which problems, how many samples, which k."""
 
     benchmark: str = "aime,amc23,math500-l5"
+    fields: FieldsSection = FieldsSection()
+    """Columns of a benchmark that is a file."""
     samples: int = Field(256, ge=1)
     k: str = "1,256"
     seeds: int = Field(1, ge=1)

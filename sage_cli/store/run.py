@@ -10,9 +10,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
@@ -171,6 +171,14 @@ def identity_of(kind: str, determinants: Mapping[str, Any]) -> str:
     """The hash of what determines a result: settings, data, parent, and the code's result version."""  # noqa: E501
     text = json.dumps([RESULT_VERSION, kind, determinants], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def content_of(rows: Iterable[Any]) -> str:
+    """The hash of data rows (frozen dataclasses), wherever they were read from."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(asdict(row), sort_keys=True, default=str).encode())
+    return digest.hexdigest()[:16]
 
 
 @cache

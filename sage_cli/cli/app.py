@@ -1,0 +1,17 @@
+"""The command line: `sage COMMAND`. Commands load their workflow only when they run."""
+
+from __future__ import annotations
+
+from sage_cli.cli import config, rl, runs, sft
+from sage_cli.cli.group import new_app
+
+app = new_app("Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.")
+app.command("sft")(sft.command)
+app.command("rl")(rl.command)
+app.add_typer(runs.app, name="runs")
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """The `sage` script."""
+    app()

@@ -1,0 +1,137 @@
+"""`sage data list|show|overlap`: which problems there are, and which are asked twice."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.group import new_app
+from sage_cli.cli.options import Json, Presets, Sets, load_config
+
+if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
+
+app = new_app("List data sets, look at their problems, find what training and test share.")
+
+Root = Annotated[
+    Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
+]
+QuestionField = Annotated[
+    str | None, typer.Option("--question-field", help="A file's column of questions.")
+]
+GoldField = Annotated[str | None, typer.Option("--gold-field", help="A file's column of golds.")]
+
+
+@app.command("list")
+def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
+    """List the registered sources and what is here of them."""
+    from sage_cli.workflows.data import list_sources
+
+    speak(json)
+    sources = list_sources(_configured(preset, set_, root).data)
+    if json:
+        emit([asdict(source) for source in sources])
+        return
+    table = _table("name", "what", "use", "where", ">problems", ">expected", ">repeated")
+    for source in sources:
+        counts = (source.problems, source.expected, source.repeated)
+        shown = ["" if count is None else str(count) for count in counts]
+        table.add_row(source.name, source.title, source.use, source.where, *shown)
+    console.print(table)
+    for source in sources:
+        if source.trouble:
+            console.print(f"[red]{source.name}[/]: {escape(source.trouble)}")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A registered name or a JSONL or Parquet file.")],
+    limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
+    preset: Presets = None,
+    set_: Sets = None,
+    root: Root = None,
+    question_field: QuestionField = None,
+    gold_field: GoldField = None,
+    json: Json = False,
+) -> None:
+    """Show a source's count, columns and first problems."""
+    from sage_cli.workflows.data import show_source
+
+    speak(json)
+    config = _configured(preset, set_, root, question_field, gold_field)
+    source = show_source(name, config.data, config.evaluation.fields)
+    first = [asdict(problem) for problem in source.problems[:limit]]
+    repeated = [[problem.id for problem in group] for group in source.repeated]
+    if json:
+        facts = {"columns": source.columns, "origins": source.origins, "repeated": repeated}
+        emit({"name": name, "problems": len(source.problems), **facts, "first": first})
+        return
+    console.print(f"[bold]{escape(name)}[/]: {len(source.problems)} problems from")
+    for origin in source.origins:
+        console.print(f"  {escape(origin)}")
+    console.print(f"other columns: {escape(', '.join(source.columns) or 'none')}")
+    if repeated:
+        console.print(f"[yellow]{len(repeated)} questions are asked more than once[/]")
+    for problem in source.problems[:limit]:
+        console.print(f"\n[dim]{problem.id}[/]\n{escape(problem.question)}")
+        console.print(f"[green]{escape(problem.gold)}[/]")
+
+
+@app.command()
+def overlap(
+    train: Annotated[str, typer.Argument(help="What is trained on.")],
+    bench: Annotated[str, typer.Argument(help="What is measured.")],
+    limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
+    preset: Presets = None,
+    set_: Sets = None,
+    root: Root = None,
+    question_field: QuestionField = None,
+    gold_field: GoldField = None,
+    json: Json = False,
+) -> None:
+    """Find benchmark problems that the training problems contain."""
+    from sage_cli.workflows.data import compare_sources
+
+    speak(json)
+    config = _configured(preset, set_, root, question_field, gold_field)
+    found = compare_sources(train, bench, config.data, config.evaluation.fields)
+    if json:
+        emit({"train": train, "bench": bench, **asdict(found)})
+        return
+    console.print(
+        f"of {found.bench} problems of {escape(bench)}, {found.same} stand in the {found.train} "
+        f"of {escape(train)}, and {found.similar} more share 13 words in a row with one"
+    )
+    table = _table(">shared", "benchmark", "training")
+    for match in found.matches[:limit]:
+        share = "same" if match.same else f"{match.share:.0%}"
+        table.add_row(share, escape(match.bench.question), escape(match.train.question))
+    if found.matches[:limit]:
+        console.print(table)
+        if len(found.matches) > limit:
+            console.print(f"{len(found.matches) - limit} more pairs: --limit or --json shows them")
+
+
+def _configured(
+    preset: list[str] | None,
+    set_: list[str] | None,
+    root: Path | None,
+    question: str | None = None,
+    gold: str | None = None,
+) -> SageConfig:
+    fields = {"question": question, "gold": gold}
+    flags = {"data": {"root": root and str(root)}, "evaluation": {"fields": fields}}
+    return load_config(preset, None, set_, **flags).config
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
+    return table

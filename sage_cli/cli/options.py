@@ -1,0 +1,46 @@
+"""The options that commands share, and how they become a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sage_cli.config.load import Loaded
+
+Presets = Annotated[
+    list[str] | None,
+    typer.Option("--preset", "-p", help="Preset by name or YAML file; later ones win."),
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="A stored configuration, as runs/ID/config.json.")
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="section.key=value, over everything else.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and touch nothing.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over even when results exist.")]
+RunRoot = Annotated[Path | None, typer.Option("--runs", help="Folder of runs (default: runs).")]
+Benchmark = Annotated[
+    str | None, typer.Option("--benchmark", "-b", help="Names, comma-separated, or a file.")
+]
+Samples = Annotated[int | None, typer.Option("--n", help="Samples per problem.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", help="How many evaluation seeds.")]
+Ks = Annotated[str | None, typer.Option("--k", help="1..256, 1,8,64 or 1..256:pow2.")]
+
+
+def load_config(
+    presets: list[str] | None,
+    config: Path | None,
+    sets: list[str] | None,
+    **flags: dict[str, Any],
+) -> Loaded:
+    """Resolve presets, flags (nested by section) and `--set` into a checked configuration."""
+    from sage_cli.config.load import load
+    from sage_cli.config.presets import read_layer
+
+    stored = read_layer(config) if config is not None else None
+    return load(presets or (), flags, sets or (), stored)

@@ -1,0 +1,26 @@
+"""How `--dry-run` shows what would happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit
+from sage_cli.config.schema import SageConfig
+
+
+def show_plan(config: SageConfig, stages: Sequence[str], json: bool) -> None:
+    """Print the stages with what each would do; nothing is written or loaded."""
+    from sage_cli.workflows.plan import plan
+
+    planned = plan(config, stages)
+    if json:
+        emit([{"stage": stage.title, **stage.facts} for stage in planned])
+        return
+    for stage in planned:
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+        for name, value in stage.facts.items():
+            table.add_row(name, str(value))
+        console.print(f"[bold]{stage.title}[/]", table)
+    console.print("dry run: nothing was written")

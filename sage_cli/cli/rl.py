@@ -1,0 +1,69 @@
+"""`sage rl`: train by RL with a shaped anchor."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import (
+    ConfigFile,
+    DryRun,
+    Fresh,
+    Json,
+    Presets,
+    RunRoot,
+    Sets,
+    load_config,
+)
+from sage_cli.cli.plans import show_plan
+
+Algo = Annotated[str | None, typer.Option("--algo", help="grpo, bnpo, dapo or dr-grpo.")]
+Guide = Annotated[str | None, typer.Option("--guide", help="none, random, token, branch, or own.")]
+
+
+def command(
+    algo: Algo = None,
+    guide: Guide = None,
+    tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
+    kl: Annotated[str | None, typer.Option("--kl", help="reverse, forward or none.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Strength of the anchor.")] = None,
+    advantage: Annotated[str | None, typer.Option(help="group, beta or none.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Tune every weight, no LoRA.")] = False,
+    init: Annotated[str | None, typer.Option(help="Start from this run or model.")] = None,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    fresh: Fresh = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Train a policy by RL whose KL anchor is shaped by a guide."""
+    speak(json)
+    loaded = load_config(
+        preset,
+        config,
+        set_,
+        model={"tuning": "full" if full else None},
+        rl={"algo": algo, "advantage": advantage, "steps": steps, "seed": seed},
+        guide={"name": guide, "tau": tau, "rho": rho},
+        anchor={"kl": kl, "beta": beta},
+        run={"root": runs},
+    )
+    if dry_run:
+        show_plan(loaded.config, ("sft", "rl"), json)
+        return
+    from sage_cli.workflows.rl import rl
+
+    with Live() as live:
+        run = rl(loaded.config, live, init=init, fresh=fresh)
+    if json:
+        emit(run.manifest)
+    else:
+        console.print(f"trained: [bold]{run.folder}[/]  (`sage passk` measures it)")

@@ -1,0 +1,87 @@
+"""`sage runs list|show|path|remove`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.group import new_app
+from sage_cli.cli.options import Json, RunRoot
+from sage_cli.store.run import Run, Runs
+
+app = new_app("List, show, locate and remove runs.")
+Name = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
+SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "commit", "reason")
+
+
+def _runs(root: Path | None) -> Runs:
+    return Runs(root or Path("runs"))
+
+
+@app.command("list")
+def list_(runs: RunRoot = None, json: Json = False) -> None:
+    """All runs, oldest first."""
+    speak(json)
+    found = _runs(runs).all()
+    if json:
+        emit([run.manifest for run in found])
+        return
+    table = Table("run", "kind", "status", "steps", "time", "parent", box=None)
+    for run in found:
+        manifest = run.manifest
+        table.add_row(
+            run.id,
+            manifest["kind"],
+            manifest["status"],
+            str(_steps(run)),
+            f"{manifest.get('seconds', 0):.0f} s",
+            str(manifest.get("parent") or ""),
+        )
+    console.print(table if found else "no runs yet: `sage rl` makes one")
+
+
+@app.command()
+def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """A run's manifest and last metrics."""
+    speak(json)
+    run = _runs(runs).find(name)
+    last = (run.metrics.read() or [{}])[-1]
+    if json:
+        emit({"manifest": run.manifest, "last": last, "folder": str(run.folder)})
+        return
+    table = Table(show_header=False, box=None)
+    for key in SHOWN:
+        if run.manifest.get(key) is not None:
+            table.add_row(key, str(run.manifest[key]))
+    for key, value in last.items():
+        table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
+    console.print(f"[bold]{run.id}[/]", table)
+
+
+@app.command()
+def path(name: Name, runs: RunRoot = None) -> None:
+    """The folder of a run, for scripts."""
+    typer.echo(_runs(runs).find(name).folder)
+
+
+@app.command()
+def remove(
+    name: Name,
+    runs: RunRoot = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+) -> None:
+    """Delete a run that no other run grew from."""
+    store = _runs(runs)
+    run = store.find(name)
+    if yes or typer.confirm(f"delete {run.folder}?"):
+        store.remove(run)
+        console.print(f"removed {run.id}")
+
+
+def _steps(run: Run) -> int:
+    records = run.metrics.read()
+    return int(records[-1]["step"]) if records else 0

@@ -1,0 +1,50 @@
+"""`sage sft`: train the base."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import (
+    ConfigFile,
+    DryRun,
+    Fresh,
+    Json,
+    Presets,
+    RunRoot,
+    Sets,
+    load_config,
+)
+from sage_cli.cli.plans import show_plan
+
+
+def command(
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
+    runs: RunRoot = None,
+    fresh: Fresh = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Train the base by supervised fine-tuning, or find it trained already."""
+    speak(json)
+    loaded = load_config(
+        preset, config, set_, sft={"steps": steps, "seed": seed}, run={"root": runs}
+    )
+    if dry_run:
+        show_plan(loaded.config, ("sft",), json)
+        return
+    from sage_cli.workflows.sft import sft
+
+    with Live() as live:
+        run = sft(loaded.config, live, fresh=fresh)
+    if json:
+        emit(run.manifest)
+    else:
+        console.print(f"base: [bold]{run.folder}[/]")

@@ -1,0 +1,106 @@
+"""`sage data`: what there is, what a source holds, what two sources share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sage_cli.config.data import DataSection, FieldsSection
+from sage_cli.errors import DataError
+from sage_cli.problems.load import load_benchmark, read_problems
+from sage_cli.problems.overlap import Match, duplicates, overlap
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.registry import REGISTRY, DataSet, Entry, Group
+from sage_cli.problems.sources import local_files
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A registered source: its problems where they can be had without the network.
+
+    `problems` is None, and `trouble` says why, where there is no local copy or a broken one.
+    """
+
+    name: str
+    title: str
+    use: str
+    where: str
+    problems: int | None
+    expected: int | None
+    repeated: int | None
+    trouble: str | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A source's problems, the groups of them that ask the same, and the columns of its rows."""
+
+    problems: Sequence[Problem]
+    repeated: Sequence[Sequence[Problem]]
+    columns: Sequence[str]
+    origins: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Training problems that a benchmark repeats; its problems are counted once each."""
+
+    train: int
+    bench: int
+    same: int
+    similar: int
+    matches: Sequence[Match]
+
+
+def list_sources(data: DataSection) -> list[Listed]:
+    """Every registered source; only local copies and generators are read."""
+    return [_listed(entry, data) for entry in REGISTRY.values()]
+
+
+def show_source(name: str, data: DataSection, fields: FieldsSection) -> Shown:
+    """The problems of one source. Raises DataError as loading does."""
+    problems = read_problems(name, data, fields)
+    return Shown(
+        problems,
+        duplicates(problems),
+        sorted({column for problem in problems for column in problem.meta} - {"origin"}),
+        list(dict.fromkeys(str(p.meta.get("origin", "generated")) for p in problems)),
+    )
+
+
+def compare_sources(train: str, bench: str, data: DataSection, fields: FieldsSection) -> Overlap:
+    """Which problems of `bench` a model trained on `train` has seen."""
+    trained = load_benchmark(train, data, fields)
+    asked = load_benchmark(bench, data, fields)
+    matches = overlap(trained, asked)
+    same = {match.bench.id for match in matches if match.same}
+    similar = {match.bench.id for match in matches} - same
+    return Overlap(len(trained), len(asked), len(same), len(similar), matches)
+
+
+def _listed(entry: Entry, data: DataSection) -> Listed:
+    use = "training" if entry.training else "evaluation"
+    facts: dict[str, Any] = {"name": entry.name, "title": entry.title, "use": use}
+    expected = None if not isinstance(entry, DataSet | Group) else entry.count
+    absent = {"problems": None, "expected": expected, "repeated": None}
+    where = _where(entry, data)
+    if where != "Hub":
+        try:
+            problems = read_problems(entry.name, data)
+        except DataError as error:
+            return Listed(**facts, **absent, where=where, trouble=error.cause)
+        repeated = sum(len(group) - 1 for group in duplicates(problems))
+        found = {"problems": len(problems), "expected": expected, "repeated": repeated}
+        return Listed(**facts, **found, where=where)
+    return Listed(**facts, **absent, where=where)
+
+
+def _where(entry: Entry, data: DataSection) -> str:
+    """`local`, `Hub` or `generated`; a group is local when all its members are."""
+    if isinstance(entry, Group):
+        members = {_where(REGISTRY[name], data) for name in entry.members}
+        return members.pop() if len(members) == 1 else "Hub"
+    if isinstance(entry, DataSet):
+        return "local" if local_files(entry, data) else "Hub"
+    return "generated"

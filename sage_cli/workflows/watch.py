@@ -1,0 +1,39 @@
+"""What happens to a training step's metrics once they are in metrics.jsonl: shown and mirrored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.store.run import Run
+from sage_cli.store.wandb_mirror import WandbMirror
+from sage_cli.workflows.progress import Progress
+
+OnStep = Callable[[Mapping[str, Any]], None]
+
+
+@contextmanager
+def watched(
+    config: SageConfig, run: Run, job: str, progress: Progress, shown: Mapping[str, str]
+) -> Iterator[OnStep]:
+    """Yield the function that hears each step; `shown` maps metrics to the names beside the bar."""
+    mirror = WandbMirror(config.tracking, run, config.model_dump(mode="json"), job)
+    begun = False
+
+    def on_step(metrics: Mapping[str, Any]) -> None:
+        nonlocal begun
+        if not begun:
+            done = int(metrics["step"]) - 1
+            progress.begin(f"{job} {run.id}", int(metrics["of"]), "steps", done)
+            begun = True
+        numbers = {name: metrics[key] for key, name in shown.items() if key in metrics}
+        progress.advance(**numbers)
+        mirror.log(metrics)
+
+    try:
+        yield on_step
+    finally:
+        progress.end()
+        mirror.close()
