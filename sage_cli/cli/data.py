@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -16,6 +17,9 @@ from sage_cli.cli.options import Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
+
+SHOWN = 160
+"""Characters of a question in the table of pairs."""
 
 app = new_app("List data sets, look at their problems, find what training and test share.")
 
@@ -38,11 +42,11 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
     if json:
         emit([asdict(source) for source in sources])
         return
-    table = _table("name", "what", "use", "where", ">problems", ">expected", ">repeated")
+    table = _table("name", ">problems", ">expected", ">repeated", "where", "use", "what")
     for source in sources:
         counts = (source.problems, source.expected, source.repeated)
         shown = ["" if count is None else str(count) for count in counts]
-        table.add_row(source.name, source.title, source.use, source.where, *shown)
+        table.add_row(source.name, *shown, source.where, source.use, source.title)
     console.print(table)
     for source in sources:
         if source.trouble:
@@ -111,7 +115,8 @@ def overlap(
     table = _table(">shared", "benchmark", "training")
     for match in found.matches[:limit]:
         share = "same" if match.same else f"{match.share:.0%}"
-        table.add_row(share, escape(match.bench.question), escape(match.train.question))
+        pair = (match.bench.question, match.train.question)
+        table.add_row(share, *(escape(shorten(question, SHOWN)) for question in pair))
     if found.matches[:limit]:
         console.print(table)
         if len(found.matches) > limit:
@@ -126,12 +131,13 @@ def _configured(
     gold: str | None = None,
 ) -> SageConfig:
     fields = {"question": question, "gold": gold}
-    flags = {"data": {"root": root and str(root)}, "evaluation": {"fields": fields}}
-    return load_config(preset, None, set_, **flags).config
+    here = {"root": root and str(root)}
+    return load_config(preset, None, set_, data=here, evaluation={"fields": fields}).config
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column.lstrip(">"), justify="right" if column[0] == ">" else "left")
+        justify: Literal["left", "right"] = "right" if column[0] == ">" else "left"
+        table.add_column(column.lstrip(">"), justify=justify, no_wrap=column == "name")
     return table

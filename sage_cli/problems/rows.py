@@ -90,7 +90,8 @@ def _no_column(place: str, column: str, values: Mapping[str, Any]) -> DataError:
     near = get_close_matches(column, values, n=1)
     return DataError(
         f"{place} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"its columns are {', '.join(values)}; name them by fields.question and fields.gold",
+        f"its columns are {', '.join(values)}; of a file, name the right ones by "
+        "evaluation.fields (for training data.sft.fields, data.rl.fields)",
     )
 
 

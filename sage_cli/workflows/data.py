@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
@@ -80,20 +79,24 @@ def compare_sources(train: str, bench: str, data: DataSection, fields: FieldsSec
 
 
 def _listed(entry: Entry, data: DataSection) -> Listed:
-    use = "training" if entry.training else "evaluation"
-    facts: dict[str, Any] = {"name": entry.name, "title": entry.title, "use": use}
-    expected = None if not isinstance(entry, DataSet | Group) else entry.count
-    absent = {"problems": None, "expected": expected, "repeated": None}
     where = _where(entry, data)
+    problems: list[Problem] | None = None
+    trouble = None
     if where != "Hub":
         try:
             problems = read_problems(entry.name, data)
         except DataError as error:
-            return Listed(**facts, **absent, where=where, trouble=error.cause)
-        repeated = sum(len(group) - 1 for group in duplicates(problems))
-        found = {"problems": len(problems), "expected": expected, "repeated": repeated}
-        return Listed(**facts, **found, where=where)
-    return Listed(**facts, **absent, where=where)
+            trouble = error.cause
+    return Listed(
+        name=entry.name,
+        title=entry.title,
+        use="training" if entry.training else "evaluation",
+        where=where,
+        problems=None if problems is None else len(problems),
+        expected=entry.count if isinstance(entry, DataSet | Group) else None,
+        repeated=None if problems is None else sum(len(g) - 1 for g in duplicates(problems)),
+        trouble=trouble,
+    )
 
 
 def _where(entry: Entry, data: DataSection) -> str:
