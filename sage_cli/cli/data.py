@@ -42,11 +42,11 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
     if json:
         emit([asdict(source) for source in sources])
         return
-    table = _table("name", ">problems", ">expected", ">repeated", "where", "use", "what")
+    table = _table("name", ">problems", ">expected", ">repeated", "where", "use")
     for source in sources:
         counts = (source.problems, source.expected, source.repeated)
         shown = ["" if count is None else str(count) for count in counts]
-        table.add_row(source.name, *shown, source.where, source.use, source.title)
+        table.add_row(source.name, *shown, source.where, source.use)
     console.print(table)
     for source in sources:
         if source.trouble:

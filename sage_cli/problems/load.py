@@ -127,7 +127,9 @@ def _generated(name: str, data: DataSection) -> list[Problem]:
 
 
 def _each_once(name: str, problems: list[Problem]) -> list[Problem]:
-    once = list({problem.id: problem for problem in reversed(problems)}.values())[::-1]
+    once: dict[str, Problem] = {}
+    for problem in problems:
+        once.setdefault(problem.id, problem)
     if len(once) < len(problems):
         log.warning("%s: %d repeated rows left out", name, len(problems) - len(once))
-    return once
+    return list(once.values())

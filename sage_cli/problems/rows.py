@@ -51,7 +51,7 @@ class Layout:
         )  # fmt: skip
 
     def working_out(self, row: Row) -> str:
-        """The worked solution in `row`, or nothing where its column is empty."""
+        """The worked solution in `row`; DataError names the row that lacks it."""
         place, values = row
         if self.working is None:
             raise DataError(
@@ -61,7 +61,10 @@ class Layout:
             )
         if self.working not in values:
             raise _no_column(place, self.working, values)
-        return as_text(values[self.working])
+        working = as_text(values[self.working])
+        if not working:
+            raise DataError(f"{place} has no worked solution (column {self.working})")
+        return working
 
     def _question_columns(self, row: Row) -> tuple[str, ...]:
         place, values = row

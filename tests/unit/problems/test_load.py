@@ -1,0 +1,184 @@
+"""Problems by name and by path, and everything that can be wrong with a row."""
+
+import json
+
+import pytest
+
+from sage_cli.config.data import DataSection, FieldsSection
+from sage_cli.errors import DataError
+from sage_cli.problems.load import benchmark_names, load_benchmark, read_problems
+from sage_cli.problems.problem import problem_id
+
+
+@pytest.fixture(autouse=True)
+def _no_data_folder(monkeypatch):
+    monkeypatch.delenv("SAGE_DATA", raising=False)
+
+
+def jsonl(path, *rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def aime(folder, count_2024=30):
+    """A folder with made-up problems in the layout of both AIME sets."""
+    row = lambda year, i: {"problem": f"{year} {i}?", "answer": f"{i:03}", "id": i}  # noqa: E731
+    jsonl(folder / "benchmarks/aime2024.jsonl", *(row(2024, i) for i in range(count_2024)))
+    jsonl(folder / "benchmarks/aime2025-I.jsonl", *(row("2025 I", i) for i in range(15)))
+    jsonl(folder / "benchmarks/aime2025-II.jsonl", *(row("2025 II", i) for i in range(15)))
+    return DataSection(root=folder)
+
+
+def test_aime_is_both_years_and_shares_their_ids(tmp_path):
+    data = aime(tmp_path)
+    both = load_benchmark("aime", data)
+    parts = load_benchmark("aime24,aime25", data)
+    assert [p.id for p in both] == [p.id for p in parts]
+    assert {p.benchmark for p in both} == {"aime"}
+    assert [p.benchmark for p in parts] == ["aime24"] * 30 + ["aime25"] * 30
+    first = both[7]
+    assert (first.question, first.gold) == ("2024 7?", "7")
+    # the first 16 digits of sha256sum of ["aime24", "2024 7?", "7"]
+    assert first.id == problem_id("aime24", "2024 7?", "7") == "8c968f3dd2097bdd"
+    assert first.meta["id"] == 7
+    assert first.meta["origin"].startswith("aime2024.jsonl sha256:")
+    assert len(load_benchmark("aime24,aime25", data, limit=2)) == 4
+
+
+def test_the_environment_names_the_data_folder(tmp_path, monkeypatch):
+    aime(tmp_path)
+    monkeypatch.setenv("SAGE_DATA", str(tmp_path))
+    assert len(load_benchmark("aime", DataSection())) == 60
+    with pytest.raises(DataError, match="isn't there"):
+        load_benchmark("aime", DataSection(root=tmp_path / "elsewhere"))
+
+
+def test_an_incomplete_copy_is_refused(tmp_path):
+    with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
+        load_benchmark("aime", aime(tmp_path, count_2024=29))
+
+
+def test_parquet_in_place_of_jsonl(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [{"problem": f"q{i}", "answer": float(i)} for i in range(40)]
+    (tmp_path / "benchmarks").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "benchmarks/amc23.parquet")
+    assert [p.gold for p in load_benchmark("amc23", DataSection(root=tmp_path))][:3] == list("012")
+
+
+def test_level_5_is_chosen_from_math500_and_keeps_its_ids(tmp_path):
+    rows = [
+        {"problem": f"q{i}", "answer": str(i), "level": 5 if i < 134 else i % 4 + 1}
+        for i in range(500)
+    ]
+    jsonl(tmp_path / "benchmarks/math500.jsonl", *rows)
+    data = DataSection(root=tmp_path)
+    hard, everything = load_benchmark("math500-l5", data), load_benchmark("math500", data)
+    assert [p.id for p in hard] == [p.id for p in everything[:134]]
+    assert {p.meta["level"] for p in hard} == {5}
+
+
+def test_minerva_golds_stand_in_a_column_or_in_the_last_box(tmp_path):
+    rows = [{"problem": f"q{i}", "solution": rf"\boxed{{0}} so \boxed{{{i}}}"} for i in range(271)]
+    rows.append({"question": "q271", "answer": "x"})
+    jsonl(tmp_path / "benchmarks/minerva_math.jsonl", *rows)
+    golds = [p.gold for p in load_benchmark("minerva", DataSection(root=tmp_path))]
+    assert golds == [*map(str, range(271)), "x"]
+
+
+def test_a_file_with_named_columns(tmp_path):
+    path = jsonl(tmp_path / "mine.jsonl", {"q": "1+1?", "a": 2.0, "hard": False})
+    [problem] = load_benchmark(str(path), DataSection(), FieldsSection(question="q", gold="a"))
+    assert (problem.question, problem.gold, problem.meta["hard"]) == ("1+1?", "2", False)
+    assert problem.benchmark == str(path)
+    moved = jsonl(tmp_path / "elsewhere/mine.jsonl", {"q": "1+1?", "a": 2})
+    [same] = load_benchmark(str(moved), DataSection(), FieldsSection(question="q", gold="a"))
+    assert same.id == problem.id  # ids depend on the file's name, not on its folder
+
+
+def test_repeated_rows_are_left_out_with_a_warning(tmp_path, caplog):
+    row, other = {"question": "q", "gold": "1"}, {"question": "q", "gold": "2"}
+    path = jsonl(tmp_path / "mine.jsonl", row, other, row)
+    assert [p.gold for p in load_benchmark(str(path), DataSection())] == ["1", "2"]
+    assert "1 repeated rows left out" in caplog.text
+    assert len(read_problems(str(path), DataSection())) == 3
+
+
+def failing(path, **fields):
+    with pytest.raises(DataError) as caught:
+        load_benchmark(str(path), DataSection(), FieldsSection(**fields))
+    return f"{caught.value.cause} | {caught.value.next_step}"
+
+
+GOOD = '{"question": "q", "gold": "1"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (GOOD + '{"question": "q", "gold"\n', "line 2, isn't JSON"),
+        (GOOD + "\n" + "[1]\n", "line 3, is a JSON list"),
+        (GOOD + '{"question": "q", "gold": null}\n', "line 2 has no gold answer (column gold)"),
+        (GOOD + '{"question": "q", "gold": " "}\n', "line 2 has no gold answer"),
+        (GOOD + '{"question": "", "gold": "1"}\n', "line 2 has no question (column question)"),
+        (GOOD + '{"question": "q", "golds": "1"}\n', "did you mean 'golds'?"),
+        ('{"qeustion": "q", "gold": "1"}\n', "did you mean 'qeustion'?"),
+        ("", "holds no problems"),
+    ],
+)
+def test_broken_rows_are_named_by_their_line(tmp_path, text, complaint):
+    path = tmp_path / "broken.jsonl"
+    path.write_text(text)
+    assert complaint in failing(path)
+
+
+def test_files_that_are_none(tmp_path):
+    assert "there is no file" in failing(tmp_path / "absent.jsonl")
+    (tmp_path / "fake.parquet").write_text("not Parquet")
+    assert "isn't a Parquet file" in failing(tmp_path / "fake.parquet")
+    (tmp_path / "latin.jsonl").write_bytes('{"question": "é"}'.encode("latin-1"))
+    assert "isn't UTF-8" in failing(tmp_path / "latin.jsonl")
+
+
+def test_unknown_names_are_corrected():
+    with pytest.raises(DataError, match="unknown benchmark 'math50'; did you mean 'math500'"):
+        load_benchmark("aime,math50", DataSection())
+    with pytest.raises(DataError, match="no benchmark is named"):
+        benchmark_names(" ,")
+    assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("arithmetic", 60), ("arithmetic-dev", 60), ("arithmetic-train", 7684), ("kk-generated", 210)],
+)
+def test_generated_benchmarks_need_no_file(name, count):
+    # 89 * 89 = 7921 ordered pairs less both orders of 120 held-out ones, three of them squares
+    problems = load_benchmark(name, DataSection())
+    assert (len(problems), {p.benchmark for p in problems}) == (count, {name})
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "question", "gold"),
+    [
+        ("aime", 60, "Every morning Aya", "204"),
+        ("amc23", 40, "Cities $A$ and $B$", "27"),
+        ("math500", 500, "Convert the point", r"\left( 3, \frac{\pi}{2} \right)"),
+        ("math500-l5", 134, "", None),
+        ("minerva", 272, "Each of the two Magellan", "1.6"),
+        ("gsm8k", 1319, "Janet", "18"),
+        ("kk", 210, "A very special island", "Jackson is a knave, and James is a knave."),
+        ("dapo-math-17k", 237, "How many positive", "9"),
+        ("asdiv", 2214, "Seven red apples", "9"),
+        ("mawps", 1981, "Joan found 70 seashells", "43"),
+        ("svamp", 1000, "There are 87 oranges", "145"),
+    ],
+)
+def test_published_rows_load(shared, name, count, question, gold):
+    problems = load_benchmark(name, DataSection(root=shared / "data"))
+    assert len(problems) == len({p.id for p in problems}) == count
+    assert problems[0].question.startswith(question)
+    assert gold in (None, problems[0].gold)

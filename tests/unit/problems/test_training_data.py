@@ -1,0 +1,126 @@
+"""Demonstrations and RL problems as the configuration names them."""
+
+import json
+
+import pytest
+
+from sage_cli.config.data import DataSection
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.training import load_training_problems
+
+
+def config(folder=None, sft=None, rl=None, sft_section=None):
+    data = {
+        "root": folder,
+        "sft": sft or {"name": "arithmetic"},
+        "rl": rl or {"name": "arithmetic"},
+    }
+    return SageConfig(data=data, sft=sft_section or {})
+
+
+def openmath(folder):
+    rows = [
+        ("Q1?", "3", "<think>\nSo 3.\n</think>"),
+        ("Q2?", r"\frac{1}{2}", "half"),
+        ("Q3 and quite a long one?", "0.5", "half"),
+        ("Q4?", "1e3", "a thousand"),
+        ("Q1?", "3", "<think>Again 3.</think>"),
+    ]
+    path = folder / "train/openmathreasoning_mini_sample.jsonl"
+    path.parent.mkdir()
+    columns = ("problem", "expected_answer", "generated_solution")
+    path.write_text(
+        "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+    )
+    return folder
+
+
+OPENMATH = {"name": "openmathreasoning-mini", "numeric_only": True, "max_prompt_share": 0.5}
+
+
+def test_numeric_answers_only_without_thinking_tags(tmp_path):
+    made = load_demonstrations(config(openmath(tmp_path), sft=OPENMATH))
+    assert [(d.question, d.working, d.answer, d.loss) for d in made] == [
+        ("Q1?", "So 3.", "3", "completion"),
+        ("Q3 and quite a long one?", "half", "0.5", "completion"),
+        ("Q4?", "a thousand", "1e3", "completion"),
+        ("Q1?", "Again 3.", "3", "completion"),
+    ]
+
+
+def test_long_questions_are_left_out_when_tokens_can_be_counted(tmp_path):
+    # half of 16 tokens, a character counting as one: only the question of 24 is too long
+    settings = config(openmath(tmp_path), sft=OPENMATH, sft_section={"max_length": 16})
+    made = load_demonstrations(settings, length=len)
+    assert [d.question for d in made] == ["Q1?", "Q4?", "Q1?"]
+    assert len(load_demonstrations(settings)) == 4
+
+
+def test_the_limit_counts_what_is_kept(tmp_path):
+    settings = config(openmath(tmp_path), sft=OPENMATH | {"limit": 2})
+    assert [d.answer for d in load_demonstrations(settings)] == ["3", "0.5"]
+
+
+def test_nothing_left_is_an_error(tmp_path):
+    settings = config(openmath(tmp_path), sft=OPENMATH, sft_section={"max_length": 8})
+    with pytest.raises(ConfigurationError, match="no demonstration"):
+        load_demonstrations(settings, length=lambda text: 100)
+
+
+def test_arithmetic_demonstrations_are_as_many_as_the_steps_take():
+    settings = config(sft_section={"steps": 7, "batch_size": 4})
+    assert len(load_demonstrations(settings)) == 28
+    limited = config(sft={"name": "arithmetic", "limit": 5}, sft_section={"steps": 7})
+    assert len(load_demonstrations(limited)) == 5
+    with pytest.raises(ConfigurationError, match=r"neither sft\.steps nor data\.sft\.limit"):
+        load_demonstrations(config())
+
+
+def test_a_source_without_worked_solutions_is_refused(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"question": "q", "gold": "1", "steps": "w"}\n')
+    with pytest.raises(DataError, match="no worked solutions"):
+        load_demonstrations(config(sft={"name": str(path)}))
+    fields = {"question": "question", "gold": "gold", "working": "step"}
+    with pytest.raises(DataError, match="did you mean 'steps'"):
+        load_demonstrations(config(sft={"name": str(path), "fields": fields}))
+    fields["working"] = "steps"
+    [made] = load_demonstrations(config(sft={"name": str(path), "fields": fields}))
+    assert (made.question, made.working, made.answer) == ("q", "w", "1")
+    with pytest.raises(DataError, match="kk-generated has no worked solutions"):
+        load_demonstrations(config(sft={"name": "kk-generated"}))
+
+
+def test_a_demonstration_without_working_is_named(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"question": "q", "gold": "1", "w": ""}\n')
+    fields = {"question": "question", "gold": "gold", "working": "w"}
+    with pytest.raises(DataError, match="line 1 has no worked solution"):
+        load_demonstrations(config(sft={"name": str(path), "fields": fields}))
+
+
+def test_rl_problems_of_arithmetic_are_not_the_held_out_ones():
+    from sage_cli.problems.load import load_benchmark
+
+    problems = load_training_problems(config())
+    assert len(problems) == 7684
+    test = {p.question for p in load_benchmark("arithmetic,arithmetic-dev", DataSection())}
+    assert len(test) == 120
+    assert not test & {p.question for p in problems}
+
+
+def test_rl_problems_are_kept_once_filtered_and_cut(tmp_path):
+    rl = {"name": "openmathreasoning-mini"}
+    folder = openmath(tmp_path)
+    golds = [p.gold for p in load_training_problems(config(folder, rl=rl))]
+    assert golds == ["3", r"\frac{1}{2}", "0.5", "1e3"]
+    numbers = rl | {"numeric_only": True, "limit": 2}
+    assert [p.gold for p in load_training_problems(config(folder, rl=numbers))] == ["3", "0.5"]
+
+
+def test_real_demonstrations_load(shared):
+    made = load_demonstrations(config(shared / "data", sft=OPENMATH))
+    assert len(made) == 245
+    assert not any("think>" in d.working for d in made)
