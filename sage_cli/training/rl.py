@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from datasets import Dataset
 from transformers import PrinterCallback
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import RlSection
 from sage_cli.guides import build_guide
 from sage_cli.problems.problem import Problem
 from sage_cli.store.metrics_file import MetricsFile
@@ -75,25 +77,42 @@ def build_trainer(
     reward = VerdictReward(grader)
     trainer = RlTrainer(
         rl=config.rl,
+        anchor=config.anchor,
         reward=reward,
         guide=build_guide(config),
         on_record=record,
         model=model,
         reward_funcs=[reward],
         args=arguments,
-        train_dataset=prompt_rows(prompts),
+        train_dataset=prompt_rows(prompts, config.rl),
         processing_class=tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
-    """Rows for TRL: prompt text, gold answer, and the row's own number."""
-    return Dataset.from_dict(
+def prompt_rows(prompts: Sequence[tuple[str, Problem]], rl: RlSection) -> Dataset:
+    """Rows for TRL in the order of the whole training: prompt text, gold answer, prompt's number.
+
+    One long epoch, because a sampler that shuffles anew each epoch forgets on resume which epoch
+    it was in.
+    """
+    population = Dataset.from_dict(
         {
             "prompt": [text for text, _ in prompts],
             "gold": [problem.gold for _, problem in prompts],
             "row": list(range(len(prompts))),
         }
     )
+    generations = -(-rl.steps // rl.iterations)
+    return population.select(prompt_order(len(prompts), generations * rl.prompts_per_step, rl.seed))
+
+
+def prompt_order(population: int, count: int, seed: int) -> list[int]:
+    """`count` indices: permutations of range(population), one after the other."""
+    epochs = -(-count // population)
+    orders = [
+        np.random.default_rng((seed, epoch)).permutation(population) for epoch in range(epochs)
+    ]
+    indices: list[int] = np.concatenate(orders)[:count].tolist()
+    return indices

@@ -47,7 +47,7 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
         # that depends on the state alone drops out in expectation
         use_bias_correction_kl=anchor.estimator == "k3-corrected",
         mask_truncated_completions=False,
-        shuffle_dataset=True,
+        shuffle_dataset=False,  # the rows come in the order of the whole training
         remove_unused_columns=False,
         disable_dropout=False,
         save_steps=save_interval(rl),

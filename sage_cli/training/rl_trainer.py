@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.config.training import RlSection
+from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.objectives import beta_advantages
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.checkpoints import rotate, seal
+from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import STATUSES, VerdictReward
 
@@ -28,15 +29,17 @@ class RlTrainer(AnchoredTrainer):
         self,
         *,
         rl: RlSection,
+        anchor: AnchorSection,
         reward: VerdictReward,
         on_record: Callable[[Mapping[str, Any]], None],
         **arguments: Any,
     ) -> None:
-        self.rl, self.reward, self.on_record = rl, reward, on_record
+        self.rl, self.anchor, self.reward, self.on_record = rl, anchor, reward, on_record
         self._batch_record: Record = {}
         self._generation_s = 0.0
         self._step_began = time.perf_counter()
         super().__init__(**arguments)
+        choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
         began = time.perf_counter()
@@ -48,6 +51,8 @@ class RlTrainer(AnchoredTrainer):
         self.reward.begin()
         self._generation_s = 0.0
         batch = super()._generate_and_score_completions(inputs)
+        if self.state.global_step == 0:
+            check_reference(self, batch, self.anchor.reference)
         status_PN = self._gather_statuses(self.reward.statuses)
         right_PN = (status_PN == STATUSES.index("right")).float()
         if self.rl.advantage == "beta":

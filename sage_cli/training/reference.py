@@ -1,0 +1,65 @@
+"""Which frozen model the policy is held to, and the check at step 0 that it is that one."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sage_cli.errors import TrainingError
+
+_CHECKED_ROWS = 4
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
+_LOW_PRECISION_TOLERANCE = 5e-2
+
+
+def choose_reference(model: Any, reference: str) -> None:
+    """Make a LoRA policy's reference the adapter as it starts (`sft`) or no adapter (`base`).
+
+    TRL copies the adapter it is given to "ref" and holds the policy to that copy; without the
+    copy it switches the adapter off.
+    """
+    if reference == "base" and "ref" in getattr(model, "peft_config", {}):
+        model.delete_adapter("ref")
+
+
+def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None:
+    """Compare the reference's log-probabilities with separately computed ones, before any update.
+
+    Under `sft` the reference is the policy itself as it starts, under `base` (LoRA) the model
+    with its adapter off. Raises TrainingError when they differ.
+    """
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    adapted = hasattr(model, "disable_adapter")
+    if "ref_per_token_logps" not in batch or (reference == "base" and not adapted):
+        return
+    with model.disable_adapter() if reference == "base" else nullcontext():
+        expected_BT = _logps(trainer, batch)
+    mask_BT = batch["completion_mask"][:_CHECKED_ROWS].bool()
+    found_BT = batch["ref_per_token_logps"][:_CHECKED_ROWS]
+    off = (found_BT - expected_BT)[mask_BT].abs().mean().item()
+    tolerance = _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE)
+    if not off <= tolerance:
+        whose = "the policy as it starts" if reference == "sft" else "the base model"
+        raise TrainingError(
+            f"anchor.reference is '{reference}', but at step 0 the reference's log-probabilities "
+            f"differ from those of {whose} by {off:.3g} nats a token (tolerance {tolerance})",
+            "check that the reference's folder is the model the policy was loaded from",
+        )
+
+
+@torch.no_grad()
+def _logps(trainer: Any, batch: dict[str, Any]) -> Tensor:
+    rows = {
+        name: torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
+        for name in ("ids", "mask")
+    }
+    logps_BT: Tensor = trainer._get_per_token_logps_and_entropies(
+        trainer.model,
+        rows["ids"][:_CHECKED_ROWS],
+        rows["mask"][:_CHECKED_ROWS],
+        batch["completion_ids"].shape[1],
+    )[0]
+    return logps_BT

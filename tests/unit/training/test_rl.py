@@ -1,0 +1,169 @@
+"""Training on the toy policy: records, resume, LoRA, what the seam leaves alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sage_cli.errors import TrainingError
+from sage_cli.models.load import attach_lora, load_model
+from sage_cli.store.metrics_file import MetricsFile
+
+
+def weights(folder: Path) -> bytes:
+    (file,) = folder.glob("*.safetensors")
+    return file.read_bytes()
+
+
+def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in r.items() if not k.startswith("time/")} for r in records]
+
+
+class KilledError(Exception):
+    pass
+
+
+def killing_at(step: int):
+    def on_step(record: Any) -> None:
+        if record["step"] == step:
+            raise KilledError
+
+    return on_step
+
+
+GUIDES = [
+    {"name": "none"},
+    {"name": "branch", "tau": 4.0},
+    {"name": "random", "epsilon": (0.5, 0.1)},
+    {"name": "token"},
+]
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide["name"])
+def test_resume_is_bit_identical(bench: Any, configure: Any, guide: dict[str, Any]):
+    config = configure(guide=guide, rl={"steps": 5, "save_every": 2})
+    whole = bench.run(config, "whole")
+    for step in (3, 4):
+        with pytest.raises(KilledError):
+            bench.run(config, "torn", on_step=killing_at(step))
+    bench.run(config, "torn")
+    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+    resumed = MetricsFile(bench.folder / "torn/metrics.jsonl").read()
+    assert timeless(resumed) == json.loads(json.dumps(timeless(whole)))
+    assert [record["step"] for record in resumed] == [1, 2, 3, 4, 5]
+
+
+def test_a_checkpoint_torn_by_a_kill_is_passed_over(bench: Any, configure: Any):
+    config = configure(rl={"steps": 4, "save_every": 1})
+    bench.run(config, "whole")
+    with pytest.raises(KilledError):
+        bench.run(config, "torn", on_step=killing_at(4))
+    newest = bench.folder / "torn/checkpoints/checkpoint-3/model.safetensors"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    bench.run(config, "torn")
+    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+
+
+def test_a_run_killed_after_its_last_step_only_saves(bench: Any, configure: Any):
+    config = configure(rl={"steps": 2, "save_every": 1})
+    bench.run(config)
+    before = weights(bench.folder / "run/model")
+    (bench.folder / "run/model/model.safetensors").unlink()
+    assert bench.run(config) == []
+    assert weights(bench.folder / "run/model") == before
+
+
+def test_the_policy_learns_and_its_records_say_so(bench: Any, configure: Any):
+    config = configure(rl={"steps": 30, "learning_rate": 0.02, "save_every": 30})
+    records = bench.run(config)
+    early = sum(record["reward"] for record in records[:5]) / 5
+    late = sum(record["reward"] for record in records[-5:]) / 5
+    assert late > early + 0.2
+    first = records[0]
+    assert first["kl/reference"] == pytest.approx(0, abs=1e-6)
+    assert first["kl/k3"] == pytest.approx(0, abs=1e-6)
+    assert records[-1]["kl/k3"] > 1e-3
+    for record in records:
+        assert record["verdict/right"] + record["verdict/wrong"] == 16
+        assert record["reward"] == pytest.approx(record["verdict/right"] / 16)
+        assert record["entropy/p50"] <= record["entropy/p99"]
+        assert not any(key.startswith("guide/") for key in record)
+
+
+def test_branch_statistics_are_those_of_equation_11(bench: Any, configure: Any):
+    # the random policy's entropies are nearly log(vocabulary) = log 102 = 4.62 everywhere
+    guide = {"name": "branch", "tau": 4.0, "rho": 0.3}
+    (record,) = bench.run(configure(guide=guide, rl={"steps": 1}))
+    assert record["guide/shaped"] == 1
+    assert record["guide/q_mean"] == pytest.approx(1 + 0.3 * (record["entropy"] - 4), abs=1e-6)
+    assert record["guide/clamped"] == 0
+    assert record["kl/shaped"] == pytest.approx(record["kl/reference"] - record["guide/log_q"])
+    (record,) = bench.run(configure(guide=guide | {"q_max": 1.1}, rl={"steps": 1}), "clamped")
+    assert record["guide/clamped"] == 1
+    assert record["guide/q_max"] == pytest.approx(1.1)
+
+
+def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
+    # two passes over each generation: q stays although the policy (and its entropy) moves
+    guide = {"name": "branch", "tau": 4.0}
+    rl = {"steps": 4, "iterations": 2, "learning_rate": 0.02, "warmup_ratio": 0.0}
+    records = bench.run(configure(guide=guide, rl=rl))
+    q = [record["guide/q_mean"] for record in records]
+    assert q[0] == q[1] != q[2] == q[3]
+    assert records[0]["entropy"] != records[1]["entropy"]
+
+
+def adapted(bench: Any, config: Any) -> Any:
+    """The toy policy with an adapter that already says something, as after supervised warm-up."""
+    torch.manual_seed(0)
+    model = attach_lora(load_model(bench.base), config.model.lora)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=1.0)
+    return model
+
+
+@pytest.mark.parametrize("reference", ["sft", "base"])
+def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, reference: str):
+    config = configure(
+        model={"kind": "pretrained", "tuning": "lora"},
+        anchor={"reference": reference, "beta": 0.1},
+        rl={"save_every": 2, "warmup_ratio": 0.0},
+    )
+
+    def run(name: str, **changed: Any) -> list[dict[str, Any]]:
+        return bench.run(config, name, model=adapted(bench, config), reference=None, **changed)
+
+    records = run("whole")
+    if reference == "sft":
+        assert records[0]["kl/reference"] == pytest.approx(0, abs=1e-6)
+    else:
+        assert records[0]["kl/reference"] > 0.01
+    with pytest.raises(KilledError):
+        run("torn", on_step=killing_at(3))
+    run("torn")
+    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+    saved = load_file(bench.folder / "whole/model/adapter_model.safetensors")
+    start = adapted(bench, config).state_dict()
+    assert all("lora_" in name for name in saved)
+    assert any(
+        not torch.equal(tensor, start[name.replace(".weight", ".default.weight")])
+        for name, tensor in saved.items()
+    )
+
+
+def test_another_reference_than_the_policys_start_is_found_out(
+    bench: Any, configure: Any, tmp_path: Path
+):
+    other = load_model(bench.base)
+    with torch.no_grad():
+        other.lm_head.weight.mul_(3)
+    other.save_pretrained(tmp_path / "other")
+    with pytest.raises(TrainingError, match="'sft', but at step 0"):
+        bench.run(configure(), reference=tmp_path / "other")
+    assert not (bench.folder / "run/metrics.jsonl").exists()
