@@ -1,0 +1,90 @@
+"""pass@k of one model on one benchmark, with a band for the draw of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage_cli.errors import MetricError
+from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.estimator import pass_at_k
+from sage_cli.metrics.resampling import resampled_means
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Mean pass@k over problems at each k, and the band that holds it with `confidence`.
+
+    `low_K` and `high_K` are NaN where there is one problem only.
+    """
+
+    ks: tuple[int, ...]
+    mean_K: FloatArray
+    low_K: FloatArray
+    high_K: FloatArray
+    confidence: float
+    problems: int
+
+    def at(self, k: int) -> tuple[float, float, float]:
+        """Mean, low and high at one k of the curve."""
+        if k not in self.ks:
+            raise MetricError(f"this curve has no k = {k}")
+        place = self.ks.index(k)
+        return float(self.mean_K[place]), float(self.low_K[place]), float(self.high_K[place])
+
+
+def pass_matrix(counts: Counts | Sequence[Counts], ks: Sequence[int]) -> FloatArray:
+    """pass@k per problem, shape (P, K), averaged over seeds where several are given.
+
+    Seeds are averaged after estimating, not pooled before, so that each seed is one evaluation.
+    """
+    seeds = [counts] if isinstance(counts, Counts) else list(counts)
+    if not seeds or not len(seeds[0]):
+        raise MetricError("no problem was counted, so there is no pass@k")
+    ids = seeds[0].problem_ids
+    total_PK = sum(pass_at_k(s.n_P, s.c_P, ks) for s in (seed.ordered(ids) for seed in seeds))
+    mean_PK: FloatArray = total_PK / len(seeds)
+    return mean_PK
+
+
+def curve(
+    counts: Counts | Sequence[Counts],
+    ks: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Curve:
+    """Estimate pass@k at every k; the band comes from resampling problems, never samples.
+
+    Resampling the samples of a problem puts a right one back twice and leaves another out, which
+    biases pass@k downwards when k is near n. What sampling adds is in the problems' values
+    already: they vary by both.
+    """
+    pass_PK = pass_matrix(counts, ks)
+    low_K, high_K = interval(pass_PK, confidence=confidence, resamples=resamples, seed=seed)
+    mean_K = pass_PK.mean(axis=0)
+    return Curve(tuple(map(int, ks)), mean_K, low_K, high_K, confidence, len(pass_PK))
+
+
+def interval(
+    values_PK: FloatArray, *, confidence: float, resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Percentile bootstrap of the mean over problems of values in [0, 1].
+
+    Where every problem has the value 0, or every one 1, resampling sees no variance at all. There
+    the bound is exact for P problems with values in [0, 1]: a population mean of m shows only
+    zeros with probability at most (1 - m)^P (the rule of three).
+    """
+    problems, K = values_PK.shape
+    if problems < 2:
+        return np.full(K, np.nan), np.full(K, np.nan)
+    tail = (1 - confidence) / 2
+    means_RK = resampled_means(values_PK, resamples=resamples, seed=seed)
+    low_K, high_K = np.quantile(means_RK, [tail, 1 - tail], axis=0)
+    unseen = 1 - tail ** (1 / problems)
+    high_K = np.where((values_PK == 0).all(axis=0), unseen, high_K)
+    low_K = np.where((values_PK == 1).all(axis=0), 1 - unseen, low_K)
+    return low_K, high_K

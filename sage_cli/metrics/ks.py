@@ -1,0 +1,52 @@
+"""The grammar of `--k`: `1..256`, `1,8,64`, `1..256:pow2`, and commas between any of them."""
+
+from __future__ import annotations
+
+import re
+
+from sage_cli.errors import ConfigurationError
+
+TOKEN = re.compile(r"(?P<first>\d+)(\.\.(?P<last>\d+)(:(?P<step>\w+))?)?")
+LARGEST_K = 1_000_000
+GRAMMAR = "write ks as 1..256, 1,8,64 or 1..256:pow2"
+
+
+def parse_ks(text: str, n: int | None = None) -> tuple[int, ...]:
+    """The ks that `text` names, ascending and without repetition.
+
+    `a..b` is every k from a to b, `a..b:pow2` the powers of two among them. With `n`, the number
+    of samples per problem, k > n is refused. Raises ConfigurationError naming the token.
+    """
+    ks: set[int] = set()
+    for token in text.split(","):
+        ks.update(_expand(token.strip(), n))
+    return tuple(sorted(ks))
+
+
+def _expand(token: str, n: int | None) -> list[int]:
+    match = TOKEN.fullmatch(token)
+    if match is None:
+        raise ConfigurationError(f"'{token}' is not a k or a range of ks", GRAMMAR)
+    first = int(match["first"])
+    last = first if match["last"] is None else int(match["last"])
+    if match["step"] not in (None, "pow2"):
+        raise ConfigurationError(
+            f"'{token}': the only step is pow2, not '{match['step']}'", GRAMMAR
+        )
+    if first < 1:
+        raise ConfigurationError(f"'{token}': k starts at 1", GRAMMAR)
+    if last < first:
+        raise ConfigurationError(f"'{token}': the range ends before it begins", GRAMMAR)
+    if n is not None and last > n:
+        raise ConfigurationError(
+            f"'{token}': pass@{last} is undefined with {n} samples per problem (k > n)",
+            f"ask for k up to {n}, or draw more samples: --n {last}",
+        )
+    if last > LARGEST_K:
+        raise ConfigurationError(f"'{token}': k is at most {LARGEST_K:,}", GRAMMAR)
+    if match["step"] is None:
+        return list(range(first, last + 1))
+    powers = [1 << bit for bit in range(last.bit_length()) if first <= 1 << bit <= last]
+    if not powers:
+        raise ConfigurationError(f"'{token}': no power of two lies in this range", GRAMMAR)
+    return powers
