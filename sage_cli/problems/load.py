@@ -72,11 +72,16 @@ def benchmark_names(names: str) -> list[str]:
     return listed
 
 
+def is_file_name(name: str) -> bool:
+    """Whether `name` is the path of a file rather than a registered name."""
+    return name.endswith(SUFFIXES)
+
+
 Part = Path | DataSet | Generated
 
 
 def _parts(name: str) -> list[Part]:
-    if name.endswith(SUFFIXES):
+    if is_file_name(name):
         return [Path(name)]
     entry = find(name)
     if isinstance(entry, Group):
