@@ -109,8 +109,9 @@ def overlap(
         emit({"train": train, "bench": bench, **asdict(found)})
         return
     console.print(
-        f"of {found.bench} problems of {escape(bench)}, {found.same} stand in the {found.train} "
-        f"of {escape(train)}, and {found.similar} more share 13 words in a row with one"
+        f"of {found.bench_problems} problems of {escape(bench)}, {found.same} stand in the "
+        f"{found.train_problems} of {escape(train)}, and {found.similar} more share 13 words "
+        "in a row with one"
     )
     table = _table(">shared", "benchmark", "training")
     for match in found.matches[:limit]:

@@ -45,8 +45,8 @@ class Shown:
 class Overlap:
     """Training problems that a benchmark repeats; its problems are counted once each."""
 
-    train: int
-    bench: int
+    train_problems: int
+    bench_problems: int
     same: int
     similar: int
     matches: Sequence[Match]

@@ -1,0 +1,76 @@
+"""The Hub's own client on a data set that lies on disk, and the Hub out of reach."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from huggingface_hub import HfApi, constants
+
+from sage_cli.config.data import DataSection
+from sage_cli.errors import DataError
+from sage_cli.problems.hub import read_hub
+from sage_cli.problems.registry import REGISTRY
+from sage_cli.problems.sources import open_source
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def on_disk(tmp_path, monkeypatch):
+    """SVAMP's declaration, pointed at a folder with two splits of made-up rows."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for split, answers in (("train", (1.0, 2.0)), ("test", (3.0,))):
+        rows = ({"Body": "b.", "Question": f"{split}?", "Answer": a} for a in answers)
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{split}.jsonl").write_text(text)
+    return replace(REGISTRY["svamp"], hub=str(folder), revision=None)
+
+
+def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
+    asked = []
+
+    def dataset_info(self, name, revision, timeout):
+        asked.append((name, revision, timeout))
+        return SimpleNamespace(sha=COMMIT)
+
+    monkeypatch.setattr(HfApi, "dataset_info", dataset_info)
+    source = open_source(on_disk, DataSection())
+    assert source.origin == f"{on_disk.hub}@{COMMIT}"
+    places, rows = zip(*source.rows, strict=True)
+    assert [row["Answer"] for row in rows] == [1.0, 2.0, 3.0]
+    assert [place.rsplit("/")[-1] for place in places] == [
+        "set, train, row 1", "set, train, row 2", "set, test, row 1",
+    ]  # fmt: skip
+    assert asked == [(on_disk.hub, None, 10.0)]
+
+
+def test_offline_the_cache_decides_and_nobody_is_asked(on_disk, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(HfApi, "dataset_info", lambda *_, **__: pytest.fail("asked the Hub"))
+    commit, rows = read_hub(on_disk)
+    assert (commit, len(list(rows))) == ("unknown", 3)
+
+
+def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
+    def unreachable(*_, **__):
+        raise httpx.ConnectError("Name or service not known")
+
+    monkeypatch.setattr(HfApi, "dataset_info", unreachable)
+    monkeypatch.delenv("SAGE_DATA", raising=False)
+    with pytest.raises(DataError) as caught:
+        open_source(REGISTRY["aime25"], DataSection())
+    assert "no local copy of aime25" in caught.value.cause
+    assert "Name or service not known" in caught.value.cause
+    files = "benchmarks/aime2025-I.jsonl and benchmarks/aime2025-II.jsonl"
+    assert caught.value.next_step == (
+        f"put {files} into the folder that data.root or SAGE_DATA names"
+    )
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks/aime2025-I.jsonl").write_text("{}\n")  # half a copy is none
+    with pytest.raises(DataError) as caught:
+        open_source(REGISTRY["aime25"], DataSection(root=tmp_path))
+    assert caught.value.next_step == f"put {files} into {tmp_path}"
