@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from sage_cli.cli import config, rl, runs, sft
+from sage_cli.cli import config, passk, rl, runs, sft, sweep
 from sage_cli.cli.group import new_app
+from sage_cli.cli.surroundings import prepare
 
+prepare()
 app = new_app("Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.")
 app.command("sft")(sft.command)
 app.command("rl")(rl.command)
+app.command("passk")(passk.command)
+app.command("sweep")(sweep.command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(config.app, name="config")
 

@@ -29,7 +29,9 @@ def show(
         values = loaded.config.model_dump(mode="json")
         emit({"config": values, "origins": dict(loaded.origins)} if origin else values)
         return
-    table = Table("setting", "value", *(["origin"] if origin else []), box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        "setting", "value", *(["origin"] if origin else []), box=None, padding=(0, 2, 0, 0)
+    )
     for name, value, source in loaded.table():
         style = "" if source == "default" else "bold"
         table.add_row(name, str(value), *([source] if origin else []), style=style)

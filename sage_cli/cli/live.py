@@ -10,13 +10,13 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
-from rich.progress import Task
 from rich.text import Text
 
 from sage_cli.cli.console import console
@@ -82,7 +82,9 @@ class Live:
             self._bars.update(self._task, advance=amount, numbers=shown)
         elif time.monotonic() - self._spoke_s > PLAIN_LINE_EVERY_S:
             self._spoke_s = time.monotonic()
-            self.say(f"{self._title}: {self._done}/{self._total} {self._unit}  {self._eta()}  {shown}")
+            self.say(
+                f"{self._title}: {self._done}/{self._total} {self._unit}  {self._eta()}  {shown}"
+            )
 
     def end(self) -> None:
         """Close the bar and leave it standing."""

@@ -29,6 +29,14 @@ Benchmark = Annotated[
 ]
 Samples = Annotated[int | None, typer.Option("--n", help="Samples per problem.")]
 Seeds = Annotated[int | None, typer.Option("--seeds", help="How many evaluation seeds.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(help="Runs by id or part of one, RUN@step, RUN@all, or model folders."),
+]
+OtherTemplate = Annotated[
+    bool,
+    typer.Option("--allow-template-mismatch", help="Measure under another prompt than trained."),
+]
 Ks = Annotated[str | None, typer.Option("--k", help="1..256, 1,8,64 or 1..256:pow2.")]
 
 

@@ -61,7 +61,8 @@ class SweepSection(Section):
     """A search over the guide's settings; every trial is a run of its own."""
 
     space: str = "tau,rho"
-    sampler: Literal["grid"] = "grid"
+    benchmark: str = "amc23"
+    """Development problems to choose settings on; never the ones that are reported."""
     steps: int | None = Field(None, ge=1)
     """RL steps of a trial; null takes `rl.steps`."""
     samples: int = Field(256, ge=1)

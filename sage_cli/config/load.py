@@ -60,6 +60,14 @@ def validate(merged: Merged) -> SageConfig:
         ) from None
 
 
+def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
+    """`config` with other values for dotted settings, checked again."""
+    merged = Merged(config.model_dump(mode="json"))
+    for name, value in settings.items():
+        merged.put(_nested(name, value), "changed")
+    return validate(merged)
+
+
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Without the flags that nobody typed."""
     kept: dict[str, Any] = {}
@@ -80,7 +88,10 @@ def _assignment(text: str) -> Layer:
         parsed = yaml.safe_load(value)
     except yaml.YAMLError:
         parsed = value
-    nested: Any = parsed
-    for part in reversed(name.strip().split(".")):
-        nested = {part: nested}
-    return Layer(f"--set {name.strip()}", nested)
+    return Layer(f"--set {name.strip()}", _nested(name.strip(), parsed))
+
+
+def _nested(name: str, value: Any) -> dict[str, Any]:
+    """`rl.steps`, 3 -> {"rl": {"steps": 3}}."""
+    first, _, rest = name.partition(".")
+    return {first: _nested(rest, value) if rest else value}

@@ -43,7 +43,19 @@ def read_preset(name: str) -> dict[str, Any]:
 
 
 def read_layer(path: Path) -> dict[str, Any]:
-    """A YAML file (JSON is YAML) whose top level names sections."""
+    """A file of settings, whose top level names sections."""
+    values = read_yaml(path)
+    flat = [key for key, inside in values.items() if not isinstance(inside, dict | None)]
+    if flat:
+        raise ConfigurationError(
+            "\n".join(f"{path}: '{key}' must be a section, not {values[key]!r}" for key in flat),
+            "write each setting below its section, as `rl:` and then `  steps: 100`",
+        )
+    return {key: inside for key, inside in values.items() if inside is not None}
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -55,12 +67,6 @@ def read_layer(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise ConfigurationError(
-            f"{path} holds no settings: its top level must name sections such as `rl:`"
+            f"{path} holds no settings: its top level must be names, such as `rl:`"
         )
-    flat = [key for key, inside in values.items() if not isinstance(inside, dict | None)]
-    if flat:
-        raise ConfigurationError(
-            "\n".join(f"{path}: '{key}' must be a section, not {values[key]!r}" for key in flat),
-            "write each setting below its section, as `rl:` and then `  steps: 100`",
-        )
-    return {key: inside for key, inside in values.items() if inside is not None}
+    return values

@@ -44,7 +44,7 @@ class WandbMirror:
         """Finish W&B's run."""
         if self._wandb is not None and not self._failed:
             try:
-                self._wandb.finish(quiet=True)
+                self._wandb.finish()
             except Exception as error:
                 self._give_up(error)
 

@@ -1,8 +1,7 @@
-"""What this machine can do: precision, the 8-bit optimiser, threads."""
+"""What this machine can do: precision and the 8-bit optimiser."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -27,15 +26,6 @@ def optimizer_name(requested: Optimizer) -> str:
             stacklevel=2,
         )
     return "adamw_torch_fused"
-
-
-def calm_threads() -> None:
-    """Keep OpenMP's idle threads from spinning: beside another process they cost fivefold.
-
-    Only takes effect before torch is loaded, so commands call it first.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 
 def _bitsandbytes_works() -> bool:

@@ -63,6 +63,16 @@ def base_policy(config: SageConfig, progress: Progress, *, fresh: bool = False) 
     )
 
 
+def named_policies(name: str, runs: Runs) -> list[Policy]:
+    """The policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
+    run_name, at, step = name.partition("@")
+    if not (at and step == "all"):
+        return [named_policy(name, runs)]
+    run = runs.find(run_name)
+    checkpoints = [_checkpoint(run, str(step)) for step in checkpoint_steps(run)]
+    return checkpoints + ([Policy(str(run.model), run)] if run.finished else [])
+
+
 def named_policy(name: str, runs: Runs) -> Policy:
     """A run's final model, `RUN@step`'s checkpoint, or any model folder."""
     if (Path(name) / "config.json").is_file() and not (Path(name) / "manifest.json").is_file():

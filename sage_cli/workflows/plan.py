@@ -8,9 +8,11 @@ from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.labels import base_label, rl_label
+from sage_cli.config.layers import leaves
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.store.run import Runs
+from sage_cli.sweep.space import resolve, space_file
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,12 @@ class Stage:
 
 
 def plan(config: SageConfig, stages: Sequence[str]) -> list[Stage]:
-    """The named stages (`sft`, `rl`, `measure`) of `config`, in order."""
+    """The named stages (`sft`, `rl`, `measure`, `sweep`) of `config`, in order."""
     planners: dict[str, Callable[[SageConfig], Stage]] = {
         "sft": _sft,
         "rl": _rl,
         "measure": _measure,
+        "sweep": _sweep,
     }
     return [planners[name](config) for name in stages]
 
@@ -104,6 +107,31 @@ def _measure(config: SageConfig) -> Stage:
     )
 
 
+def _sweep(config: SageConfig) -> Stage:
+    file = space_file(config.sweep.space)
+    settings = dict(leaves(config.model_dump(mode="json")))
+    space = resolve(config.sweep.space, file, settings)
+    cells = len(list(space.cells()))
+    rl = config.rl
+    steps = config.sweep.steps or rl.steps
+    completions = rl.prompts_per_step * rl.rollouts_per_prompt
+    return Stage(
+        "3. sweep",
+        {
+            **{
+                short: ", ".join(f"{value:g}" for value in values)
+                for short, values in space.values.items()
+            },
+            "cells": cells,
+            "steps": f"{steps} a cell, {cells * steps:,} in all",
+            "completions": f"{cells * steps * completions:,}",
+            "objectives": " and ".join(f"pass@{k}" for k in config.sweep.k),
+            "development problems": config.sweep.benchmark,
+            "samples": f"{config.sweep.samples} per problem",
+        },
+    )
+
+
 def _guide(config: SageConfig) -> str:
     guide = config.guide
     settings = guide.model_dump(exclude={"name", "q_min", "q_max", "seed"})
@@ -122,7 +150,5 @@ def _tuning(config: SageConfig) -> str:
 def _existing(config: SageConfig, kind: str) -> str:
     """Runs of that kind and label that are there; which of them fits is told by their identity."""
     label = base_label(config) if kind == "sft" else rl_label(config)
-    found = [
-        run.id for run in Runs(config.run.root).all() if run.id.startswith(f"{kind}-{label}-")
-    ]
+    found = [run.id for run in Runs(config.run.root).all() if run.id.startswith(f"{kind}-{label}-")]
     return ", ".join(found) or "no"

@@ -9,7 +9,7 @@ from typing import Any
 
 from sage_cli.config.labels import rl_label
 from sage_cli.config.schema import SageConfig
-from sage_cli.grading import Grade, Grader
+from sage_cli.grading import Grade
 from sage_cli.models.load import attach_lora, fingerprint
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -17,6 +17,7 @@ from sage_cli.problems.training import load_training_problems
 from sage_cli.store.run import Run, Runs, content_of, identity_of
 from sage_cli.training.rl import train_rl
 from sage_cli.workflows.base import Policy, base_policy, named_policy
+from sage_cli.workflows.graders import grader_for
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.watch import watched
 
@@ -56,7 +57,7 @@ def rl(
     )
     with (
         record,
-        _grader(config) as grader,
+        grader_for(config, config.data.rl.name) as grader,
         watched(config, run, "rl", progress, SHOWN) as on_step,
     ):
 
@@ -91,17 +92,3 @@ def _policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path |
         return model, Path(base.path) if config.anchor.kl != "none" else None
     has_adapter = hasattr(model, "peft_config")
     return (model if has_adapter else attach_lora(model, config.model.lora)), None
-
-
-def _grader(config: SageConfig) -> Grader:
-    settings, prompt = config.grading, config.prompt
-    return Grader(
-        workers=settings.workers,
-        mode=settings.mode,
-        timeout_s=settings.timeout_s,
-        memory_mb=settings.memory_mb,
-        tolerance=settings.tolerance,
-        answer_open=prompt.answer_open,
-        answer_close=prompt.answer_close,
-        boxed=prompt.answer == "boxed",
-    )

@@ -1,0 +1,38 @@
+"""Which configuration a measuring command uses: presets when named, else its first run's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.cli.options import load_config
+
+if TYPE_CHECKING:
+    from sage_cli.config.load import Loaded
+
+
+def load_for_measuring(
+    names: Sequence[str],
+    preset: list[str] | None,
+    config: Path | None,
+    sets: list[str] | None,
+    runs: Path | None,
+    **flags: dict[str, Any],
+) -> Loaded:
+    """The stored configuration of the first run named, or of the latest, under flags and `--set`."""
+    from sage_cli.store.run import Run, Runs
+
+    root = runs or Path("runs")
+    flags = {**flags, "run": {"root": root}}
+    run: Run | None = None
+    if not preset and config is None:
+        store = Runs(root)
+        first = names[0].partition("@")[0] if names else None
+        is_model = first is not None and (Path(first) / "config.json").is_file()
+        if first is None:
+            run = store.latest()
+        elif not is_model or (Path(first) / "manifest.json").is_file():
+            run = store.find(first)
+    stored = run.folder / "config.json" if run is not None else config
+    return load_config(preset, stored, sets, **flags)

@@ -1,0 +1,93 @@
+"""`sage passk`: pass@k curves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.live import Live
+from sage_cli.cli.measuring import load_for_measuring
+from sage_cli.cli.options import (
+    Benchmark,
+    ConfigFile,
+    DryRun,
+    Json,
+    Ks,
+    Names,
+    OtherTemplate,
+    Presets,
+    RunRoot,
+    Samples,
+    Seeds,
+    Sets,
+)
+from sage_cli.cli.plans import show_plan
+
+if TYPE_CHECKING:
+    from sage_cli.workflows.passk import PasskResult
+
+
+def command(
+    names: Names = None,
+    benchmark: Benchmark = None,
+    k: Ks = None,
+    n: Samples = None,
+    seeds: Seeds = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first problems.")] = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Measure pass@k of runs or models; with none named, of the latest run."""
+    speak(json)
+    evaluation = {
+        "benchmark": benchmark,
+        "k": k,
+        "samples": n,
+        "seeds": seeds,
+        "limit": limit,
+        "allow_template_mismatch": allow_template_mismatch or None,
+    }
+    settings = load_for_measuring(
+        names or [], preset, config, set_, runs, evaluation=evaluation
+    ).config
+    from sage_cli.metrics import parse_ks
+
+    parse_ks(settings.evaluation.k, settings.evaluation.samples)
+    if dry_run:
+        show_plan(settings, ("measure",), json)
+        return
+    from sage_cli.workflows.passk import as_json, passk
+
+    with Live() as live:
+        result = passk(settings, names or [], live)
+    if json:
+        emit(as_json(result, settings))
+    else:
+        show(result)
+
+
+def show(result: PasskResult) -> None:
+    """A table of pass@k at the powers of two with intervals, the verdicts, and the files."""
+    shown = [k for k in result.ks if k & (k - 1) == 0] or list(result.ks)
+    table = Table("k", *(line.label for line in result.lines), title=f"pass@k, {result.benchmark}")
+    for k in shown:
+        cells = []
+        for line in result.lines:
+            mean, low, high = line.curve.at(k)
+            cells.append(f"{mean:.3f} [dim]{low:.3f} to {high:.3f}[/]")
+        table.add_row(str(k), *cells)
+    console.print(table)
+    for line in result.lines:
+        for measured in line.measured:
+            counted = ", ".join(f"{count} {status}" for status, count in measured.statuses.items())
+            cut = f"; {measured.truncated} cut off" if measured.truncated else ""
+            console.print(f"[dim]{line.label}, seed {measured.seed}: {counted}{cut}[/]")
+    console.print(f"files: [bold]{result.folder}[/]")

@@ -1,0 +1,83 @@
+"""`sage sweep`: a grid over the guide's settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import ConfigFile, DryRun, Json, Presets, RunRoot, Sets, load_config
+from sage_cli.cli.plans import show_plan
+
+if TYPE_CHECKING:
+    from sage_cli.workflows.sweep import SweepResult
+
+
+def command(
+    space: Annotated[
+        str | None, typer.Option("--space", help="tau,rho, or a YAML file of parameters.")
+    ] = None,
+    algo: Annotated[str | None, typer.Option("--algo", help="Algorithm of every trial.")] = None,
+    guide: Annotated[str, typer.Option("--guide", help="Guide of every trial.")] = "branch",
+    steps: Annotated[int | None, typer.Option(help="RL steps of a trial.")] = None,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Train and measure every cell of a search space on development problems."""
+    speak(json)
+    settings = load_config(
+        preset,
+        config,
+        set_,
+        rl={"algo": algo},
+        guide={"name": guide},
+        sweep={"space": space, "steps": steps},
+        run={"root": runs},
+    ).config
+    if dry_run:
+        show_plan(settings, ("sft", "rl", "sweep"), json)
+        return
+    from sage_cli.workflows.sweep import sweep
+
+    with Live() as live:
+        result = sweep(settings, live)
+    if json:
+        emit(_as_json(result))
+    else:
+        _show(result)
+
+
+def _show(result: SweepResult) -> None:
+    names = list(result.space.keys)
+    table = Table(*names, *result.objectives, "run", title=f"sweep over {', '.join(names)}")
+    best = [max((c.values[i] for c in result.cells if c.values), default=None) for i in (0, 1)]
+    for cell in result.cells:
+        settings = [f"{value:g}" for value in cell.cell.values()]
+        if cell.values is None:
+            table.add_row(*settings, *["[red]failed[/]"] * 2, cell.reason)
+            continue
+        scores = [
+            f"[bold green]{value:.3f}[/]" if value == top else f"{value:.3f}"
+            for value, top in zip(cell.values, best, strict=True)
+        ]
+        table.add_row(*settings, *scores, cell.run)
+    console.print(table)
+    console.print(f"files: [bold]{result.folder}[/]")
+
+
+def _as_json(result: SweepResult) -> dict[str, Any]:
+    return {
+        "folder": str(result.folder),
+        "objectives": list(result.objectives),
+        "cells": [
+            {"settings": dict(c.cell), "values": c.values, "run": c.run, "reason": c.reason}
+            for c in result.cells
+        ],
+    }

@@ -1,0 +1,133 @@
+"""Sample what is missing, grade what is there: a policy and a benchmark become counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import islice
+
+import numpy as np
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.grading import Grader
+from sage_cli.metrics import Counts
+from sage_cli.models.load import fingerprint
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.build import build_sampler
+from sage_cli.sampling.fill import fill
+from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.store.completion import Completion
+from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.workflows.base import Policy
+from sage_cli.workflows.graders import benchmark_problems, grader_for
+from sage_cli.workflows.progress import Progress
+
+GRADED_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One policy on one benchmark with one evaluation seed.
+
+    `statuses` counts verdicts over all completions, `truncated` those cut off at the token limit.
+    """
+
+    policy: str
+    benchmark: str
+    seed: int
+    counts: Counts
+    statuses: Mapping[str, int]
+    truncated: int
+    sample_set: str
+
+
+def measure(
+    policy: Policy, config: SageConfig, benchmark: str, seed: int, progress: Progress
+) -> Measured:
+    """Fill the sample set of (policy, template, sampling, seed), then grade and count it.
+
+    Completions are graded while others are drawn; what was stored before isn't drawn again.
+    """
+    problems = benchmark_problems(config, benchmark)
+    template = PromptTemplate.from_section(config.prompt, policy.tokenizer())
+    refuse_other_template(policy, template, config)
+    parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
+    identity = SampleIdentity(fingerprint(policy.path), template.hash, asdict(parameters))
+    samples = SampleSet(config.run.root, identity)
+    golds = {problem.id: problem.gold for problem in problems}
+    with grader_for(config, benchmark) as grader:
+        _draw(policy, config, parameters, samples, problems, template, grader, progress)
+        stored = samples.completions(golds.keys(), config.evaluation.samples)
+        rights, statuses, truncated = _count(stored, golds, grader)
+    counts = Counts(
+        tuple(golds),
+        np.full(len(golds), config.evaluation.samples),
+        np.array([rights[problem_id] for problem_id in golds]),
+    )
+    return Measured(
+        policy.label, benchmark, seed, counts, statuses, truncated, samples.identity.key
+    )
+
+
+def refuse_other_template(policy: Policy, template: PromptTemplate, config: SageConfig) -> None:
+    """Refuse to measure a run under another prompt than it was trained with, unless asked for."""
+    trained = policy.run.manifest.get("template") if policy.run else None
+    if trained in (None, template.hash) or config.evaluation.allow_template_mismatch:
+        return
+    raise ConfigurationError(
+        f"{policy.label} was trained with prompt template {trained}, and this evaluation uses "
+        f"{template.hash}: their numbers would differ for no other reason",
+        "drop the other prompt settings, or say --allow-template-mismatch",
+    )
+
+
+def _draw(
+    policy: Policy,
+    config: SageConfig,
+    parameters: SamplingParameters,
+    samples: SampleSet,
+    problems: Sequence[Problem],
+    template: PromptTemplate,
+    grader: Grader,
+    progress: Progress,
+) -> None:
+    """Draw what the set lacks; the model is loaded only when something is lacking."""
+    n = config.evaluation.samples
+    inventory = samples.inventory()
+    missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
+    if not missing:
+        return
+    sampler = build_sampler(config.sampling, parameters, policy.path, **policy.loading)
+    golds = {problem.id: problem.gold for problem in problems}
+    prompts = {problem.id: template.render(problem.question) for problem in problems}
+    total = n * len(problems)
+    progress.begin(f"sample {policy.label}", total, "samples", total - missing)
+    with ThreadPoolExecutor(1) as beside:
+
+        def drawn(rows: list[Completion]) -> None:
+            progress.advance(len(rows))
+            pairs = [(golds[row.problem_id], row.text) for row in rows]
+            beside.submit(grader.grade_many, pairs)
+
+        fill(samples, prompts, n, sampler, drawn)
+    progress.end()
+
+
+def _count(
+    stored: Iterator[Completion], golds: Mapping[str, str], grader: Grader
+) -> tuple[Counter[str], Counter[str], int]:
+    """Right answers per problem, verdicts by status, completions cut off; streamed in chunks."""
+    rights: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
+    truncated = 0
+    while rows := list(islice(stored, GRADED_AT_ONCE)):
+        grades = grader.grade_many([(golds[row.problem_id], row.text) for row in rows])
+        for row, grade in zip(rows, grades, strict=True):
+            rights[row.problem_id] += grade.status == "right"
+            statuses[grade.status] += 1
+            truncated += row.finish_reason == "length"
+    return rights, statuses, truncated

@@ -1,0 +1,126 @@
+"""`sage sweep`: every cell of a search space becomes a run, measured on development problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError, SageError
+from sage_cli.metrics import pass_at_k
+from sage_cli.store.atomic import write_json
+from sage_cli.store.lock import writer
+from sage_cli.store.run import identity_of
+from sage_cli.sweep.space import Cell, Space, resolve, space_file
+from sage_cli.sweep.study import CellResult, Study
+from sage_cli.workflows.base import Policy
+from sage_cli.workflows.measure import measure
+from sage_cli.workflows.progress import Progress
+from sage_cli.workflows.rl import rl
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A sweep's folder, its grid, the names of its objectives and every cell's outcome."""
+
+    folder: Path
+    space: Space
+    objectives: tuple[str, ...]
+    cells: tuple[CellResult, ...]
+
+
+def prepare(config: SageConfig) -> tuple[SageConfig, Space]:
+    """The configuration that all trials share, and the search space in absolute values."""
+    file = space_file(config.sweep.space)
+    if file.guide is not None and file.guide != config.guide.name:
+        raise ConfigurationError(
+            f"the space '{config.sweep.space}' is about guide {file.guide}, "
+            f"and the configuration has guide {config.guide.name}",
+            f"add --guide {file.guide}",
+        )
+    settings = dict(leaves(config.model_dump(mode="json")))
+    space = resolve(config.sweep.space, file, settings)
+    n, largest = config.sweep.samples, max(config.sweep.k)
+    if largest > n:
+        raise ConfigurationError(
+            f"sweep.k asks for pass@{largest} of {n} samples", f"use --set sweep.samples={largest}"
+        )
+    shared = {
+        "evaluation.benchmark": config.sweep.benchmark,
+        "evaluation.samples": n,
+        **({"rl.steps": config.sweep.steps} if config.sweep.steps else {}),
+    }
+    return changed(config, shared), space
+
+
+def sweep_folder(config: SageConfig, space: Space) -> Path:
+    """Where the sweep's memory is: told by its space and everything that its trials share."""
+    settings = config.model_dump(mode="json", exclude={"run", "tracking"})
+    identity = identity_of("sweep", {"settings": settings, "values": space.values})
+    name = "-".join(space.keys)
+    return config.run.root / "sweeps" / f"{name}-{identity[:8]}"
+
+
+def sweep(config: SageConfig, progress: Progress) -> SweepResult:
+    """Run what the grid still lacks; failures are kept with their reason and tried again once."""
+    config, space = prepare(config)
+    folder = sweep_folder(config, space)
+    objectives = tuple(f"pass@{k}" for k in config.sweep.k)
+    with writer(folder):
+        study = Study(folder, space, objectives)
+        total = len(list(space.cells()))
+        for _ in range(1 + config.sweep.retries):
+            for cell in study.pending():
+                done = total - len(study.pending())
+                progress.say(f"[bold]cell {done + 1} of {total}[/]: {_said(cell)}")
+                _run_cell(config, study, cell, folder.name, progress)
+        result = SweepResult(folder, space, objectives, tuple(study.results()))
+        write_json(folder / "results.json", _summary(result))
+    return result
+
+
+def _run_cell(config: SageConfig, study: Study, cell: Cell, name: str, progress: Progress) -> None:
+    """One trial: a run and its measurement; a failure of its own is kept, not raised."""
+    trial = study.begin(cell)
+    try:
+        trial_config = changed(config, {**cell, "tracking.group": name})
+        run = rl(trial_config, progress, sweep=name)
+        measured = measure(
+            Policy(str(run.model), run),
+            trial_config,
+            config.sweep.benchmark,
+            config.evaluation.seed,
+            progress,
+        )
+    except (SageError, RuntimeError) as error:
+        study.fail(trial, f"{type(error).__name__}: {error}")
+        progress.say(f"[red]failed[/]: {error}")
+        return
+    counts = measured.counts
+    scores = {
+        f"pass@{k}": float(pass_at_k(counts.n_P, counts.c_P, k).mean()) for k in config.sweep.k
+    }
+    study.succeed(trial, run.id, scores)
+    progress.say("  ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+
+
+def _summary(result: SweepResult) -> dict[str, object]:
+    return {
+        "space": {key: list(values) for key, values in result.space.values.items()},
+        "objectives": list(result.objectives),
+        "cells": [
+            {
+                **cell.cell,
+                **dict(zip(result.objectives, cell.values or (), strict=False)),
+                "run": cell.run,
+                "reason": cell.reason,
+            }
+            for cell in result.cells
+        ],
+    }
+
+
+def _said(cell: Cell) -> str:
+    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" for key, value in cell.items())
