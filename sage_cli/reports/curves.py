@@ -1,0 +1,136 @@
+"""pass@k curves of several models, one panel per benchmark, on a log2 axis with bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from sage_cli.metrics import Curve
+from sage_cli.reports.figure import FAINT, drawing, line_style, outputs
+
+PANEL_IN = (4.6, 3.2)
+SPARSE = 12
+"""Up to so many ks, each is marked."""
+LABEL_GAP = 0.055
+"""Least distance of two labels, as a share of the panel's height."""
+
+
+def draw_curves(panels: Mapping[str, Mapping[str, Curve]], stem: Path) -> tuple[Path, Path]:
+    """Draw benchmark -> label -> curve; returns the PNG's and the SVG's path.
+
+    A label has one colour in all panels. A single panel names its curves beside their ends;
+    several share a legend below. Neither ever covers a curve.
+    """
+    labels = list(dict.fromkeys(label for curves in panels.values() for label in curves))
+    styles = {label: line_style(index) for index, label in enumerate(labels)}
+    with drawing(stem, PANEL_IN[0] * len(panels), PANEL_IN[1]) as figure:
+        axes_row = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (benchmark, curves) in zip(axes_row, panels.items(), strict=True):
+            for place, (label, curve) in enumerate(curves.items()):
+                _draw(axes, curve, styles[label], aside=place - (len(curves) - 1) / 2)
+            _frame(axes, benchmark, list(curves.values()))
+        axes_row[0].set_ylabel("pass@k")
+        if len(panels) == 1:
+            # Laid out before the labels come, so that long ones widen the picture, not squeeze it.
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+            _name_ends(axes_row[0], next(iter(panels.values())), styles)
+        else:
+            handles = [Line2D([], [], linewidth=1.7, **styles[label]) for label in labels]
+            columns = min(len(labels), 2 * len(panels) - 1)
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    return outputs(stem)
+
+
+def _draw(axes: Any, curve: Curve, style: Mapping[str, Any], aside: float) -> None:
+    """One curve with its band; where there is one k only, a point and a bar, moved aside."""
+    if len(curve.ks) == 1:
+        at = [curve.ks[0] * 2 ** (0.06 * aside)]
+        axes.plot(at, curve.mean_K, marker="o", markersize=5, color=style["color"])
+        axes.vlines(at, curve.low_K, curve.high_K, color=style["color"], linewidth=1.5)
+        return
+    marker = {"marker": "o", "markersize": 3.5} if len(curve.ks) <= SPARSE else {}
+    axes.plot(curve.ks, curve.mean_K, linewidth=1.7, **style, **marker)
+    axes.fill_between(
+        curve.ks, curve.low_K, curve.high_K, color=style["color"], alpha=0.13, linewidth=0
+    )
+
+
+def _frame(axes: Any, title: str, curves: Sequence[Curve]) -> None:
+    first, last = min(c.ks[0] for c in curves), max(c.ks[-1] for c in curves)
+    axes.set_title(title)
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(first / 2**0.15, last * 2**0.15)
+    powers = [1 << bit for bit in range(last.bit_length()) if first <= 1 << bit]
+    axes.xaxis.set_major_locator(FixedLocator(powers or [first]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:.0f}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("k (samples per problem)")
+    axes.set_ylim(*_limits(curves))
+    axes.annotate(
+        _note(curves), (1, 0), (0, -34), xycoords="axes fraction", textcoords="offset points",
+        ha="right", va="top", fontsize=7, color=FAINT,
+    )  # fmt: skip
+
+
+def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
+    """All bands and means with a little air; the air may pass 0 and 1, where curves may run."""
+    values = np.concatenate([part for c in curves for part in (c.low_K, c.mean_K, c.high_K)])
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    air = max(0.02, 0.04 * (high - low))
+    return max(low - air, -0.02), min(high + air, 1.02)
+
+
+def _note(curves: Sequence[Curve]) -> str:
+    problems = sorted({curve.problems for curve in curves})
+    confidence = sorted({curve.confidence for curve in curves})
+    bands = " or ".join(f"{100 * share:g} %" for share in confidence)
+    count = " or ".join(map(str, problems))
+    return f"{count} problems; bands: {bands}, problems resampled"
+
+
+def _name_ends(
+    axes: Any, curves: Mapping[str, Curve], styles: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Write each label to the right of the panel, level with its curve's end or close to it."""
+    bottom, top = axes.get_ylim()
+    right = max(curve.ks[-1] for curve in curves.values()) * 2**0.15
+    ends = {name: (float(c.mean_K[-1]) - bottom) / (top - bottom) for name, c in curves.items()}
+    order = sorted(ends, key=lambda name: ends[name])
+    heights = spread_apart([ends[name] for name in order], LABEL_GAP)
+    for name, height in zip(order, heights, strict=True):
+        colour = styles[name]["color"]
+        axes.annotate(
+            name, (right, bottom + ends[name] * (top - bottom)), (1.045, height),
+            textcoords="axes fraction", va="center", ha="left", color=colour, fontsize=8.5,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 1,
+                        "shrinkB": 1, "relpos": (0, 0.5)},
+        )  # fmt: skip
+
+
+def spread_apart(heights: Sequence[float], gap: float) -> list[float]:
+    """Ascending heights moved as little as keeps neighbours `gap` apart (least squares).
+
+    Labels that touch become a block, and a block sits at the mean of where its labels belong.
+    """
+    blocks: list[list[float]] = []
+    for height in heights:
+        blocks.append([height])
+        while len(blocks) > 1 and _top(blocks[-2], gap) + gap > _bottom(blocks[-1], gap):
+            last = blocks.pop()
+            blocks[-1] += last
+    return [_bottom(block, gap) + gap * place for block in blocks for place in range(len(block))]
+
+
+def _bottom(block: Sequence[float], gap: float) -> float:
+    return sum(block) / len(block) - gap * (len(block) - 1) / 2
+
+
+def _top(block: Sequence[float], gap: float) -> float:
+    return sum(block) / len(block) + gap * (len(block) - 1) / 2

@@ -1,0 +1,77 @@
+"""How figures look and are saved: one style, colours for all eyes, the same bytes each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from sage_cli.store.atomic import replacing
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito (2008), less the yellow that vanishes on paper."""
+DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+"""Line styles, one more each time the colours run out."""
+INK, FAINT, GRID = "#222222", "#6b6b6b", "#e4e4e4"
+
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "lines.solid_capstyle": "round",
+    "svg.hashsalt": "sage",
+    "text.parse_math": False,
+    "figure.dpi": 200,
+    "savefig.facecolor": "white",
+}
+
+
+@contextmanager
+def drawing(stem: Path, width_in: float, height_in: float) -> Iterator[Figure]:
+    """A figure of that many inches to draw on; on success it is at `stem`.png and `stem`.svg."""
+    with mpl.rc_context({**mpl.rcParamsDefault, **STYLE, "backend": "agg"}):
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        for path in outputs(stem):
+            # Neither the date nor the version goes into the file: same data, same bytes.
+            kind = path.suffix[1:]
+            metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+            with replacing(path) as temporary:
+                figure.savefig(
+                    temporary, format=kind, metadata=metadata, bbox_inches="tight", pad_inches=0.08
+                )
+
+
+def outputs(stem: Path) -> tuple[Path, Path]:
+    """Where `drawing(stem, ...)` leaves its two files."""
+    return stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
+
+
+def line_style(index: int) -> dict[str, Any]:
+    """Colour and dashes of the `index`-th line; no two of the first 28 look the same."""
+    turn, colour = divmod(index, len(COLOURS))
+    return {"color": COLOURS[colour], "linestyle": DASHES[turn % len(DASHES)]}

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_cli.metrics import Counts, Curve, curve, parse_ks
+from sage_cli.reports.curves import draw_curves, spread_apart
+from sage_cli.reports.figure import line_style
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def some_curve(ks: str, seed: int = 0) -> Curve:
+    generator = np.random.default_rng(seed)
+    c_P = generator.binomial(64, generator.beta(0.5, 2, 30))
+    return curve(Counts(tuple(map(str, range(30))), np.full(30, 64), c_P), parse_ks(ks))
+
+
+@pytest.fixture
+def panel() -> dict[str, Curve]:
+    return {"base": some_curve("1..64"), "cost $1 and $2": some_curve("1..64", seed=1)}
+
+
+def test_draws_png_and_svg_with_every_label_and_power_of_two(
+    panel: dict[str, Curve], tmp_path: Path
+) -> None:
+    png, svg = draw_curves({"AIME": panel}, tmp_path / "figures" / "passk.v1")
+    assert (png.name, svg.name) == ("passk.v1.png", "passk.v1.svg")
+    assert png.read_bytes().startswith(PNG)
+    drawn = svg.read_text()  # text is drawn as outlines, each with its words in a comment
+    for words in ("AIME", "base", "cost $1 and $2", "pass@k", "1", "2", "4", "8", "16", "32", "64"):
+        assert f"<!-- {words} -->" in drawn, words
+    assert "<!-- 30 problems; bands: 95 %, problems resampled -->" in drawn
+    assert sorted(path.name for path in png.parent.iterdir()) == [png.name, svg.name]
+
+
+def test_same_curves_same_bytes(panel: dict[str, Curve], tmp_path: Path) -> None:
+    first = draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "first")
+    again = draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "again")
+    for one, other in zip(first, again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_several_panels_share_one_legend(panel: dict[str, Curve], tmp_path: Path) -> None:
+    _, svg = draw_curves({"AIME": panel, "AMC23": {"base": panel["base"]}}, tmp_path / "two")
+    assert svg.read_text().count("<!-- base -->") == 1
+
+
+@pytest.mark.parametrize("ks", ["1", "7", "5..7", "1..64:pow2"])
+def test_any_ks_can_be_drawn(ks: str, tmp_path: Path) -> None:
+    png, _ = draw_curves({"AIME": {"base": some_curve(ks)}}, tmp_path / "any")
+    assert png.read_bytes().startswith(PNG)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12).map(sorted), st.floats(0.01, 0.2))
+def test_labels_keep_their_distance_order_and_centre(heights: list[float], gap: float) -> None:
+    moved = spread_apart(heights, gap)
+    assert len(moved) == len(heights)
+    assert all(b - a >= gap - 1e-9 for a, b in pairwise(moved))
+    assert sum(moved) == pytest.approx(sum(heights), abs=1e-9)
+
+
+def test_labels_with_room_stay_where_they_are() -> None:
+    assert spread_apart([0.1, 0.5, 0.9], 0.1) == [0.1, 0.5, 0.9]
+    # two labels at 0.5, 0.1 apart about their mean
+    assert spread_apart([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55], abs=1e-12)
+
+
+def test_28_lines_look_different() -> None:
+    assert len({str(line_style(index)) for index in range(28)}) == 28
