@@ -20,7 +20,7 @@ def load_for_measuring(
     runs: Path | None,
     **flags: dict[str, Any],
 ) -> Loaded:
-    """The stored configuration of the first run named, or of the latest, under flags and `--set`."""
+    """The stored configuration of the first run named, or of the latest, then flags, `--set`."""
     from sage_cli.store.run import Run, Runs
 
     root = runs or Path("runs")

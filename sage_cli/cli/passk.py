@@ -27,6 +27,7 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 
 if TYPE_CHECKING:
+    from sage_cli.workflows.measure import Measured
     from sage_cli.workflows.passk import PasskResult
 
 
@@ -77,17 +78,20 @@ def command(
 def show(result: PasskResult) -> None:
     """A table of pass@k at the powers of two with intervals, the verdicts, and the files."""
     shown = [k for k in result.ks if k & (k - 1) == 0] or list(result.ks)
-    table = Table("k", *(line.label for line in result.lines), title=f"pass@k, {result.benchmark}")
-    for k in shown:
-        cells = []
-        for line in result.lines:
-            mean, low, high = line.curve.at(k)
-            cells.append(f"{mean:.3f} [dim]{low:.3f} to {high:.3f}[/]")
-        table.add_row(str(k), *cells)
-    console.print(table)
-    for line in result.lines:
-        for measured in line.measured:
-            counted = ", ".join(f"{count} {status}" for status, count in measured.statuses.items())
-            cut = f"; {measured.truncated} cut off" if measured.truncated else ""
-            console.print(f"[dim]{line.label}, seed {measured.seed}: {counted}{cut}[/]")
+    for benchmark, lines in result.lines.items():
+        table = Table("k", *(line.policy for line in lines), title=f"pass@k, {benchmark}")
+        for k in shown:
+            values = (line.curve.at(k) for line in lines)
+            cells = (f"{mean:.3f} [dim]{low:.3f} to {high:.3f}[/]" for mean, low, high in values)
+            table.add_row(str(k), *cells)
+        console.print(table)
+        for line in lines:
+            for one in line.measured:
+                console.print(f"[dim]{line.policy}, seed {one.seed}: {verdicts(one)}[/]")
     console.print(f"files: [bold]{result.folder}[/]")
+
+
+def verdicts(measured: Measured) -> str:
+    """`40 right, 8 wrong; 2 cut off`."""
+    counted = ", ".join(f"{count} {status}" for status, count in measured.statuses.items())
+    return counted + (f"; {measured.truncated} cut off" if measured.truncated else "")

@@ -81,7 +81,7 @@ class PluginGuideSection(_Guide):
     """A guide that another package registers under the entry-point group `sage_cli.guides`."""
 
     name: str
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _is_registered(self) -> PluginGuideSection:

@@ -6,7 +6,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.gold import check_golds
-from sage_cli.problems.load import is_file_name
+from sage_cli.problems.load import is_file_name, load_benchmark
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import Group, find
 

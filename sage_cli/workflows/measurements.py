@@ -1,0 +1,69 @@
+"""Policies x benchmarks x seeds, measured; what `passk` and `eval` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.problems.load import benchmark_names
+from sage_cli.store.run import Runs, identity_of
+from sage_cli.workflows.base import Policy, base_policy, named_policies
+from sage_cli.workflows.measure import Measured, measure
+from sage_cli.workflows.progress import Progress
+
+Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
+"""(benchmark, policy's label) -> one measurement per evaluation seed."""
+
+
+def measure_all(config: SageConfig, names: Sequence[str], progress: Progress) -> Measurements:
+    """Measure the named policies on every benchmark of the configuration with every seed."""
+    evaluation = config.evaluation
+    benchmarks = benchmark_names(evaluation.benchmark)
+    policies = chosen_policies(config, names, progress)
+    return {
+        (benchmark, policy.label): tuple(
+            measure(policy, config, benchmark, evaluation.seed + offset, progress)
+            for offset in range(evaluation.seeds)
+        )
+        for benchmark in benchmarks
+        for policy in policies
+    }
+
+
+def chosen_policies(config: SageConfig, names: Sequence[str], progress: Progress) -> list[Policy]:
+    """The policies of `names`; without names the latest run's, or the base, trained first."""
+    runs = Runs(config.run.root)
+    if names:
+        return [policy for name in names for policy in named_policies(name, runs)]
+    latest = runs.latest()
+    if latest is None:
+        progress.say("no run yet: the preset's base is measured")
+        return [base_policy(config, progress)]
+    progress.say(f"measuring the latest run, [bold]{latest.id}[/]")
+    return [Policy(str(latest.model), latest)]
+
+
+def report_folder(kind: str, config: SageConfig, measured: Measurements) -> Path:
+    """Where a report goes: told by its sample sets and by how they are evaluated and graded."""
+    sets = [one.sample_set for seeds in measured.values() for one in seeds]
+    settings = [config.evaluation.model_dump(), config.grading.model_dump()]
+    identity = identity_of(kind, {"sets": sets, "settings": settings})
+    benchmarks = "-".join(Path(name).stem for name in benchmark_names(config.evaluation.benchmark))
+    return config.run.root / "reports" / f"{kind}-{benchmarks}-{identity[:8]}"
+
+
+def record(measured: Measured) -> dict[str, Any]:
+    """A measurement for a JSON file: verdicts, and n and c of every problem."""
+    counts = measured.counts
+    return {
+        "seed": measured.seed,
+        "sample_set": measured.sample_set,
+        "statuses": dict(measured.statuses),
+        "truncated": measured.truncated,
+        "problems": [
+            {"problem": id_, "n": int(n), "c": int(c)}
+            for id_, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
+        ],
+    }
