@@ -1,0 +1,38 @@
+"""`sage demo`: the pair of Table 3 in miniature, DAPO without KL beside DAPO with branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sage_cli.config.load import load
+from sage_cli.config.schema import SageConfig
+from sage_cli.store.run import Run
+from sage_cli.workflows.passk import PasskResult, passk
+from sage_cli.workflows.progress import Progress
+from sage_cli.workflows.rl import rl
+from sage_cli.workflows.sft import sft
+
+ARMS = ("none", "branch")
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The base and both trained policies, and their curves."""
+
+    runs: tuple[Run, ...]
+    curves: PasskResult
+
+
+def demo_config(guide: str, preset: str, settings: tuple[str, ...]) -> SageConfig:
+    """What `sage rl --algo dapo --guide GUIDE` resolves to."""
+    return load([preset], {"rl": {"algo": "dapo"}, "guide": {"name": guide}}, settings).config
+
+
+def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
+    """Base, both arms, curves; what is there already isn't done again."""
+    configs = [demo_config(guide, preset, settings) for guide in ARMS]
+    base = sft(configs[0], progress)
+    arms = [rl(config, progress) for config in configs]
+    runs = (base, *arms)
+    names = [str(run.folder) for run in runs]
+    return DemoResult(runs, passk(configs[0], names, progress))
