@@ -3,7 +3,8 @@
 TRL's loss reads `ref_per_token_logps` after it has asked for the policy's log-probabilities. So
 it is given a shallow copy of the buffered batch, and when the log-probabilities come back log q
 is added to the reference in that copy. The buffered batch itself stays as it was: later passes
-over it would otherwise shape the anchor twice.
+over it would otherwise shape the anchor twice. Under the estimator `reward` TRL's own KL term is
+switched off, and the divergence enters the copy's advantages instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
+from sage_cli.objectives import log_ratio, reward_to_go
 from sage_cli.training.token_record import TokenRecord
 
 _EXPECTED = {
@@ -36,9 +38,9 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     micro-batch has been seen it carries its `log_q_BT`. `tokens` collects the step's signals.
     """
 
-    def __init__(self, *, guide: Guide, **arguments: Any) -> None:
+    def __init__(self, *, guide: Guide, estimator: str, **arguments: Any) -> None:
         check_seam()
-        self.guide = guide
+        self.guide, self.estimator = guide, estimator
         self.tokens = TokenRecord()
         self._buffered: dict[str, Any] | None = None
         self._view: dict[str, Any] = {}
@@ -53,10 +55,11 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self._buffered, self._view = inputs, dict(inputs)
+        self.beta = self.args.beta if self.estimator != "reward" else 0.0
         try:
             loss: Tensor = super()._compute_loss(model, self._view)
         finally:
-            self._buffered, self._view = None, {}
+            self._buffered, self._view, self.beta = None, {}, self.args.beta
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
@@ -74,8 +77,12 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         if "log_q_BT" not in batch:
             signals = Signals(logps_BT, entropy_BT, mask_BT, batch["row_ids_B"])
             batch["log_q_BT"] = self.guide.log_q(signals, self.state.global_step)
+            batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
         log_q_BT = batch["log_q_BT"]
         self._view["ref_per_token_logps"] = reference_BT + log_q_BT
+        if self.estimator == "reward":
+            divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, self.args.beta)
+            self._view["advantages"] = batch["advantages"][:, None] + divergence_BT
         self.tokens.add(
             mask_BT, entropy=entropy_BT, logps=logps_BT, reference=reference_BT, log_q=log_q_BT
         )

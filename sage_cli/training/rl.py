@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 from transformers import PrinterCallback
+from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import RlSection
@@ -16,8 +17,10 @@ from sage_cli.guides import build_guide
 from sage_cli.problems.problem import Problem
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.training.checkpoints import newest_sealed, step_of
+from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.verdicts import Grader, VerdictReward
 
 OnStep = Callable[[Mapping[str, Any]], None]
@@ -70,49 +73,72 @@ def build_trainer(
         # TRL loads the reference from where the policy's configuration says it came from
         model.config._name_or_path = str(reference)
 
+    safeguards = Safeguards(stop=config.rl.stop_when_stuck)
+    for earlier in metrics.read():
+        safeguards.remember(earlier)
+
     def record(step: Mapping[str, Any]) -> None:
         metrics.append(step)
         on_step(step)
+        safeguards.check(step)
 
     reward = VerdictReward(grader)
+    population = prompt_rows(prompts)
     trainer = RlTrainer(
         rl=config.rl,
         anchor=config.anchor,
         reward=reward,
         guide=build_guide(config),
+        estimator=config.anchor.estimator,
+        dynamic=dynamic_sampling(config.rl, population),
         on_record=record,
         model=model,
-        reward_funcs=[reward],
+        reward_funcs=[reward, *punishments(config)],
         args=arguments,
-        train_dataset=prompt_rows(prompts, config.rl),
+        train_dataset=population.select(training_order(len(population), config.rl)),
         processing_class=tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def prompt_rows(prompts: Sequence[tuple[str, Problem]], rl: RlSection) -> Dataset:
-    """Rows for TRL in the order of the whole training: prompt text, gold answer, prompt's number.
-
-    One long epoch, because a sampler that shuffles anew each epoch forgets on resume which epoch
-    it was in.
-    """
-    population = Dataset.from_dict(
+def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
+    """Rows for TRL: prompt text, gold answer, and the prompt's number."""
+    return Dataset.from_dict(
         {
             "prompt": [text for text, _ in prompts],
             "gold": [problem.gold for _, problem in prompts],
             "row": list(range(len(prompts))),
         }
     )
-    generations = -(-rl.steps // rl.iterations)
-    return population.select(prompt_order(len(prompts), generations * rl.prompts_per_step, rl.seed))
 
 
-def prompt_order(population: int, count: int, seed: int) -> list[int]:
-    """`count` indices: permutations of range(population), one after the other."""
-    epochs = -(-count // population)
-    orders = [
-        np.random.default_rng((seed, epoch)).permutation(population) for epoch in range(epochs)
+def training_order(population: int, rl: RlSection) -> list[int]:
+    """Which prompt comes when in the whole training: permutations, one after the other.
+
+    The trainer sees one long epoch, because a sampler that shuffles anew each epoch forgets on
+    resume which epoch it was in.
+    """
+    count = -(-rl.steps // rl.iterations) * rl.prompts_per_step
+    epochs = [
+        np.random.default_rng((rl.seed, epoch)).permutation(population)
+        for epoch in range(-(-count // population))
     ]
-    indices: list[int] = np.concatenate(orders)[:count].tolist()
-    return indices
+    order: list[int] = np.concatenate(epochs)[:count].tolist()
+    return order
+
+
+def dynamic_sampling(rl: RlSection, population: Dataset) -> DynamicSampling | None:
+    """The replacement of groups without variance, where the algorithm has it."""
+    if not rl.dynamic_sampling:
+        return None
+    return DynamicSampling(population, rl.max_extra_generations, rl.seed)
+
+
+def punishments(config: SageConfig) -> list[Any]:
+    """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
+    if not config.rl.overlong_punishment:
+        return []
+    limit = config.rollout.max_tokens
+    buffer = max(1, round(config.rl.overlong_buffer * limit))
+    return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]

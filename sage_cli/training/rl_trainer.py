@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,17 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.objectives import beta_advantages
 from sage_cli.training.anchored_trainer import AnchoredTrainer
+from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
+from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import STATUSES, VerdictReward
 
 Record = dict[str, Any]
+
+_COMPLETION_TEXTS = 3
+"""Where TRL's `_generate` returns the decoded completions."""
 
 
 class RlTrainer(AnchoredTrainer):
@@ -31,10 +36,13 @@ class RlTrainer(AnchoredTrainer):
         rl: RlSection,
         anchor: AnchorSection,
         reward: VerdictReward,
+        dynamic: DynamicSampling | None,
         on_record: Callable[[Mapping[str, Any]], None],
         **arguments: Any,
     ) -> None:
-        self.rl, self.anchor, self.reward, self.on_record = rl, anchor, reward, on_record
+        self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
+        self.on_record = on_record
+        self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self._generation_s = 0.0
         self._step_began = time.perf_counter()
@@ -42,47 +50,60 @@ class RlTrainer(AnchoredTrainer):
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
+        """Completions in TRL's form; those that dynamic sampling has drawn already, once."""
+        if self._drawn is not None:
+            drawn, self._drawn = self._drawn, None
+            return drawn
         began = time.perf_counter()
         drawn = super()._generate(prompts)
         self._generation_s += time.perf_counter() - began
         return drawn
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    def generate_rows(self, rows: Sequence[Row]) -> Drawn:
+        """Completions for rows of the data set, in TRL's form."""
+        return tuple(self._generate([row["prompt"] for row in rows]))
+
+    def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
+        """Whether each completion of the whole generation batch is right, one row per prompt."""
+        texts = drawn[_COMPLETION_TEXTS]
+        statuses = self.reward.grade([row["gold"] for row in rows], texts)
+        right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
+        return right_PN
+
+    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.reward.begin()
         self._generation_s = 0.0
+        if self.dynamic is not None:
+            inputs, self._drawn = self.dynamic.draw(self, inputs)
         batch = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
         status_PN = self._gather_statuses(self.reward.statuses)
-        right_PN = (status_PN == STATUSES.index("right")).float()
         if self.rl.advantage == "beta":
+            right_PN = (status_PN == STATUSES.index("right")).float()
             batch["advantages"] = beta_advantages(right_PN).flatten()[batch["row_ids_B"]]
-        self._batch_record = self._describe(batch, status_PN, right_PN)
+        self._batch_record = self._describe(batch, status_PN)
         return batch
 
-    def _gather_statuses(self, statuses: list[str]) -> Tensor:
+    def _calculate_rewards(self, *arguments: Any) -> Tensor:
+        self._rewards_BF: Tensor = super()._calculate_rewards(*arguments)
+        return self._rewards_BF
+
+    def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
         """Indices into STATUSES of the whole generation batch, one row per prompt."""
         local_B = torch.tensor([STATUSES.index(status) for status in statuses])
         gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
         return gathered_B.view(-1, self.num_generations)
 
-    def _describe(self, batch: dict[str, Any], status_PN: Tensor, right_PN: Tensor) -> Record:
-        """What is to be said of a generation batch: rewards, verdicts, lengths, times."""
-        length_B = self.accelerator.gather(batch["completion_mask"].sum(dim=1))
-        last_B1 = batch["completion_mask"].sum(dim=1, keepdim=True) - 1
-        final_B = batch["completion_ids"].gather(1, last_B1).squeeze(1)
-        ends = torch.tensor(self.eos_token_ids, device=final_B.device)
-        clipped_B = self.accelerator.gather(~torch.isin(final_B, ends))
-        p_P = right_PN.mean(dim=1)
+    def _describe(self, batch: dict[str, Any], status_PN: Tensor) -> Record:
+        ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
+        length_B, clipped_B = self.accelerator.gather(
+            (mask_BT.sum(dim=1), unfinished(ids_BT, mask_BT, self.eos_token_ids))
+        )
+        punishment_B = self._rewards_BF[:, 1] if self._rewards_BF.shape[1] > 1 else None
         return {
-            "reward": right_PN.mean().item(),
-            **{
-                f"verdict/{status}": int((status_PN == index).sum())
-                for index, status in enumerate(STATUSES)
-            },
-            "groups/zero_variance": ((p_P == 0) | (p_P == 1)).float().mean().item(),
-            "completions/length": length_B.float().mean().item(),
-            "completions/clipped": clipped_B.float().mean().item(),
+            **batch_record(status_PN, length_B, clipped_B, punishment_B),
+            **(self.dynamic.record if self.dynamic else {}),
             "time/generation_s": self._generation_s,
             "time/reward_s": self.reward.seconds,
         }

@@ -1,0 +1,64 @@
+"""Trainings that can't lead anywhere are warned about, then stopped with the reason."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from sage_cli.errors import TrainingError
+
+SHARE = 0.95
+WARN_AFTER, STOP_AFTER = 10, 20
+
+_STUCK = {
+    "completions/clipped": (
+        "completions were cut off at the length limit",
+        "raise rollout.max_tokens, or check that the base ends its answers",
+    ),
+    "groups/zero_variance": (
+        "groups had only equal rewards, so that there was nothing to learn from",
+        "use easier or harder problems, more rollouts per prompt, or --algo dapo",
+    ),
+}
+
+
+class Safeguards:
+    """Watches the records of one training.
+
+    A warning after 10 steps in a row with at least 95 % clipped completions or groups of equal
+    rewards, a stop after 20; a stop at once when loss or gradient norm isn't finite. With
+    `stop=False` only warnings.
+    """
+
+    def __init__(self, *, stop: bool) -> None:
+        self.stop = stop
+        self._stuck_steps = dict.fromkeys(_STUCK, 0)
+
+    def remember(self, record: Mapping[str, Any]) -> None:
+        """Count a step of an earlier session, without complaint."""
+        for key in _STUCK:
+            stuck = record.get(key, 0.0) >= SHARE
+            self._stuck_steps[key] = self._stuck_steps[key] + 1 if stuck else 0
+
+    def check(self, record: Mapping[str, Any]) -> None:
+        """Count a step; warn or raise TrainingError where going on is pointless."""
+        self.remember(record)
+        for key in ("loss", "grad_norm"):
+            if not math.isfinite(record[key]):
+                self._complain(
+                    f"{key} is {record[key]} at step {record['step']}",
+                    "lower rl.learning_rate or rl.max_grad_norm; `runs` keeps the last checkpoint",
+                    final=True,
+                )
+        for key, (what, advice) in _STUCK.items():
+            steps = self._stuck_steps[key]
+            if steps in (WARN_AFTER, STOP_AFTER):
+                cause = f"for {steps} steps at least {SHARE:.0%} of the {what}"
+                self._complain(cause, advice, final=steps == STOP_AFTER)
+
+    def _complain(self, cause: str, advice: str, *, final: bool) -> None:
+        if final and self.stop:
+            raise TrainingError(cause, f"{advice}; rl.stop_when_stuck=false goes on regardless")
+        warnings.warn(f"{cause}: {advice}", stacklevel=2)
