@@ -48,7 +48,7 @@ class Live:
 
     def say(self, text: str) -> None:
         """A line that stays above the bar."""
-        self._console.print(text)
+        self._console.print(text, soft_wrap=True)
 
     def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
         """Start a bar; without a terminal, say what begins."""

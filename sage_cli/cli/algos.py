@@ -1,0 +1,36 @@
+"""`sage algos`: the table of algorithms."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.options import Json
+from sage_cli.config.algorithms import ALGORITHMS
+
+
+def command(json: Json = False) -> None:
+    """What each --algo sets, and how that differs from the others."""
+    speak(json)
+    settings = list(dict.fromkeys(key for row in ALGORITHMS.values() for key in row.rl))
+    if json:
+        emit(
+            {
+                name: {"source": row.source, "kl": row.kl_without_guide, **row.rl}
+                for name, row in ALGORITHMS.items()
+            }
+        )
+        return
+    table = Table("", *ALGORITHMS, box=None, padding=(0, 2, 0, 0))
+    for key in settings:
+        values = (row.rl.get(key, False) for row in ALGORITHMS.values())
+        table.add_row(key, *(_shown(value) for value in values))
+    table.add_row("KL without a guide", *(row.kl_without_guide for row in ALGORITHMS.values()))
+    console.print(table, "")
+    for name, row in ALGORITHMS.items():
+        console.print(f"[bold]{name}[/]  {row.source}")
+    console.print("\nA guide works with every one of them: it brings the reverse KL it reshapes.")
+
+
+def _shown(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
