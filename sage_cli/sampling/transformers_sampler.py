@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
 
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.attention import memory_attention
+from sage_cli.sampling.decoder import Decoder
+from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+from sage_cli.sampling.stopping import Stopping
 from sage_cli.store.completion import Completion
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 
 class TransformersSampler:
@@ -20,13 +23,20 @@ class TransformersSampler:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: Any,
         tokenizer: PreTrainedTokenizerBase,
         parameters: SamplingParameters,
         batch_rows: int = 256,
     ) -> None:
         self._model, self._tokenizer = model, tokenizer
-        self._parameters, self._batch_rows = parameters, batch_rows
+        stopping = Stopping(
+            tokenizer,
+            _eos_ids(model, tokenizer),
+            model.config.get_text_config().vocab_size,
+            parameters.stop,
+            parameters.max_tokens,
+        )
+        self._decoder = Decoder(model, stopping, parameters, batch_rows)
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -39,49 +49,18 @@ class TransformersSampler:
 
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """Yield completions batch by batch, problems sorted by prompt length."""
-        rows = [
-            (request, index)
-            for request in sorted(requests, key=lambda request: len(request.prompt))
-            for index in request.indices
-        ]
-        for start in range(0, len(rows), self._batch_rows):
-            yield from self._batch(rows[start : start + self._batch_rows])
+        """Yield completions as they finish, problems in the order of their prompts' lengths."""
+        if not requests:
+            return
+        texts = [request.prompt for request in requests]
+        ids = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+        tokenized = sorted(zip(requests, ids, strict=True), key=lambda pair: len(pair[1]))
+        with memory_attention(self._model):
+            yield from self._decoder.run(tokenized)
 
-    def _batch(self, rows: list[tuple[SampleRequest, int]]) -> Iterator[Completion]:
-        parameters, tokenizer = self._parameters, self._tokenizer
-        batch = tokenizer(
-            [request.prompt for request, _ in rows],
-            return_tensors="pt",
-            padding=True,
-            padding_side="left",
-            add_special_tokens=False,
-        ).to(self._model.device)
-        sampled = parameters.temperature > 0
-        torch.manual_seed(sample_seed(parameters.seed, rows[0][0].problem_id, rows[0][1]))
-        output_BT = self._model.generate(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            do_sample=sampled,
-            temperature=parameters.temperature if sampled else None,
-            top_p=parameters.top_p if sampled else None,
-            top_k=parameters.top_k if sampled else None,
-            min_p=parameters.min_p if sampled else None,
-            max_new_tokens=parameters.max_tokens,
-            stop_strings=parameters.stop,
-            tokenizer=tokenizer,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        for (request, index), ids_T in zip(
-            rows, output_BT[:, batch.input_ids.shape[1] :].tolist(), strict=True
-        ):
-            ended = tokenizer.eos_token_id in ids_T
-            if ended:
-                ids_T = ids_T[: ids_T.index(tokenizer.eos_token_id) + 1]
-            text = tokenizer.decode(
-                ids_T, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
-            if parameters.stop is not None and parameters.stop in text:
-                text, ended = text[: text.index(parameters.stop) + len(parameters.stop)], True
-            reason = "stop" if ended else "length"
-            yield Completion(request.problem_id, index, parameters.seed, text, len(ids_T), reason)
+
+def _eos_ids(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """End-of-sequence ids of the tokenizer and of the model's generation settings."""
+    named = getattr(model.generation_config, "eos_token_id", None)
+    several = named if isinstance(named, list) else [named]
+    return sorted({token for token in (*several, tokenizer.eos_token_id) if token is not None})

@@ -1,0 +1,79 @@
+"""When a completion ends: end-of-sequence, the stop text, or the limit of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A finished completion's text and why it ended: `stop` or `length`."""
+
+    text: str
+    reason: str
+
+
+class Stopping:
+    """Looks at a row's text only when its last token can have ended it."""
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        eos_ids: Sequence[int],
+        vocabulary: int,
+        stop: str | None,
+        max_tokens: int,
+    ) -> None:
+        self._tokenizer, self._stop, self._max_tokens = tokenizer, stop, max_tokens
+        self._eos_ids = frozenset(eos_ids)
+        self._may_end_V = np.zeros(vocabulary, dtype=bool)
+        self._may_end_V[list(eos_ids)] = True
+        if stop is not None:
+            self._may_end_V |= _may_complete(tokenizer, vocabulary, stop)
+
+    def may_end(
+        self, tokens_B: np.ndarray[Any, Any], counts_B: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Mask (B,) of the rows to look at, given each row's last token and number of tokens."""
+        mask_B: np.ndarray[Any, np.dtype[np.bool_]] = self._may_end_V[tokens_B]
+        return mask_B | (counts_B >= self._max_tokens)
+
+    def endings(self, rows: Sequence[Sequence[int]]) -> list[Ending | None]:
+        """For each row of token ids its ending, or None when it goes on."""
+        if not rows:
+            return []
+        texts = self._tokenizer.batch_decode(
+            rows, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return [self._ending(ids, text) for ids, text in zip(rows, texts, strict=True)]
+
+    def _ending(self, ids: Sequence[int], text: str) -> Ending | None:
+        if self._stop is not None and (at := text.find(self._stop)) >= 0:
+            return Ending(text[: at + len(self._stop)], "stop")
+        if ids[-1] in self._eos_ids:
+            return Ending(text, "stop")
+        return Ending(text, "length") if len(ids) >= self._max_tokens else None
+
+
+def _may_complete(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: int, stop: str
+) -> np.ndarray[Any, Any]:
+    """Mask (V,) of the tokens after which a text may newly contain `stop`.
+
+    Such a token holds all of `stop`, or begins with a suffix of it. In text that isn't ASCII a
+    character may be spread over tokens, so all tokens count.
+    """
+    if not stop.isascii():
+        return np.ones(vocabulary, dtype=bool)
+    suffixes = tuple(stop[start:] for start in range(len(stop)))
+    texts = tokenizer.batch_decode(
+        [[token] for token in range(vocabulary)], clean_up_tokenization_spaces=False
+    )
+    return np.array([stop in text or text.startswith(suffixes) for text in texts])

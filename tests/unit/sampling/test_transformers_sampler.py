@@ -1,0 +1,178 @@
+"""The decoding loop against transformers' own `generate` and against a loop without any cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import PreTrainedTokenizerBase
+
+from sage_cli.errors import SamplingError
+from sage_cli.sampling.draw import choose, uniforms
+from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.transformers_sampler import TransformersSampler
+from sage_cli.store.completion import Completion
+
+PROMPTS = ["1+1=", "12*34=?", "x*y<SOLUTION>z", "12*34=!"]
+GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 36, "</SOLUTION>", seed=0)
+SAMPLED = SamplingParameters(0.8, 0.95, 30, 0.02, 20, "</SOLUTION>", seed=3)
+
+
+def requests(n: int) -> list[SampleRequest]:
+    return [SampleRequest(f"p{i}", prompt, tuple(range(n))) for i, prompt in enumerate(PROMPTS)]
+
+
+def draw(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    parameters: SamplingParameters,
+    wanted: Sequence[SampleRequest],
+    batch_rows: int,
+) -> dict[tuple[str, int], Completion]:
+    sampler = TransformersSampler(model, tokenizer, parameters, batch_rows)
+    drawn = list(sampler.sample(wanted))
+    by_key = {(completion.problem_id, completion.index): completion for completion in drawn}
+    assert len(by_key) == len(drawn)
+    return by_key
+
+
+def generated(model: Any, tokenizer: PreTrainedTokenizerBase, prompt: str) -> tuple[str, int]:
+    """Text and number of tokens by transformers' own greedy loop."""
+    ids_1T = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    stop = tokenizer.convert_tokens_to_ids("</SOLUTION>")
+    output_1T = model.generate(
+        ids_1T,
+        attention_mask=torch.ones_like(ids_1T),
+        do_sample=False,
+        max_new_tokens=GREEDY.max_tokens,
+        eos_token_id=[tokenizer.eos_token_id, stop],
+    )
+    new_T = output_1T[0, ids_1T.shape[1] :]
+    return tokenizer.decode(new_T, skip_special_tokens=True), len(new_T)
+
+
+def without_cache(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    key: tuple[str, int],
+    parameters: SamplingParameters,
+) -> str:
+    """The same draw with a whole forward pass per token."""
+    ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    seed_1 = np.array([sample_seed(parameters.seed, *key)], dtype=np.uint64)
+    text, prompt_length = "", len(ids)
+    with torch.inference_mode():
+        for step in range(parameters.max_tokens):
+            logits_1V = model(torch.tensor([ids])).logits[:, -1]
+            token = choose(logits_1V, uniforms(seed_1, np.array([step])), parameters).item()
+            if token == tokenizer.eos_token_id:
+                break
+            ids.append(token)
+            text = tokenizer.decode(ids[prompt_length:], skip_special_tokens=True)
+            if text.endswith("</SOLUTION>"):
+                break
+    return text
+
+
+@pytest.mark.parametrize("batch_rows", [3, 64])
+def test_greedy_text_equals_generate(
+    any_model: Any, tokenizer: PreTrainedTokenizerBase, batch_rows: int
+) -> None:
+    drawn = draw(any_model, tokenizer, GREEDY, requests(n=3), batch_rows)
+    assert len(drawn) == 3 * len(PROMPTS)
+    for number, prompt in enumerate(PROMPTS):
+        text, tokens = generated(any_model, tokenizer, prompt)
+        for index in range(3):
+            completion = drawn[f"p{number}", index]
+            assert (completion.text, completion.tokens) == (text, tokens)
+    reasons = {c.finish_reason: c.tokens for c in drawn.values()}
+    assert reasons.get("length", GREEDY.max_tokens) == GREEDY.max_tokens
+
+
+def test_sampled_text_equals_a_loop_without_cache(
+    any_model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    drawn = draw(any_model, tokenizer, SAMPLED, requests(n=3), batch_rows=7)
+    for number, prompt in enumerate(PROMPTS):
+        texts = set()
+        for index in range(3):
+            key = (f"p{number}", index)
+            expected = without_cache(any_model, tokenizer, prompt, key, SAMPLED)
+            assert drawn[key].text == expected
+            assert drawn[key].seed == SAMPLED.seed
+            texts.add(expected)
+        assert len(texts) > 1
+
+
+def test_a_sample_does_not_depend_on_what_is_drawn_beside_it(
+    model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    everything = draw(model, tokenizer, SAMPLED, requests(n=6), batch_rows=24)
+    one = [SampleRequest("p3", PROMPTS[3], (5,))]
+    alone = draw(model, tokenizer, SAMPLED, one, batch_rows=24)
+    assert alone["p3", 5] == everything["p3", 5]
+    reordered = draw(model, tokenizer, SAMPLED, requests(n=6)[::-1], batch_rows=5)
+    assert reordered == everything
+
+
+def test_an_adapter_is_part_of_the_model(
+    make_model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    plain = make_model()
+    torch.manual_seed(1)
+    adapted = get_peft_model(
+        make_model(),
+        LoraConfig(target_modules=["q_proj", "v_proj", "up_proj"], init_lora_weights=False),
+    ).eval()
+    drawn = draw(adapted, tokenizer, GREEDY, requests(n=2), batch_rows=8)
+    for number, prompt in enumerate(PROMPTS):
+        assert drawn[f"p{number}", 1].text == generated(adapted, tokenizer, prompt)[0]
+    assert drawn != draw(plain, tokenizer, GREEDY, requests(n=2), batch_rows=8)
+
+
+def test_a_stop_text_of_several_tokens_ends_the_completion(
+    model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    free = SamplingParameters(1.0, 1.0, 0, 0.0, 30, None, seed=0)
+    long = draw(model, tokenizer, free, requests(n=12), batch_rows=64)
+    stop = max(long.values(), key=lambda completion: completion.tokens).text[9:12]
+    stopped = draw(
+        model,
+        tokenizer,
+        SamplingParameters(1.0, 1.0, 0, 0.0, 30, stop, seed=0),
+        requests(n=12),
+        batch_rows=64,
+    )
+    ended = 0
+    for key, completion in stopped.items():
+        at = long[key].text.find(stop)
+        ended += at >= 0
+        assert completion.text == (long[key].text[: at + len(stop)] if at >= 0 else long[key].text)
+        assert completion.finish_reason == ("stop" if at >= 0 else long[key].finish_reason)
+    assert ended > 0
+
+
+def test_the_model_attends_as_before_once_sampling_ends_early(
+    model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    before = model.config._attn_implementation
+    completions = TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2))
+    next(iter(completions))
+    completions.close()  # type: ignore[attr-defined]
+    assert model.config._attn_implementation == before
+
+
+def test_what_the_loop_cannot_compute_is_refused(
+    make_model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    sliding = make_model(use_sliding_window=True, sliding_window=4, max_window_layers=0)
+    with pytest.raises(SamplingError, match="sliding_window"):
+        draw(sliding, tokenizer, GREEDY, requests(n=1), batch_rows=4)
+    empty = [SampleRequest("p", "", (0,))]
+    with pytest.raises(SamplingError, match="empty"):
+        draw(make_model(), tokenizer, GREEDY, empty, batch_rows=4)
