@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from sage_cli.config.training import SftSection
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.hardware import optimizer_name, precision
 
 IGNORED = -100
@@ -42,8 +43,8 @@ def train_sft(
     """
     rows = tokenized(examples, tokenizer, section.max_length)
     metrics = MetricsFile(run_folder / "metrics.jsonl")
-    checkpoint = newest_checkpoint(run_folder / "checkpoints")
-    metrics.rewind(int(checkpoint.name.split("-")[1]) if checkpoint else 0)
+    checkpoint = newest_sealed(run_folder / "checkpoints")
+    metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = SFTTrainer(
         model=model,
         args=trainer_arguments(section, run_folder / "checkpoints"),
@@ -51,7 +52,7 @@ def train_sft(
         processing_class=tokenizer,
         callbacks=[_Recorder(metrics, on_step)],
     )
-    trainer.remove_callback("PrinterCallback")
+    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.model.save_pretrained(run_folder / "model")
     tokenizer.save_pretrained(run_folder / "model")
@@ -103,7 +104,7 @@ def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
         seed=section.seed,
         data_seed=section.seed,
         save_steps=section.save_every,
-        save_total_limit=1,
+        save_total_limit=2,
         logging_steps=1,
         report_to="none",
         disable_tqdm=True,
@@ -112,14 +113,8 @@ def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
     )
 
 
-def newest_checkpoint(folder: Path) -> Path | None:
-    """The last checkpoint that was written whole: its trainer state is written at the end."""
-    whole = (state.parent for state in folder.glob("checkpoint-*/trainer_state.json"))
-    return max(whole, key=lambda path: int(path.name.split("-")[1]), default=None)
-
-
 class _Recorder(TrainerCallback):  # type: ignore[misc]
-    """Write each step's metrics down, then tell whoever shows them."""
+    """Write each step's metrics down, tell whoever shows them, and seal checkpoints."""
 
     def __init__(self, metrics: MetricsFile, on_step: OnStep) -> None:
         self.metrics, self.on_step = metrics, on_step
@@ -131,3 +126,6 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
             record |= {key: float(logs[key]) for key in wanted if key in logs}
             self.metrics.append(record)
             self.on_step(record)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")
