@@ -1,11 +1,18 @@
 """Divergences and advantages: pure functions on tensors."""
 
 from sage_cli.objectives.advantages import beta_advantages, centred_advantages, group_advantages
-from sage_cli.objectives.divergences import k3, k3_corrected, log_ratio, reward_to_go
+from sage_cli.objectives.divergences import (
+    forward_cross_entropy,
+    k3,
+    k3_corrected,
+    log_ratio,
+    reward_to_go,
+)
 
 __all__ = [
     "beta_advantages",
     "centred_advantages",
+    "forward_cross_entropy",
     "group_advantages",
     "k3",
     "k3_corrected",

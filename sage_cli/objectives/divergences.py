@@ -47,3 +47,14 @@ def reward_to_go(log_ratio_BT: Tensor, mask_BT: Tensor, beta: float) -> Tensor:
     """
     values_BT = log_ratio_BT.detach() * mask_BT
     return -beta * values_BT.flip(1).cumsum(1).flip(1) * mask_BT
+
+
+def forward_cross_entropy(logps_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """-log pi on completions drawn from the frozen reference: mean over tokens, then over rows.
+
+    Up to the reference's own entropy this is the forward KL(pi_ref || pi), a method of its own
+    (on the policy's samples a correct token-level forward KL has k3's gradient). The mean over
+    tokens puts it on the scale of the per-token terms that beta weighs otherwise.
+    """
+    tokens_B = mask_BT.sum(dim=1).clamp(min=1)
+    return -((logps_BT * mask_BT).sum(dim=1) / tokens_B).mean()

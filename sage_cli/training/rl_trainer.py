@@ -86,8 +86,9 @@ class RlTrainer(AnchoredTrainer):
         return batch
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
-        self._rewards_BF: Tensor = super()._calculate_rewards(*arguments)
-        return self._rewards_BF
+        rewards_BF: Tensor = super()._calculate_rewards(*arguments)
+        self._rewards_BF = rewards_BF
+        return rewards_BF
 
     def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
         """Indices into STATUSES of the whole generation batch, one row per prompt."""
