@@ -1,8 +1,34 @@
 """pass@k from counts, with intervals: pure functions on arrays."""
 
 from sage_cli.metrics.bands import Curve, curve
+from sage_cli.metrics.comparison import Difference, paired_difference
 from sage_cli.metrics.counts import Counts, pooled
+from sage_cli.metrics.counts_file import read_counts
+from sage_cli.metrics.crossing import Crossing, find_crossing
 from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.ks import parse_ks
+from sage_cli.metrics.methods import method_difference
+from sage_cli.metrics.patterns import Frequency, pattern_frequency
+from sage_cli.metrics.spread import Spread, measure_spread
+from sage_cli.metrics.support import Support, compare_support
 
-__all__ = ["Counts", "Curve", "curve", "parse_ks", "pass_at_k", "pooled"]
+__all__ = [
+    "Counts",
+    "Crossing",
+    "Curve",
+    "Difference",
+    "Frequency",
+    "Spread",
+    "Support",
+    "compare_support",
+    "curve",
+    "find_crossing",
+    "measure_spread",
+    "method_difference",
+    "paired_difference",
+    "parse_ks",
+    "pass_at_k",
+    "pattern_frequency",
+    "pooled",
+    "read_counts",
+]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.estimator import pass_at_k
-from sage_cli.metrics.resampling import resampled_means
+from sage_cli.metrics.resampling import mean_interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,27 +62,8 @@ def curve(
     already: they vary by both.
     """
     pass_PK = pass_matrix(counts, ks)
-    low_K, high_K = interval(pass_PK, confidence=confidence, resamples=resamples, seed=seed)
+    low_K, high_K = mean_interval(
+        pass_PK, (0, 1), confidence=confidence, resamples=resamples, seed=seed
+    )
     mean_K = pass_PK.mean(axis=0)
     return Curve(tuple(map(int, ks)), mean_K, low_K, high_K, confidence, len(pass_PK))
-
-
-def interval(
-    values_PK: FloatArray, *, confidence: float, resamples: int, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    """Percentile bootstrap of the mean over problems of values in [0, 1].
-
-    Where every problem has the value 0, or every one 1, resampling sees no variance at all. There
-    the bound is exact for P problems with values in [0, 1]: a population mean of m shows only
-    zeros with probability at most (1 - m)^P (the rule of three).
-    """
-    problems, K = values_PK.shape
-    if problems < 2:
-        return np.full(K, np.nan), np.full(K, np.nan)
-    tail = (1 - confidence) / 2
-    means_RK = resampled_means(values_PK, resamples=resamples, seed=seed)
-    low_K, high_K = np.quantile(means_RK, [tail, 1 - tail], axis=0)
-    unseen = 1 - tail ** (1 / problems)
-    high_K = np.where((values_PK == 0).all(axis=0), unseen, high_K)
-    low_K = np.where((values_PK == 1).all(axis=0), 1 - unseen, low_K)
-    return low_K, high_K

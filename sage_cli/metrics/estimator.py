@@ -19,8 +19,8 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     of k; numbers all around give a float. Raises MetricError unless 0 <= c <= n and
     1 <= k <= n for every problem.
 
-    Relative error below 1e-12 for n up to 10,000: the sum of the chances that the i-th draw is
-    the first right one has no cancellation, unlike 1 - product, and no factorials to overflow.
+    Relative error below 1e-12 for n up to 10,000: the chances that the i-th draw is the first
+    right one are added up, without the cancellation of 1 - product or factorials to overflow.
     """
     n_, c_, k_ = whole(n, "n"), whole(c, "c"), whole(k, "k")
     try:
@@ -36,22 +36,30 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     pairs_U, place_P = np.unique(n_.ravel() * stride + c_.ravel(), return_inverse=True)
     ks_K, order_K = np.unique(k_.ravel(), return_inverse=True)
     pass_KU = _curves(pairs_U // stride, pairs_U % stride, ks_K)
-    result = pass_KU.T[np.ix_(place_P.ravel(), order_K.ravel())].reshape(shape)
+    pass_UK = np.ascontiguousarray(pass_KU[order_K.ravel()].T)
+    result = pass_UK.take(place_P.ravel(), axis=0).reshape(shape)
     return float(result) if shape == () else result
 
 
 def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
-    """pass@k for ascending ks; memory stays at a few rows however large the last k is."""
+    """pass@k for ascending ks: what one more draw adds is (1 - pass) times its chance to hit.
+
+    Draw k hits with chance c / (n - k + 1) when none hit before. Once only right samples are
+    left that chance stays 1, and pass@k is exactly 1. Memory: a few rows, however large k is.
+    """
     pass_KU = np.empty((len(ks_K), len(n_U)))
-    right_U, left_U, none_yet_U = c_U.astype(float), n_U.astype(float), np.ones(len(n_U))
-    pass_U = np.zeros(len(n_U))
+    right_U, left_U = c_U.astype(float), n_U.astype(float)
+    pass_U, gain_U, chance_U = np.zeros(len(n_U)), np.empty(len(n_U)), np.empty(len(n_U))
     row = 0
     for k in range(1, int(ks_K[-1]) + 1):
-        pass_U += none_yet_U * right_U / left_U
-        none_yet_U *= np.maximum(left_U - right_U, 0) / left_U
+        np.divide(right_U, left_U, out=chance_U)
+        np.subtract(1.0, pass_U, out=gain_U)
+        gain_U *= chance_U
+        pass_U += gain_U
         left_U -= 1
+        np.maximum(left_U, right_U, out=left_U)
         if k == ks_K[row]:
-            pass_KU[row] = np.where(k > n_U - c_U, 1.0, np.minimum(pass_U, 1.0))
+            pass_KU[row] = pass_U
             row += 1
     return pass_KU
 

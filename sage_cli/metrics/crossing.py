@@ -1,0 +1,83 @@
+"""Where two pass@k curves cross, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage_cli.metrics.comparison import paired_gaps
+from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.resampling import resampled_means
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The k from which the model that trails at the smallest k leads, with its interval.
+
+    `leader` is the one that leads at the smallest k, "a" or "b" ("" where they never differ).
+    `k` is NaN where the curves don't cross. `low` = -inf says "before the first k" and
+    `high` = inf "after the last k or never". `share` of the resamples cross within the ks.
+    """
+
+    leader: str
+    k: float
+    low: float
+    high: float
+    share: float
+    confidence: float
+
+
+def find_crossing(
+    a: Counts | Sequence[Counts],
+    b: Counts | Sequence[Counts],
+    ks: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Crossing:
+    """Find the crossing, interpolated in log2 k; the interval resamples problems.
+
+    Several counts are evaluation seeds of one model. NaN throughout for fewer than two ks or
+    problems, and for curves that are equal at every k.
+    """
+    gap_PK = paired_gaps(a, b, ks)
+    gap_K = gap_PK.mean(axis=0)
+    differing = np.flatnonzero(np.abs(gap_K) > NOISE)
+    if not differing.size or min(gap_PK.shape) < 2:
+        return Crossing("", np.nan, np.nan, np.nan, np.nan, confidence)
+    sign = float(np.sign(gap_K[differing[0]]))
+    means_RK = resampled_means(gap_PK, resamples=resamples, seed=seed)
+    crossings_R = first_below_zero(sign * means_RK, ks)
+    point = float(first_below_zero(sign * gap_K[None, :], ks)[0])
+    tail = (1 - confidence) / 2
+    # Order statistics, not interpolated: between a number and "never" there is nothing.
+    low, high = np.quantile(crossings_R, [tail, 1 - tail], method="inverted_cdf")
+    return Crossing(
+        leader="a" if sign > 0 else "b",
+        k=point if np.isfinite(point) else np.nan,
+        low=float(low),
+        high=float(high),
+        share=float(np.isfinite(crossings_R).mean()),
+        confidence=confidence,
+    )
+
+
+NOISE = 1e-12
+"""Differences of two means that are smaller are rounding."""
+
+
+def first_below_zero(gap_RK: FloatArray, ks: Sequence[int]) -> FloatArray:
+    """Per row, the k at which the gap first falls below 0: -inf at once, inf never."""
+    below_RK = gap_RK < -NOISE
+    first_R = below_RK.argmax(axis=1)
+    rows = np.arange(len(gap_RK))
+    before_R, after_R = gap_RK[rows, first_R - 1], gap_RK[rows, first_R]
+    log_k = np.log2(np.asarray(ks, float))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part_R = np.maximum(before_R, 0) / (np.maximum(before_R, 0) - after_R)
+    k_R = 2 ** (log_k[first_R - 1] + part_R * (log_k[first_R] - log_k[first_R - 1]))
+    k_R = np.where(below_RK[:, 0], -np.inf, k_R)
+    return np.where(below_RK.any(axis=1), k_R, np.inf)
