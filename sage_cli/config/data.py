@@ -74,6 +74,28 @@ class KnightsKnavesSection(Section):
     variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
 
 
+class WordProblemsSection(Section):
+    """ASDiv and SVAMP: rows as published, rows with other numbers, arithmetic facts."""
+
+    held_out: int = Field(160, ge=1)
+    development: int = Field(100, ge=1)
+    redrawn: float = Field(0.55, ge=0, le=1)
+    """Share of demonstrations that are rows with other numbers."""
+    facts: float = Field(0.2, ge=0, le=1)
+    """Share that are bare arithmetic; the rest are rows as they were published."""
+    text_share: float = Field(0.5, ge=0, le=1)
+    """Share, from the first on, on which the loss covers the story too."""
+    window: int = Field(1024, ge=1)
+    """Demonstrations among which those of similar length are put into one batch."""
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _shares(self) -> WordProblemsSection:
+        if self.redrawn + self.facts > 1:
+            raise ValueError(f"redrawn {self.redrawn} and facts {self.facts} are above 1 together")
+        return self
+
+
 class DataSection(Section):
     """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
 
@@ -84,3 +106,4 @@ class DataSection(Section):
     rl: SourceSection = SourceSection(name="dapo-math-17k", limit=2000)
     arithmetic: ArithmeticSection = ArithmeticSection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
+    word_problems: WordProblemsSection = WordProblemsSection()

@@ -72,7 +72,19 @@ class Generated:
     training: bool = False
 
 
-Entry = DataSet | Group | Generated
+@dataclass(frozen=True)
+class Derived:
+    """Problems chosen from the rows of other data sets, `members`, by a rule of ours."""
+
+    name: str
+    title: str
+    members: tuple[str, ...]
+    judge: str = "math"
+    tolerance: float | None = None
+    training: bool = False
+
+
+Entry = DataSet | Group | Generated | Derived
 
 _MATH500 = DataSet(
     "math500", "MATH-500", "HuggingFaceH4/MATH-500", ("test",), ("benchmarks/math500.jsonl",),
@@ -149,6 +161,9 @@ _ENTRIES: tuple[Entry, ...] = (
         ("train/svamp.jsonl",), question=(("Body", "Question"),), gold=(("Answer", whole),),
         working="Equation", revision="5e0bf1e5e7c0e9c4bc39180d224f41f3f801b7ef", training=True,
     ),
+    Derived("word-problems", "ASDiv and SVAMP, held out", ("asdiv", "svamp")),
+    Derived("word-problems-dev", "ASDiv and SVAMP, development", ("asdiv", "svamp")),
+    Derived("word-problems-train", "ASDiv and SVAMP, the rest", ("asdiv", "svamp"), training=True),
 )  # fmt: skip
 
 REGISTRY: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}

@@ -10,7 +10,7 @@ from sage_cli.errors import DataError
 from sage_cli.problems.load import load_benchmark, read_problems
 from sage_cli.problems.overlap import Match, duplicates, overlap
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import REGISTRY, DataSet, Entry, Group
+from sage_cli.problems.registry import REGISTRY, DataSet, Derived, Entry, Group
 from sage_cli.problems.sources import local_files
 
 
@@ -100,8 +100,8 @@ def _listed(entry: Entry, data: DataSection) -> Listed:
 
 
 def _where(entry: Entry, data: DataSection) -> str:
-    """`local`, `Hub` or `generated`; a group is local when all its members are."""
-    if isinstance(entry, Group):
+    """`local`, `Hub` or `generated`; what others make up is local when all of them are."""
+    if isinstance(entry, Group | Derived):
         members = {_where(REGISTRY[name], data) for name in entry.members}
         return members.pop() if len(members) == 1 else "Hub"
     if isinstance(entry, DataSet):

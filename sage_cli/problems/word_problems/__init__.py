@@ -1,0 +1,1 @@
+"""School word problems with their formulas: read, split, re-drawn with other numbers."""

@@ -1,0 +1,164 @@
+"""The formula beside a word problem: read, evaluated, and written out one operation at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import add, mul, sub
+
+_UNITS = re.compile(r"\(\s*[a-zA-Z][a-zA-Z /]*\)")
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|[-+*/()]")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`left operator right`, with operator one of + - * /."""
+
+    operator: str
+    left: Formula
+    right: Formula
+
+
+Formula = int | Operation
+"""A whole number, or an operation on two formulas."""
+
+
+def read_formula(text: str) -> Formula | None:
+    """The left side of `text`; None unless it is arithmetic on whole numbers.
+
+    ASDiv writes `3*8 (km)=24 (km)`, SVAMP `( 290.0 / 2.0 )`.
+    """
+    left = _UNITS.sub("", text.partition("=")[0]).replace(",", "")
+    left = "".join(left.split())
+    tokens = _TOKEN.findall(left)
+    if "".join(tokens) != left:
+        return None
+    try:
+        return _Reader(tokens).whole()
+    except ValueError:
+        return None
+
+
+def value(formula: Formula) -> int | None:
+    """What `formula` comes to; None where a step isn't a whole number from 0 up."""
+    if isinstance(formula, int):
+        return formula
+    left, right = value(formula.left), value(formula.right)
+    return None if left is None or right is None else apply(formula.operator, left, right)
+
+
+def apply(operator: str, left: int, right: int) -> int | None:
+    """`left operator right`; None unless it is a whole number from 0 up."""
+    if operator == "/":
+        return left // right if right and left % right == 0 else None
+    operations: Mapping[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul}
+    result = operations[operator](left, right)
+    return result if result >= 0 else None
+
+
+def numbers(formula: Formula) -> Iterator[int]:
+    """The numbers in `formula`, from left to right."""
+    if isinstance(formula, int):
+        yield formula
+    else:
+        yield from numbers(formula.left)
+        yield from numbers(formula.right)
+
+
+def with_numbers(formula: Formula, new: Mapping[int, int]) -> Formula:
+    """`formula` with every number that `new` maps replaced; constants that it doesn't map stay."""
+    if isinstance(formula, int):
+        return new.get(formula, formula)
+    left, right = with_numbers(formula.left, new), with_numbers(formula.right, new)
+    return Operation(formula.operator, left, right)
+
+
+def in_order(formula: Formula, places: Mapping[int, int]) -> Formula:
+    """`formula` with the numbers of a sum or product in the order in which the text names them."""
+    if isinstance(formula, int):
+        return formula
+    left, right = in_order(formula.left, places), in_order(formula.right, places)
+    if formula.operator in "+*" and isinstance(left, int) and isinstance(right, int):
+        left, right = sorted((left, right), key=lambda number: places.get(number, math.inf))
+    return Operation(formula.operator, left, right)
+
+
+def infix(formula: Formula) -> str:
+    """`formula` in one line, with parentheses around its parts."""
+    if isinstance(formula, int):
+        return str(formula)
+    parts = (formula.left, formula.right)
+    left, right = (str(part) if isinstance(part, int) else f"({infix(part)})" for part in parts)
+    return left + formula.operator + right
+
+
+def working_out(formula: Formula) -> str:
+    """One equation for each operation: `(109+82)*7` is written `109+82=191;191*7=1337`.
+
+    A product of two numbers of several digits is split by its second factor's last digit, as on
+    paper: `21*34` is `21*30=630;21*4=84;630+84=714`. A formula that is a bare number is itself.
+    """
+    equations: list[str] = []
+    result = _write(formula, equations)
+    return ";".join(equations) or str(result)
+
+
+def _write(formula: Formula, equations: list[str]) -> int:
+    if isinstance(formula, int):
+        return formula
+    left, right = _write(formula.left, equations), _write(formula.right, equations)
+    if formula.operator == "*" and min(left, right) > 9 and right % 10:
+        units = right % 10
+        tens = _equation("*", left, right - units, equations)
+        return _equation("+", tens, _equation("*", left, units, equations), equations)
+    return _equation(formula.operator, left, right, equations)
+
+
+def _equation(operator: str, left: int, right: int, equations: list[str]) -> int:
+    result = apply(operator, left, right)
+    if result is None:
+        raise ValueError(f"{left}{operator}{right} is not a whole number from 0 up")
+    equations.append(f"{left}{operator}{right}={result}")
+    return result
+
+
+class _Reader:
+    """Sums of products of numbers and parentheses, operators of a kind from left to right."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens[::-1]
+
+    def whole(self) -> Formula:
+        formula = self._sum()
+        if self.tokens:
+            raise ValueError(f"'{self.tokens[-1]}' is left over")
+        return formula
+
+    def _sum(self) -> Formula:
+        return self._chain("+-", self._product)
+
+    def _product(self) -> Formula:
+        return self._chain("*/", self._number)
+
+    def _chain(self, operators: str, part: Callable[[], Formula]) -> Formula:
+        formula = part()
+        while self.tokens and self.tokens[-1] in operators:
+            formula = Operation(self.tokens.pop(), formula, part())
+        return formula
+
+    def _number(self) -> Formula:
+        token = self.tokens.pop() if self.tokens else ""
+        if token != "(":
+            return _integer(token)
+        formula = self._sum()
+        if not self.tokens or self.tokens.pop() != ")":
+            raise ValueError("a parenthesis doesn't close")
+        return formula
+
+
+def _integer(token: str) -> int:
+    if not (number := float(token)).is_integer():
+        raise ValueError(f"{token} is not a whole number")
+    return int(number)
