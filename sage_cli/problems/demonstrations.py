@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -11,6 +11,18 @@ from sage_cli.problems.arithmetic import ArithmeticProblems
 from sage_cli.problems.gold import is_number
 from sage_cli.problems.load import worked_rows
 from sage_cli.problems.problem import Demonstration
+from sage_cli.problems.word_problems.demonstrations import word_problem_demonstrations
+
+Maker = Callable[[SageConfig, int], list[Demonstration]]
+MAKERS: Mapping[str, Maker] = {
+    "arithmetic": lambda config, count: ArithmeticProblems(config.data.arithmetic).demonstrations(
+        count
+    ),
+    "word-problems": lambda config, count: word_problem_demonstrations(
+        config.data, count, config.sft.batch_size
+    ),
+}
+"""Sources that make as many demonstrations as are wanted."""
 
 _THINK = re.compile(r"</?think>")
 
@@ -21,13 +33,13 @@ def load_demonstrations(
     """The demonstrations of `config`, in the order of their source.
 
     `length` counts a text's tokens; questions longer than `data.sft.max_prompt_share` of
-    `sft.max_length` are left out by it, and without it all are kept. Generated arithmetic is made
-    to measure: `data.sft.limit` demonstrations, or as many as `sft.steps` takes in.
+    `sft.max_length` are left out by it, and without it all are kept. Arithmetic and word problems
+    are made to measure: `data.sft.limit` demonstrations, or as many as `sft.steps` takes in.
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
     """
     source = config.data.sft
-    if source.name == "arithmetic":
-        return ArithmeticProblems(config.data.arithmetic).demonstrations(_count(config))
+    if source.name in MAKERS:
+        return MAKERS[source.name](config, _count(config))
     kept = list(_suitable(config, length))[: source.limit]
     if not kept:
         raise ConfigurationError(

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.arithmetic import ArithmeticProblems
 from sage_cli.problems.files import SUFFIXES, Row, read_file
-from sage_cli.problems.knights_knaves.generate import knights_knaves_problems
+from sage_cli.problems.generated import GENERATORS
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import DataSet, Generated, Group, find
+from sage_cli.problems.registry import DataSet, Derived, Generated, Group, find
 from sage_cli.problems.rows import Layout
 from sage_cli.problems.sources import files_origin, open_source
+from sage_cli.problems.word_problems.splits import word_problems
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,8 @@ def read_problems(
     problems = list(chain.from_iterable(_part(part, data, fields) for part in _parts(name)))
     if not problems:
         raise DataError(f"{name} holds no problems", "check the file")
-    return [replace(problem, benchmark=name) for problem in problems]
+    benchmark = Path(name).name if is_file_name(name) else name
+    return [replace(problem, benchmark=benchmark) for problem in problems]
 
 
 def worked_rows(
@@ -53,7 +54,7 @@ def worked_rows(
 ) -> Iterator[tuple[Problem, str]]:
     """Each row of a source with worked solutions: the problem and its working-out."""
     for part in _parts(name):
-        if isinstance(part, Generated):
+        if isinstance(part, Generated | Derived):
             raise DataError(
                 f"{name} has no worked solutions to learn from", "name arithmetic, or a data set"
             )
@@ -77,7 +78,7 @@ def is_file_name(name: str) -> bool:
     return name.endswith(SUFFIXES)
 
 
-Part = Path | DataSet | Generated
+Part = Path | DataSet | Generated | Derived
 
 
 def _parts(name: str) -> list[Part]:
@@ -91,7 +92,9 @@ def _parts(name: str) -> list[Part]:
 
 def _part(part: Part, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(part, Generated):
-        return _generated(part.name, data)
+        return GENERATORS[part.name](data)
+    if isinstance(part, Derived):
+        return word_problems(part.name, data)
     layout, origin, rows = _open(part, data, fields or FieldsSection())
     problems = [layout.problem(row, layout.source, origin) for row in rows]
     if isinstance(part, DataSet) and part.count not in (None, len(problems)):
@@ -120,15 +123,6 @@ def _wanted(row: Row, data_set: DataSet) -> bool:
     if column not in values:
         raise DataError(f"{place} has no column '{column}', by which {data_set.name} is chosen")
     return bool(values[column] == value)
-
-
-def _generated(name: str, data: DataSection) -> list[Problem]:
-    if name == "kk-generated":
-        return knights_knaves_problems(data.knights_knaves)
-    arithmetic = ArithmeticProblems(data.arithmetic)
-    if name == "arithmetic-dev":
-        return arithmetic.development()
-    return arithmetic.training() if name == "arithmetic-train" else arithmetic.test()
 
 
 def _each_once(name: str, problems: list[Problem]) -> list[Problem]:

@@ -7,18 +7,18 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.problems.gold import is_number
 from sage_cli.problems.load import load_benchmark
 from sage_cli.problems.problem import Problem
-
-TRAINING_PART = {"arithmetic": "arithmetic-train"}
-"""Where training draws on other problems than a benchmark of the same name measures."""
+from sage_cli.problems.registry import REGISTRY
 
 
 def load_training_problems(config: SageConfig) -> list[Problem]:
     """The problems of `data.rl`: the first `limit` that it keeps, each problem once.
 
+    A name that also measures, as `arithmetic`, stands for its training part (`arithmetic-train`).
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
     """
     source = config.data.rl
-    name = TRAINING_PART.get(source.name, source.name)
+    training_part = f"{source.name}-train"
+    name = training_part if training_part in REGISTRY else source.name
     problems = load_benchmark(name, config.data, source.fields)
     kept = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
     if not kept:

@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.data import ArithmeticSection, PhaseSection
@@ -27,6 +27,7 @@ def test_working_out_as_the_recipe_writes_it(name, text):
     assert strategy("<start_working_out>" + text) == name
 
 
+@settings(deadline=None)
 @given(st.sampled_from("SRD"), st.integers(11, 99), st.integers(11, 99))
 def test_every_equation_of_every_working_out_is_true(name, a, b):
     for equation in working_out(name, a, b)[2:].split(";"):

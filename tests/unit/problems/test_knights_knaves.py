@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.data import KnightsKnavesSection
@@ -90,6 +90,7 @@ def brute_force(statements):
     return [x for x in assignments if eval(code, {"x": x})]
 
 
+@settings(deadline=None)
 @given(st.integers(2, 6), st.integers(0, 10_000))
 def test_a_drawn_puzzle_has_exactly_its_solution(people, seed):
     puzzle = draw_puzzle(people, random.Random(seed))
@@ -97,6 +98,7 @@ def test_a_drawn_puzzle_has_exactly_its_solution(people, seed):
 
 
 @pytest.mark.parametrize("variant", ["statement", "leaf"])
+@settings(deadline=None)
 @given(people=st.integers(2, 5), seed=st.integers(0, 10_000))
 def test_changed_logic_has_another_single_solution(variant, people, seed):
     draw = random.Random(seed)

@@ -6,8 +6,10 @@ import pytest
 
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
+from sage_cli.problems.generated import GENERATORS
 from sage_cli.problems.load import benchmark_names, load_benchmark, read_problems
 from sage_cli.problems.problem import problem_id
+from sage_cli.problems.registry import REGISTRY, Generated
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +95,7 @@ def test_a_file_with_named_columns(tmp_path):
     path = jsonl(tmp_path / "mine.jsonl", {"q": "1+1?", "a": 2.0, "hard": False})
     [problem] = load_benchmark(str(path), DataSection(), FieldsSection(question="q", gold="a"))
     assert (problem.question, problem.gold, problem.meta["hard"]) == ("1+1?", "2", False)
-    assert problem.benchmark == str(path)
+    assert problem.benchmark == "mine.jsonl"
     moved = jsonl(tmp_path / "elsewhere/mine.jsonl", {"q": "1+1?", "a": 2})
     [same] = load_benchmark(str(moved), DataSection(), FieldsSection(question="q", gold="a"))
     assert same.id == problem.id  # ids depend on the file's name, not on its folder
@@ -149,6 +151,11 @@ def test_unknown_names_are_corrected():
     with pytest.raises(DataError, match="no benchmark is named"):
         benchmark_names(" ,")
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
+
+
+def test_every_generated_entry_has_its_generator():
+    named = {name for name, entry in REGISTRY.items() if isinstance(entry, Generated)}
+    assert named == set(GENERATORS)
 
 
 @pytest.mark.parametrize(
