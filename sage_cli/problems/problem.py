@@ -13,8 +13,10 @@ from typing import Any
 class Problem:
     """A question with its gold answer.
 
-    `id` is a stable hash of benchmark, question and gold; `benchmark` the registered name or the
-    file it came from; `meta` keeps what the source said besides (level, subject, people, ...).
+    `id` is a stable hash of source, question and gold, so that benchmarks that share rows (`aime`
+    and `aime24`) share samples; `benchmark` is the registered name or the file's; `meta` keeps
+    what the source said besides (level, subject, people, ...) and, as `origin`, the file's
+    content hash or the Hub's commit.
     """
 
     id: str
@@ -37,7 +39,7 @@ class Demonstration:
     loss: str = "completion"
 
 
-def problem_id(benchmark: str, question: str, gold: str) -> str:
+def problem_id(source: str, question: str, gold: str) -> str:
     """Sixteen hexadecimal digits that depend on nothing but the three texts."""
-    content = json.dumps([benchmark, question, gold], ensure_ascii=False)
+    content = json.dumps([source, question, gold], ensure_ascii=False)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
