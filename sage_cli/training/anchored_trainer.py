@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from trl import GRPOTrainer
+from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
@@ -45,9 +46,18 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._buffered: dict[str, Any] | None = None
         self._view: dict[str, Any] = {}
         super().__init__(**arguments)
+        if guide.signal == "reference" and self.ref_model is not None:
+            add_fused_lm_head(
+                self.accelerator.unwrap_model(self.ref_model),
+                temperature=self.temperature,
+                outputs=("log_probs", "entropy"),
+            )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.guide.signal == "reference":
+            # the reference is asked last
+            batch["reference_entropy_BT"] = self._entropy_BT
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
         batch["row_ids_B"] = torch.arange(first, first + rows)
@@ -63,8 +73,12 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        if self._buffered is None and self.guide.signal == "reference":
+            kwargs["compute_entropy"] = True
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if self._buffered is not None:
+        if self._buffered is None:
+            self._entropy_BT = found[1]
+        else:
             self._shape_anchor(self._buffered, found[0].detach(), found[1].detach())
         return found
 
@@ -75,7 +89,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             self.tokens.add(mask_BT, entropy=entropy_BT)
             return
         if "log_q_BT" not in batch:
-            signals = Signals(logps_BT, entropy_BT, mask_BT, batch["row_ids_B"])
+            signals = self._signals(batch, logps_BT, entropy_BT)
             batch["log_q_BT"] = self.guide.log_q(signals, self.state.global_step)
             batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
         log_q_BT = batch["log_q_BT"]
@@ -86,6 +100,12 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self.tokens.add(
             mask_BT, entropy=entropy_BT, logps=logps_BT, reference=reference_BT, log_q=log_q_BT
         )
+
+    def _signals(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
+        """What the guide reads: the current policy's signals or the reference's."""
+        if self.guide.signal == "reference":
+            logps_BT, entropy_BT = batch["ref_per_token_logps"], batch["reference_entropy_BT"]
+        return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"])
 
 
 def check_seam() -> None:

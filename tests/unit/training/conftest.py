@@ -15,7 +15,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import load_model
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
-from sage_cli.training.rl import train_rl
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.rl import build_trainer, train_rl
+from sage_cli.training.rl_trainer import RlTrainer
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,20 @@ class Bench:
         }
         train_rl(config, **(arguments | changed))
         return heard
+
+    def trainer(self, config: SageConfig) -> RlTrainer:
+        """The trainer of `run`, not yet trained."""
+        return build_trainer(
+            config,
+            load_model(self.base),
+            self.base,
+            self.tokenizer,
+            PROMPTS,
+            self.grader,
+            self.folder,
+            MetricsFile(self.folder / "metrics.jsonl"),
+            lambda record: None,
+        )
 
 
 @pytest.fixture

@@ -111,6 +111,37 @@ def test_branch_statistics_are_those_of_equation_11(bench: Any, configure: Any):
     assert (record["entropy/p50"] >= 2) == (record["guide/clamped"] >= 0.5)
 
 
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_a_guide_that_reads_the_reference_gets_its_entropies(
+    bench: Any, configure: Any, tuning: str
+):
+    # with another reference than the policy's start, so that their entropies differ
+    guide = {"name": "branch", "tau": 0.0, "rho": 0.1, "q_max": 1.5}
+    settings = {
+        "anchor": {"reference": "base"},
+        "model": {"kind": "pretrained", "tuning": tuning},
+        "rl": {"steps": 1},
+    }
+
+    def q_and_entropy(signal: str) -> tuple[float, float]:
+        config = configure(guide=guide | {"signal": signal}, **settings)
+        if tuning == "lora":
+            arguments = {"model": adapted(bench, config), "reference": None}
+        else:
+            model = load_model(bench.base)
+            with torch.no_grad():
+                model.lm_head.weight.mul_(0.2)
+            arguments = {"model": model}
+        (record,) = bench.run(config, signal, **arguments)
+        return record["guide/q_mean"], record["entropy"]
+
+    q, entropy = q_and_entropy("policy")
+    assert q == pytest.approx(1 + 0.1 * entropy, abs=1e-5)
+    q, same_entropy = q_and_entropy("reference")
+    assert same_entropy == entropy
+    assert abs(q - (1 + 0.1 * entropy)) > 1e-3
+
+
 def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
     # two passes over each generation: q stays although the policy (and its entropy) moves
     guide = {"name": "branch", "tau": 2.0}

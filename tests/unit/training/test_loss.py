@@ -1,0 +1,181 @@
+"""The whole loss and its gradient, for fixed log-probabilities, against plain formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from trl import GRPOTrainer
+
+from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, Signals, TokenGuide
+
+ROWS, TOKENS, LIMIT, BETA, ACCUMULATION, STEP = 4, 6, 9, 0.3, 2, 3
+LOW, HIGH = 0.2, 0.28
+GUIDES: list[Guide] = [
+    NoGuide(),
+    BranchGuide(tau=1.0, rho=0.3),
+    TokenGuide(),
+    RandomGuide(epsilon=(0.8, 0.4)),
+]
+
+
+def batch_of(off_policy: bool) -> tuple[dict[str, Any], Tensor, Tensor]:
+    """A buffered micro-batch, the policy's log-probabilities (a leaf) and entropies."""
+    generator = torch.Generator().manual_seed(1)
+
+    def draw() -> Tensor:
+        return torch.rand(ROWS, TOKENS, generator=generator)
+
+    logps_BT = (-3 * draw()).requires_grad_()
+    mask_BT = (torch.arange(TOKENS) < torch.tensor([[6], [3], [1], [5]])).long()
+    batch = {
+        "prompt_ids": torch.ones(ROWS, 2, dtype=torch.long),
+        "prompt_mask": torch.ones(ROWS, 2, dtype=torch.long),
+        "completion_ids": torch.ones(ROWS, TOKENS, dtype=torch.long),
+        "completion_mask": mask_BT,
+        "advantages": torch.tensor([1.2, -0.7, 0.4, -0.9]),
+        "ref_per_token_logps": -3 * draw(),
+        "num_items_in_batch": torch.tensor(37.0),
+        "row_ids_B": torch.tensor([5, 2, 7, 0]),
+    }
+    if off_policy:  # so far that both ends of the clipping are reached
+        batch["old_per_token_logps"] = logps_BT.detach() + draw() - 0.5
+    return batch, logps_BT, 3 * draw()
+
+
+def plain_loss(
+    loss: str, estimator: str, batch: dict[str, Any], logps_BT: Tensor, log_q_BT: Tensor
+) -> Tensor:
+    """The formulas, one completion and one token at a time."""
+    old_BT = batch.get("old_per_token_logps", logps_BT.detach())
+    lengths = batch["completion_mask"].sum(dim=1).tolist()
+    rows = []
+    for b, length in enumerate(lengths):
+        terms = []
+        for t in range(length):
+            d = log_q_BT[b, t] + batch["ref_per_token_logps"][b, t] - logps_BT[b, t]
+            ratio = torch.exp(logps_BT[b, t] - old_BT[b, t])
+            advantage = batch["advantages"][b]
+            if estimator == "reward":
+                later = slice(t, length)
+                to_go = (
+                    logps_BT[b, later] - log_q_BT[b, later] - batch["ref_per_token_logps"][b, later]
+                )
+                advantage = advantage - BETA * to_go.detach().sum()
+            clipped = torch.clamp(ratio, 1 - LOW, 1 + HIGH)
+            term = -torch.minimum(ratio * advantage, clipped * advantage)
+            k3 = torch.exp(d) - d - 1
+            if estimator == "k3":
+                term = term + BETA * k3
+            elif estimator == "k3-corrected":
+                term = term + BETA * ratio * k3
+            terms.append(term)
+        rows.append(torch.stack(terms))
+    total = torch.cat(rows).sum()
+    if loss == "grpo":
+        return sum(row.mean() for row in rows) / ROWS / ACCUMULATION
+    if loss == "bnpo":
+        return total / sum(lengths) / ACCUMULATION
+    if loss == "dapo":
+        return total / batch["num_items_in_batch"]
+    return total / (ROWS * LIMIT) / ACCUMULATION
+
+
+@pytest.fixture
+def trainer_for(bench: Any, configure: Any) -> Callable[..., Any]:
+    def build(loss: str, estimator: str = "k3", kl: str = "reverse") -> Any:
+        config = configure(
+            rl={"loss": loss, "epsilon_low": LOW, "epsilon_high": HIGH, "micro_batch": 8},
+            rollout={"max_tokens": LIMIT},
+            anchor={"beta": BETA, "estimator": estimator, "kl": kl},
+        )
+        trainer = bench.trainer(config)
+        trainer.current_gradient_accumulation_steps = ACCUMULATION
+        trainer.state.global_step = STEP
+        trainer.model.train()
+        return trainer
+
+    return build
+
+
+def answering(logps_BT: Tensor, entropy_BT: Tensor) -> Callable[..., Any]:
+    return lambda *args, **kwargs: (logps_BT, entropy_BT, None)
+
+
+@pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
+@pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
+def test_loss_and_gradient_equal_the_formulas(
+    trainer_for: Any, monkeypatch: pytest.MonkeyPatch, loss: str, estimator: str
+):
+    trainer = trainer_for(loss, estimator)
+    gradients = []
+    for guide, off_policy in product(GUIDES, [False, True]):
+        trainer.guide = guide
+        batch, logps_BT, entropy_BT = batch_of(off_policy)
+        untouched = {name: value.clone() for name, value in batch.items()}
+        signals = Signals(
+            logps_BT.detach(), entropy_BT, batch["completion_mask"], batch["row_ids_B"]
+        )
+        expected = plain_loss(loss, estimator, batch, logps_BT, guide.log_q(signals, STEP))
+        (expected_gradient,) = torch.autograd.grad(expected, logps_BT)
+
+        answer = answering(logps_BT, entropy_BT)
+        monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+        for _ in range(2):  # a later pass over the same batch finds it as it was
+            found = trainer._compute_loss(trainer.model, batch)
+            (found_gradient,) = torch.autograd.grad(found, logps_BT)
+            torch.testing.assert_close(found_gradient, expected_gradient, atol=1e-6, rtol=0)
+            torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+        for name, value in untouched.items():
+            assert torch.equal(batch[name], value)
+        if not off_policy:
+            gradients.append(found_gradient)
+    for first, second in ((0, 1), (0, 2), (0, 3), (1, 2)):  # each guide makes a difference
+        assert (gradients[first] - gradients[second]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
+def test_without_kl_the_loss_is_the_policy_term(
+    trainer_for: Any, monkeypatch: pytest.MonkeyPatch, loss: str
+):
+    trainer = trainer_for(loss, kl="none")
+    batch, logps_BT, entropy_BT = batch_of(off_policy=True)
+    expected = plain_loss(loss, "none", batch, logps_BT, torch.zeros_like(logps_BT))
+    (expected_gradient,) = torch.autograd.grad(expected, logps_BT)
+    del batch["ref_per_token_logps"]
+    answer = answering(logps_BT, entropy_BT)
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+    found = trainer._compute_loss(trainer.model, batch)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    (found_gradient,) = torch.autograd.grad(found, logps_BT)
+    torch.testing.assert_close(found_gradient, expected_gradient, atol=1e-6, rtol=0)
+
+
+def test_a_guide_may_read_the_references_signals(trainer_for: Any, monkeypatch: pytest.MonkeyPatch):
+    trainer = trainer_for("grpo")
+    batch, logps_BT, entropy_BT = batch_of(off_policy=False)
+    batch["reference_entropy_BT"] = entropy_BT.flip(0)
+    trainer.guide = BranchGuide(tau=1.0, rho=0.3, signal="reference")
+    answer = answering(logps_BT, entropy_BT)
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+    trainer._compute_loss(trainer.model, batch)
+    q_BT = (1 + 0.3 * (entropy_BT.flip(0) - 1).clamp(min=0)).clamp(max=1.4)
+    expected_BT = q_BT.log() * batch["completion_mask"]
+    torch.testing.assert_close(batch["log_q_BT"], expected_BT)
+
+
+def test_a_trl_that_breaks_the_seam_is_refused(monkeypatch: pytest.MonkeyPatch):
+    from sage_cli.errors import TrainingError
+    from sage_cli.training.anchored_trainer import check_seam
+
+    check_seam()
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", lambda self, inputs: None)
+    with pytest.raises(TrainingError, match=r"changed GRPOTrainer\._compute_loss"):
+        check_seam()
+    monkeypatch.delattr(GRPOTrainer, "_get_per_token_logps_and_entropies")
+    with pytest.raises(TrainingError, match="GRPOTrainer"):
+        check_seam()
