@@ -1,0 +1,133 @@
+"""A policy of a few thousand parameters, and tasks that it can learn or fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.models.load import load_model
+from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.problems.problem import Problem
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.rl import build_trainer, train_rl
+from sage_cli.training.rl_trainer import RlTrainer
+
+
+@dataclass(frozen=True)
+class Graded:
+    status: str
+
+
+def parity_grader(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
+    """Right when the first character's code is even: half right at first, easy to learn."""
+    even = [bool(text) and ord(text[0]) % 2 == 0 for text in completions]
+    return [Graded("right" if right else "wrong") for right in even]
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
+    """A random policy's folder."""
+    torch.manual_seed(5)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        tie_word_embeddings=False,
+    )
+    folder = tmp_path_factory.mktemp("base")
+    model = Qwen2ForCausalLM(config)
+    with torch.no_grad():  # so that entropies range from nearly 0 to nearly log(vocabulary)
+        model.lm_head.weight.mul_(60)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+PROMPTS = [
+    (f"{a}*{b}=?", Problem(f"{a}x{b}", "toy", f"{a}*{b}=?", str(a * b)))
+    for a in range(2, 7)
+    for b in range(2, 5)
+]
+
+
+def configuration(**sections: dict[str, Any]) -> SageConfig:
+    rl = {
+        "steps": 4,
+        "prompts_per_step": 4,
+        "rollouts_per_prompt": 4,
+        "learning_rate": 1e-3,
+        "gradient_checkpointing": False,
+        "optimizer": "adamw",
+        "save_every": 2,
+        "seed": 7,
+    } | sections.pop("rl", {})
+    rollout = {"max_tokens": 12, "min_p": 0.0} | sections.pop("rollout", {})
+    return SageConfig.model_validate({"rl": rl, "rollout": rollout, **sections})
+
+
+@dataclass
+class Bench:
+    """Runs `train_rl` on the toy policy and keeps what the display would have heard."""
+
+    base: Path
+    tokenizer: Any
+    folder: Path
+    grader: Callable[..., Any] = parity_grader
+
+    def run(self, config: SageConfig, name: str = "run", **changed: Any) -> list[dict[str, Any]]:
+        heard: list[dict[str, Any]] = []
+        arguments = {
+            "model": load_model(self.base, trainable=True),
+            "reference": self.base,
+            "tokenizer": self.tokenizer,
+            "prompts": PROMPTS,
+            "grader": self.grader,
+            "run_folder": self.folder / name,
+            "on_step": lambda record: heard.append(dict(record)),
+        }
+        train_rl(config, **(arguments | changed))
+        return heard
+
+    def trainer(self, config: SageConfig) -> RlTrainer:
+        """The trainer of `run`, not yet trained."""
+        return build_trainer(
+            config,
+            load_model(self.base),
+            self.base,
+            self.tokenizer,
+            PROMPTS,
+            self.grader,
+            self.folder,
+            MetricsFile(self.folder / "metrics.jsonl"),
+            lambda record: None,
+        )
+
+
+@pytest.fixture
+def bench(base: Path, tokenizer: Any, tmp_path: Path) -> Bench:
+    return Bench(base, tokenizer, tmp_path)
+
+
+@pytest.fixture
+def configure() -> Callable[..., SageConfig]:
+    return configuration
