@@ -31,12 +31,10 @@ def read_formula(text: str) -> Formula | None:
     ASDiv writes `3*8 (km)=24 (km)`, SVAMP `( 290.0 / 2.0 )`.
     """
     left = _UNITS.sub("", text.partition("=")[0]).replace(",", "")
-    left = "".join(left.split())
-    tokens = _TOKEN.findall(left)
-    if "".join(tokens) != left:
+    if _TOKEN.sub("", left).strip():
         return None
     try:
-        return _Reader(tokens).whole()
+        return _Reader(_TOKEN.findall(left)).whole()
     except ValueError:
         return None
 

@@ -15,8 +15,9 @@ _TENS = tuple("twenty thirty forty fifty sixty seventy eighty ninety".split())  
 _VALUES = {word: number for number, word in enumerate(_SMALL)}
 _VALUES |= {word: 10 * number for number, word in enumerate(_TENS, 2)}
 _WORD = "|".join(sorted([*_VALUES, "hundred", "thousand"], key=len, reverse=True))
+_JOINT = "(?:[- ]|(?<=hundred) and |(?<=thousand) and )"
 NUMERAL = re.compile(
-    rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{_WORD})(?:(?:-|,? | and )(?:{_WORD}))*\b", re.IGNORECASE
+    rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{_WORD})(?:{_JOINT}(?:{_WORD}))*\b", re.IGNORECASE
 )
 
 
@@ -74,7 +75,7 @@ def _read(text: str) -> int | None:
     if text[0].isdigit():
         number = float(text.replace(",", ""))
         return int(number) if number.is_integer() else None
-    words = [word for word in re.split(r"[-, ]+", text) if word != "and"]
+    words = [word for word in re.split("[- ]", text) if word != "and"]
     if any(left in _VALUES and right in _VALUES and not _joins(left, right)
            for left, right in pairwise(words)):  # fmt: skip
         return None
