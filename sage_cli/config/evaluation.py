@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from sage_cli.config.base import Section
 from sage_cli.config.data import FieldsSection
@@ -74,7 +74,10 @@ class SweepSection(Section):
 class TrackingSection(Section):
     """Mirrors of metrics.jsonl, which stays authoritative."""
 
-    wandb: Literal["offline", "online", "off"] = "offline"
+    wandb: Annotated[
+        Literal["offline", "online", "off"],
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML's own `off`
+    ] = "offline"
     project: str = "sage"
     group: str | None = None
     tensorboard: bool = False

@@ -83,12 +83,14 @@ class PluginGuideSection(_Guide):
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _is_registered(self) -> PluginGuideSection:
-        known = guide_names()
-        if self.name not in known:
-            raise ValueError(f"unknown guide '{self.name}'; known: {', '.join(known)}")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _is_registered(cls, given: Any) -> Any:
+        """Before its settings are looked at: those of a misspelt guide would all be unknown."""
+        name, known = _name(given), guide_names()
+        if isinstance(name, str) and name not in known:
+            raise ValueError(f"unknown guide '{name}'; known: {', '.join(known)}")
+        return given
 
 
 def guide_names() -> tuple[str, ...]:
@@ -97,8 +99,12 @@ def guide_names() -> tuple[str, ...]:
     return (*BUILT_IN, *plugins)
 
 
+def _name(value: Any) -> Any:
+    return value.get("name", "none") if isinstance(value, dict) else getattr(value, "name", value)
+
+
 def _kind(value: Any) -> str:
-    name = value.get("name", "none") if isinstance(value, dict) else getattr(value, "name", value)
+    name = _name(value)
     return name if name in BUILT_IN else "plugin"
 
 

@@ -28,10 +28,14 @@ class Layer:
 
 @dataclass
 class Merged:
-    """Nested settings and, for every leaf by its dotted name, the origin."""
+    """Nested settings and, for every leaf by its dotted name, the origin.
+
+    `guides` holds what the layers said for each guide, chosen or not.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    guides: dict[str, list[Layer]] = field(default_factory=dict)
 
     def put(self, values: Mapping[str, Any], origin: str) -> None:
         """Lay `values` over what is there."""
@@ -58,24 +62,29 @@ class Merged:
 def merge(layers: Iterable[Layer]) -> Merged:
     """All layers in order; the KL that an algorithm leaves open is settled by the final guide."""
     merged = Merged()
-    guides: dict[str, Layer] = {}
     for layer in layers:
         values = dict(layer.values)
-        for_guides = values.pop("guides", None) or {}
-        guides |= {name: Layer(layer.origin, given) for name, given in for_guides.items()}
-        chosen = {section: _inside(values, section, key) for section, key in CHOICES.items()}
+        told = {
+            name: Layer(f"{layer.origin}, guides.{name}", given or {})
+            for name, given in (values.pop("guides", None) or {}).items()
+        }
+        for name, settings in told.items():
+            merged.guides.setdefault(name, []).append(settings)
+        before = merged.get("guide", "name")
         for section, key in CHOICES.items():
-            if chosen[section] is not None and chosen[section] != merged.get(section, key):
+            chosen = _inside(values, section, key)
+            if chosen not in (None, merged.get(section, key, chosen)):
                 merged.drop(section)
-        guide = chosen["guide"] or (merged.get("guide", "name") if for_guides else None)
-        if guide in guides:
-            merged.put({"guide": guides[guide].values}, f"{guides[guide].origin}, guides.{guide}")
+        guide = _inside(values, "guide", "name") or before
+        fitting = [told[guide]] if guide in told else []
+        for settings in fitting if guide == before else merged.guides.get(guide, []):
+            merged.put({"guide": settings.values}, settings.origin)
         algorithm = _inside(values, "rl", "algo")
         if algorithm in ALGORITHMS:
             merged.put({"rl": algorithm_settings(algorithm)}, f"algorithm {algorithm}")
         merged.put(values, layer.origin)
     if "anchor.kl" not in merged.origins:
-        algorithm = merged.get("rl", "algo", "grpo")
+        algorithm = _inside(merged.values, "rl", "algo") or "grpo"
         if algorithm in ALGORITHMS:
             kl = kl_of(algorithm, guided=merged.get("guide", "name", "none") != "none")
             merged.put({"anchor": {"kl": kl}}, f"algorithm {algorithm}")
@@ -92,6 +101,8 @@ def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield name, value
 
 
-def _inside(values: Mapping[str, Any], section: str, key: str) -> Any:
+def _inside(values: Mapping[str, Any], section: str, key: str) -> str | None:
+    """The name that a layer chooses; what is no name is left for the schema to refuse."""
     inside = values.get(section)
-    return inside.get(key) if isinstance(inside, Mapping) else None
+    chosen = inside.get(key) if isinstance(inside, Mapping) else None
+    return chosen if isinstance(chosen, str) else None

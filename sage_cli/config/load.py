@@ -44,20 +44,33 @@ def load(
     layers = [Layer("stored configuration", stored)] if stored is not None else []
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
-    layers += [Layer("flag", _given(flags or {})), *map(_assignment, sets)]
+    layers += [Layer("flag", _given(flags or {})), _assignments(sets)]
     merged = merge(layers)
     return Loaded(validate(merged), merged.origins)
 
 
 def validate(merged: Merged) -> SageConfig:
     """The configuration of merged settings, or every reason why there is none."""
-    try:
-        return SageConfig.model_validate(merged.values)
-    except ValidationError as error:
-        problems = explain(error)
+    problems = [
+        f"{settings.origin}: {problem}"
+        for name, layers in merged.guides.items()
+        for settings in layers
+        for problem in _problems({"guide": {**settings.values, "name": name}})
+    ]
+    problems += _problems(merged.values)
+    if problems:
         raise ConfigurationError(
             "\n".join(problems), "`sage config show` prints every setting with its default"
-        ) from None
+        )
+    return SageConfig.model_validate(merged.values)
+
+
+def _problems(values: Mapping[str, Any]) -> list[str]:
+    try:
+        SageConfig.model_validate(values)
+    except ValidationError as error:
+        return explain(error)
+    return []
 
 
 def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
@@ -78,17 +91,21 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _assignment(text: str) -> Layer:
-    name, equals, value = text.partition("=")
-    if not equals or "." not in name:
-        raise ConfigurationError(
-            f"--set takes section.key=value, not '{text}'", "for example --set rl.steps=100"
-        )
-    try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
-        parsed = value
-    return Layer(f"--set {name.strip()}", _nested(name.strip(), parsed))
+def _assignments(texts: Sequence[str]) -> Layer:
+    """All of `--set` as one layer: in it a choice such as guide.name undoes nothing."""
+    merged = Merged()
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not all(name.strip().split(".")) or "." not in name:
+            raise ConfigurationError(
+                f"--set takes section.key=value, not '{text}'", "for example --set rl.steps=100"
+            )
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError:
+            parsed = value
+        merged.put(_nested(name.strip(), parsed), "--set")
+    return Layer("--set", merged.values)
 
 
 def _nested(name: str, value: Any) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from sage_cli.config.base import Section
 
@@ -58,7 +58,13 @@ class ScratchModel(Section):
     lora: LoraSection = LoraSection()
 
 
-ModelSection = Annotated[PretrainedModel | ScratchModel, Field(discriminator="kind")]
+def _kind_by_default(value: Any) -> Any:
+    return {"kind": "pretrained", **value} if isinstance(value, dict) else value
+
+
+ModelSection = Annotated[
+    PretrainedModel | ScratchModel, Field(discriminator="kind"), BeforeValidator(_kind_by_default)
+]
 
 
 class PromptSection(Section):

@@ -45,10 +45,13 @@ def read_preset(name: str) -> dict[str, Any]:
 def read_layer(path: Path) -> dict[str, Any]:
     """A file of settings, whose top level names sections."""
     values = read_yaml(path)
-    flat = [key for key, inside in values.items() if not isinstance(inside, dict | None)]
+    guides = values.get("guides")
+    of_guides = guides if isinstance(guides, dict) else {}
+    sections = {**values, **{f"guides.{name}": v for name, v in of_guides.items()}}
+    flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
     if flat:
         raise ConfigurationError(
-            "\n".join(f"{path}: '{key}' must be a section, not {values[key]!r}" for key in flat),
+            "\n".join(f"{path}: '{key}' must be a section, not {v!r}" for key, v in flat.items()),
             "write each setting below its section, as `rl:` and then `  steps: 100`",
         )
     return {key: inside for key, inside in values.items() if inside is not None}

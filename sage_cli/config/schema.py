@@ -73,4 +73,10 @@ def contradictions(config: SageConfig) -> list[str]:
         found.append(
             f"sft.micro_batch {sft.micro_batch} doesn't divide sft.batch_size {sft.batch_size}"
         )
+    sweep = config.sweep
+    if max(sweep.k) > sweep.samples:
+        found.append(
+            f"sweep.k asks for pass@{max(sweep.k)} of {sweep.samples} samples "
+            f"(use --set sweep.samples={max(sweep.k)})"
+        )
     return found

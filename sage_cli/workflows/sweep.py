@@ -42,14 +42,9 @@ def prepare(config: SageConfig) -> tuple[SageConfig, Space]:
         )
     settings = dict(leaves(config.model_dump(mode="json")))
     space = resolve(config.sweep.space, file, settings)
-    n, largest = config.sweep.samples, max(config.sweep.k)
-    if largest > n:
-        raise ConfigurationError(
-            f"sweep.k asks for pass@{largest} of {n} samples", f"use --set sweep.samples={largest}"
-        )
     shared = {
         "evaluation.benchmark": config.sweep.benchmark,
-        "evaluation.samples": n,
+        "evaluation.samples": config.sweep.samples,
         **({"rl.steps": config.sweep.steps} if config.sweep.steps else {}),
     }
     return changed(config, shared), space
