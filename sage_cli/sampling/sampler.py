@@ -70,6 +70,9 @@ class Sampler(Protocol):
 
 
 def sample_seed(seed: int, problem_id: str, index: int) -> int:
-    """The seed of one sample, 0 <= s < 2^63: a hash of (seed, problem, index) and nothing else."""
+    """The seed of one sample: a hash of (seed, problem, index) and nothing else.
+
+    0 <= s < 2^53, so that it survives a server that reads numbers as doubles.
+    """
     digest = hashlib.blake2b(f"{seed}\0{problem_id}\0{index}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
+    return int.from_bytes(digest, "little") >> 11

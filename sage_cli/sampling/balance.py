@@ -1,0 +1,44 @@
+"""Which of several servers to ask next."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+REST_S = 5.0
+
+
+class Balance:
+    """Gives each request to the server with the fewest open ones; one that failed rests a while.
+
+    Safe to use from many threads. `clock` returns seconds.
+    """
+
+    def __init__(self, servers: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.servers, self._clock = tuple(servers), clock
+        self._open = dict.fromkeys(self.servers, 0)
+        self._rests_until_s = dict.fromkeys(self.servers, 0.0)
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def chosen(self) -> Iterator[str]:
+        """A server for one request, busy until the block is left."""
+        with self._lock:
+            server = min(self.servers, key=self._rank)
+            self._open[server] += 1
+        try:
+            yield server
+        finally:
+            with self._lock:
+                self._open[server] -= 1
+
+    def failed(self, server: str) -> None:
+        """Let a server rest, so that others are asked as long as there are any."""
+        with self._lock:
+            self._rests_until_s[server] = self._clock() + REST_S
+
+    def _rank(self, server: str) -> tuple[float, int]:
+        rest_s = max(0.0, self._rests_until_s[server] - self._clock())
+        return rest_s, self._open[server]

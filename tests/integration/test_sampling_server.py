@@ -1,0 +1,190 @@
+"""The server backend against a small real HTTP server that can stumble, hang up and die."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sage_cli.errors import SamplingError
+from sage_cli.sampling import server_sampler
+from sage_cli.sampling.fill import fill
+from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.server_sampler import ServerSampler
+from sage_cli.store.samples import SampleIdentity, SampleSet
+
+PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>", seed=5)
+
+
+@dataclass
+class Endpoint:
+    """A served model whose completion is a function of prompt and seed."""
+
+    address: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    stumbles: int = 0
+    """Answers 503 to so many requests."""
+    dies_after: int | None = None
+    """Hangs up on every request after so many."""
+    refuses: bool = False
+    keeps_stop_text: bool = True
+
+
+def text_for(prompt: str, seed: int) -> str:
+    return f"{prompt}{seed}</SOLUTION>"
+
+
+def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+        def answer(self, status: int, body: Any) -> None:
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self.answer(200, {"data": [{"id": "tiny"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                endpoint.bodies.append(body)
+                dead = (
+                    endpoint.dies_after is not None and len(endpoint.bodies) > endpoint.dies_after
+                )
+                endpoint.stumbles -= 1
+                stumbles = endpoint.stumbles >= 0
+            if dead:
+                self.connection.close()
+            elif endpoint.refuses:
+                self.answer(404, {"error": "the model `tiny` does not exist"})
+            elif stumbles:
+                self.answer(503, {"error": "busy"})
+            else:
+                text = text_for(body["prompt"], body["seed"])
+                if not endpoint.keeps_stop_text:
+                    text = text.removesuffix("</SOLUTION>")
+                choice = {"text": text, "finish_reason": "stop", "stop_reason": "</SOLUTION>"}
+                self.answer(200, {"choices": [choice], "usage": {"completion_tokens": 3}})
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint.address = f"http://127.0.0.1:{server.server_port}"
+    return server
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_sampler, "FIRST_PAUSE_S", 0.01)
+
+
+@pytest.fixture
+def endpoints() -> Iterator[list[Endpoint]]:
+    made = [Endpoint(), Endpoint()]
+    servers = [serve(endpoint) for endpoint in made]
+    yield made
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def requests(problems: int, n: int) -> list[SampleRequest]:
+    return [SampleRequest(f"p{i}", f"{i}+{i}=", tuple(range(n))) for i in range(problems)]
+
+
+def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) -> None:
+    sampler = ServerSampler(
+        [endpoints[0].address + "/v1/", endpoints[1].address], PARAMETERS, in_flight=4
+    )
+    drawn = list(sampler.sample(requests(5, 8)))
+    assert len({(completion.problem_id, completion.index) for completion in drawn}) == 40
+    for completion in drawn:
+        prompt = f"{completion.problem_id[1:]}+{completion.problem_id[1:]}="
+        seed = sample_seed(5, completion.problem_id, completion.index)
+        assert completion.text == text_for(prompt, seed)
+        assert (completion.tokens, completion.finish_reason, completion.seed) == (3, "stop", 5)
+    body = endpoints[0].bodies[0]
+    asked = {key: body[key] for key in body if key not in ("prompt", "seed")}
+    assert asked == {
+        "model": "tiny",
+        "n": 1,
+        "max_tokens": 16,
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "top_k": 40,
+        "min_p": 0.05,
+        "stop": ["</SOLUTION>"],
+        "include_stop_str_in_output": True,
+        "add_special_tokens": False,
+    }
+    shares = [len(endpoint.bodies) for endpoint in endpoints]
+    assert sum(shares) == 40
+    assert min(shares) >= 10
+
+
+def test_a_stop_text_that_the_server_cuts_off_is_put_back(endpoints: list[Endpoint]) -> None:
+    endpoints[0].keeps_stop_text = False
+    sampler = ServerSampler([endpoints[0].address], PARAMETERS)
+    drawn = list(sampler.sample(requests(1, 2)))
+    assert all(completion.text.endswith("</SOLUTION>") for completion in drawn)
+
+
+def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
+    for endpoint in endpoints:
+        endpoint.stumbles = 3
+    sampler = ServerSampler([e.address for e in endpoints], PARAMETERS, in_flight=3)
+    drawn = list(sampler.sample(requests(3, 5)))
+    counts = Counter((completion.problem_id, completion.index) for completion in drawn)
+    assert len(counts) == 15
+    assert max(counts.values()) == 1
+
+
+def test_one_server_of_two_may_die(endpoints: list[Endpoint]) -> None:
+    endpoints[0].dies_after = 4
+    sampler = ServerSampler([e.address for e in endpoints], PARAMETERS, in_flight=4)
+    assert len(list(sampler.sample(requests(4, 10)))) == 40
+
+
+def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
+    endpoints: list[Endpoint], tmp_path: Path
+) -> None:
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}))
+    prompts = {f"p{i}": f"{i}+{i}=" for i in range(4)}
+    endpoints[0].dies_after = 17
+    dying = ServerSampler([endpoints[0].address], PARAMETERS, in_flight=3)
+    with pytest.raises(SamplingError, match=endpoints[0].address) as refusal:
+        fill(samples, prompts, 10, dying)
+    assert "same command" in str(refusal.value.next_step)
+    kept = len(list(samples.completions()))
+    assert 17 - 3 <= kept <= 17
+    other = ServerSampler([endpoints[1].address], PARAMETERS)
+    assert fill(samples, prompts, 10, other).drawn == 40 - kept
+    keys = sorted((row.problem_id, row.index) for row in samples.completions())
+    assert keys == [(problem, index) for problem in sorted(prompts) for index in range(10)]
+
+
+def test_a_request_that_can_never_succeed_is_not_repeated(endpoints: list[Endpoint]) -> None:
+    endpoints[0].refuses = True
+    sampler = ServerSampler([endpoints[0].address], PARAMETERS, in_flight=1)
+    with pytest.raises(SamplingError, match="does not exist"):
+        list(sampler.sample(requests(1, 1)))
+    assert len(endpoints[0].bodies) == 1
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with pytest.raises(SamplingError, match=r"127\.0\.0\.1:9"):
+        ServerSampler(["http://127.0.0.1:9"], PARAMETERS)
+    with pytest.raises(SamplingError, match="no server"):
+        ServerSampler([], PARAMETERS)
