@@ -1,0 +1,70 @@
+"""A table before it has a form: columns, rows in sections, cells that know their uncertainty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+UNDEFINED = "–"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number with, where there is one, its standard deviation or its interval."""
+
+    value: float
+    sd: float | None = None
+    interval: tuple[float, float] | None = None
+    digits: int = 3
+    signed: bool = False
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return UNDEFINED
+        text = f"{self.value:{'+' if self.signed else ''}.{self.digits}f}"
+        if self.sd is not None and not math.isnan(self.sd):
+            text += f" ± {self.sd:.{self.digits}f}"
+        if self.interval is not None and not any(map(math.isnan, self.interval)):
+            low, high = (f"{end:.{self.digits}f}" for end in self.interval)
+            text += f" [{low}, {high}]"
+        return text
+
+    def parts(self) -> dict[str, float]:
+        """Every number in it by name, "" for the value itself; undefined ones are left out."""
+        low, high = self.interval or (None, None)
+        named = {"": self.value, "sd": self.sd, "low": low, "high": high}
+        return {k: v for k, v in named.items() if v is not None and not math.isnan(v)}
+
+
+Cell = str | int | Measure
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and the `group` (as a benchmark) that neighbouring columns share."""
+
+    name: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell per column; a change of `section` draws a rule."""
+
+    cells: tuple[Cell, ...]
+    section: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is shown, with notes that say what the reader needs to judge the numbers."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row.cells) != len(self.columns):
+                raise ValueError(f"{len(row.cells)} cells in a row of {len(self.columns)} columns")

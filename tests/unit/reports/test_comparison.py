@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+
+from sage_cli.metrics import Counts, compare_support, find_crossing, paired_difference
+from sage_cli.reports.comparison import comparison_table, crossing_note
+
+KS = (1, 2, 4)
+
+
+def counts(c_P: list[int]) -> Counts:
+    return Counts(tuple(f"p{i}" for i in range(len(c_P))), np.full(len(c_P), 4), np.array(c_P))
+
+
+def test_table_and_notes() -> None:
+    a, b = counts([4, 0]), counts([1, 1])
+    table = comparison_table(
+        "aime",
+        ("grpo", "base"),
+        paired_difference(a, b, KS),
+        (1, 4),
+        means=[(0.5, 0.25), (0.5, 0.5), (0.5, 1.0)],
+        crossing=find_crossing(a, b, KS),
+        support=compare_support(b, a),
+    )
+    assert table.title == "grpo against base on aime"
+    # gaps at k = 1: 3/4, -1/4; of the four sign patterns all but none reach |1/2|: sums 1/2, 1.
+    cells = [[str(cell) for cell in row.cells] for row in table.rows]
+    assert [row[:3] for row in cells] == [["1", "0.500", "0.250"], ["4", "0.500", "1.000"]]
+    assert cells[0][3].startswith("+0.250 [")
+    assert cells[0][4] == "1.0000"
+    assert "95 % intervals over 2 problems" in table.notes[0]
+    assert table.notes[1].startswith("grpo leads up to k = 2, base beyond (95 % interval ")
+    assert table.notes[2].startswith("solved by grpo alone: 0 problems, ")
+    assert table.notes[3].startswith("solved by base alone: 1, ")
+    assert table.notes[4].startswith("solved by both: 1; by neither: 0 ")
+
+
+def test_curves_that_never_cross_say_so() -> None:
+    crossing = find_crossing(counts([1] * 9), counts([3] * 9), KS[:2])
+    assert crossing_note(("a", "b"), crossing, KS[:2]) == (
+        "b leads up to k = 2, the curves don't cross "
+        "(95 % interval beyond 2 to beyond 2; 0% of resamples cross)"
+    )
+    equal = find_crossing(counts([1] * 9), counts([1] * 9), KS)
+    assert "no crossing" in crossing_note(("a", "b"), equal, KS)
