@@ -97,15 +97,21 @@ def attach_lora(model: Any, lora: LoraSection) -> Any:
     return get_peft_model(model, config)
 
 
-def fingerprint(path: str | Path) -> str:
+def is_model_folder(folder: Path) -> bool:
+    """Whether `folder` looks like a model or an adapter in Hugging Face's format."""
+    return any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE))
+
+
+def fingerprint(path: str | Path, revision: str | None = None) -> str:
     """Sixteen hex digits of a model folder's content: weights, configuration and tokenizer.
 
-    A model of the Hub is told by its name alone, since its files are not at hand.
+    A model of the Hub is told by name and revision alone, since its files are not at hand.
     """
     digest = hashlib.sha256()
     folder = Path(path)
     if not folder.is_dir():
-        return hashlib.sha256(str(path).encode()).hexdigest()[:16]
+        name = str(path) if revision is None else f"{path}@{revision}"
+        return hashlib.sha256(name.encode()).hexdigest()[:16]
     names = ("*.safetensors", "config.json", ADAPTER_FILE, "tokenizer.json")
     for file in sorted(file for pattern in names for file in folder.glob(pattern)):
         digest.update(file.name.encode())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
@@ -14,6 +16,7 @@ from optuna.trial import TrialState
 from sage_cli.sweep.space import Cell, Space
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
+warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
 
 _UNDONE = (TrialState.RUNNING, TrialState.WAITING)
 
@@ -46,15 +49,18 @@ class Study:
         self._study.set_metric_names(list(objectives))
         for trial in self._study.get_trials(states=_UNDONE):
             # left behind by an interruption: its run goes on under the same identity
-            self._study.tell(trial.number, state=TrialState.FAIL)
+            waiting = trial.state == TrialState.WAITING  # must be asked for before it is told
+            number = self._study.ask().number if waiting else trial.number
+            self._study.tell(number, state=TrialState.FAIL)
 
     def results(self) -> list[CellResult]:
-        """The latest outcome of every cell that has one, in the grid's order."""
+        """Every cell's result, or its latest failure, in the grid's order."""
         latest: dict[tuple[float, ...], CellResult] = {}
         for trial in self._study.get_trials():
             key = tuple(trial.params.get(short, float("nan")) for short in self.space.keys)
             done = trial.state == TrialState.COMPLETE
-            if not done and (key in latest or "reason" not in trial.user_attrs):
+            has_result = key in latest and latest[key].values is not None
+            if not done and (has_result or "reason" not in trial.user_attrs):
                 continue
             cell = dict(zip(self.space.keys.values(), key, strict=True))
             latest[key] = CellResult(

@@ -9,7 +9,7 @@ from typing import Any
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.load import fingerprint, is_model_folder, load_model, load_tokenizer
 from sage_cli.store.run import Run, Runs
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.sft import sft
@@ -40,6 +40,11 @@ class Policy:
             "revision": self.section.revision,
             "trust_remote_code": self.section.trust_remote_code,
         }
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells its weights apart from all others."""
+        return fingerprint(self.path, self.section.revision if self.section else None)
 
     def tokenizer(self) -> Any:
         """Its tokenizer."""
@@ -75,8 +80,10 @@ def named_policies(name: str, runs: Runs) -> list[Policy]:
 
 def named_policy(name: str, runs: Runs) -> Policy:
     """A run's final model, `RUN@step`'s checkpoint, or any model folder."""
-    if (Path(name) / "config.json").is_file() and not (Path(name) / "manifest.json").is_file():
-        return Policy(name)
+    folder = Path(name)
+    if is_model_folder(folder) and not (folder / "manifest.json").is_file():
+        of_run = folder.name == "model" and (folder.parent / "manifest.json").is_file()
+        return named_policy(str(folder.parent), runs) if of_run else Policy(name)
     run_name, at, step = name.partition("@")
     run = runs.find(run_name)
     if at:

@@ -14,7 +14,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading import Grader
 from sage_cli.metrics import Counts
-from sage_cli.models.load import fingerprint
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.build import build_sampler
@@ -23,7 +22,7 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
 from sage_cli.workflows.base import Policy
-from sage_cli.workflows.graders import benchmark_problems, grader_for
+from sage_cli.workflows.graders import grader_for
 from sage_cli.workflows.progress import Progress
 
 GRADED_AT_ONCE = 2048
@@ -46,17 +45,22 @@ class Measured:
 
 
 def measure(
-    policy: Policy, config: SageConfig, benchmark: str, seed: int, progress: Progress
+    policy: Policy,
+    config: SageConfig,
+    benchmark: str,
+    problems: Sequence[Problem],
+    seed: int,
+    progress: Progress,
 ) -> Measured:
     """Fill the sample set of (policy, template, sampling, seed), then grade and count it.
 
-    Completions are graded while others are drawn; what was stored before isn't drawn again.
+    `problems` are the benchmark's. Completions are graded while others are drawn; what was stored
+    before isn't drawn again.
     """
-    problems = benchmark_problems(config, benchmark)
     template = PromptTemplate.from_section(config.prompt, policy.tokenizer())
     refuse_other_template(policy, template, config)
     parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
-    identity = SampleIdentity(fingerprint(policy.path), template.hash, asdict(parameters))
+    identity = SampleIdentity(policy.fingerprint, template.hash, asdict(parameters))
     samples = SampleSet(config.run.root, identity)
     golds = {problem.id: problem.gold for problem in problems}
     with grader_for(config, benchmark) as grader:

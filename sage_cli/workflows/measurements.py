@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
 from sage_cli.problems.load import benchmark_names
 from sage_cli.store.run import Runs, identity_of
 from sage_cli.workflows.base import Policy, base_policy, named_policies
+from sage_cli.workflows.graders import benchmark_problems
 from sage_cli.workflows.measure import Measured, measure
 from sage_cli.workflows.progress import Progress
 
@@ -20,14 +23,17 @@ Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 def measure_all(config: SageConfig, names: Sequence[str], progress: Progress) -> Measurements:
     """Measure the named policies on every benchmark of the configuration with every seed."""
     evaluation = config.evaluation
-    benchmarks = benchmark_names(evaluation.benchmark)
+    # before a base is trained, so that a broken benchmark is named at once
+    benchmarks = {
+        name: benchmark_problems(config, name) for name in benchmark_names(evaluation.benchmark)
+    }
     policies = chosen_policies(config, names, progress)
     return {
         (benchmark, policy.label): tuple(
-            measure(policy, config, benchmark, evaluation.seed + offset, progress)
+            measure(policy, config, benchmark, problems, evaluation.seed + offset, progress)
             for offset in range(evaluation.seeds)
         )
-        for benchmark in benchmarks
+        for benchmark, problems in benchmarks.items()
         for policy in policies
     }
 
@@ -36,7 +42,16 @@ def chosen_policies(config: SageConfig, names: Sequence[str], progress: Progress
     """The policies of `names`; without names the latest run's, or the base, trained first."""
     runs = Runs(config.run.root)
     if names:
-        return [policy for name in names for policy in named_policies(name, runs)]
+        named = [policy for name in names for policy in named_policies(name, runs)]
+        policies = list({policy.path: policy for policy in named}.values())
+        labels = Counter(policy.label for policy in policies)
+        alike = [policy.path for policy in policies if labels[policy.label] > 1]
+        if alike:
+            raise ConfigurationError(
+                f"these would stand under the same name: {', '.join(alike)}",
+                "measure them one by one, or rename their folders",
+            )
+        return policies
     latest = runs.latest()
     if latest is None:
         progress.say("no run yet: the preset's base is measured")

@@ -10,7 +10,7 @@ from typing import Any
 from sage_cli.config.labels import rl_label
 from sage_cli.config.schema import SageConfig
 from sage_cli.grading import Grade
-from sage_cli.models.load import attach_lora, fingerprint
+from sage_cli.models.load import attach_lora
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
@@ -35,8 +35,8 @@ def rl(
 ) -> Run:
     """Train by RL from the base (or from `init`), or go on with it, or find it finished."""
     runs = Runs(config.run.root)
+    problems = load_training_problems(config)  # first: a broken file is named before any training
     base = named_policy(init, runs) if init else base_policy(config, progress)
-    problems = load_training_problems(config)
     run = rl_run(config, base, problems)
     if fresh:
         shutil.rmtree(run.folder, ignore_errors=True)
@@ -72,8 +72,8 @@ def rl_run(config: SageConfig, base: Policy, problems: Sequence[Problem]) -> Run
     """Where the policy of `config` trained from `base` is or will be."""
     settings = config.model_dump(mode="json")
     determinants = {
-        "base": fingerprint(base.path),
-        "tuning": [config.model.tuning, settings["model"]["lora"]],
+        "base": base.fingerprint,
+        "tuning": [config.model.tuning, config.model.dtype, settings["model"]["lora"]],
         "prompt": settings["prompt"],
         "rl": {key: value for key, value in settings["rl"].items() if key not in COSMETIC},
         "rollout": settings["rollout"],

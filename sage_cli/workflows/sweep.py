@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rich.markup import escape
 
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, SageError
+from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.metrics import pass_at_k
+from sage_cli.problems.problem import Problem
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.run import identity_of
 from sage_cli.sweep.space import Cell, Space, resolve, space_file
 from sage_cli.sweep.study import CellResult, Study
-from sage_cli.workflows.base import Policy
+from sage_cli.workflows.base import Policy, base_policy
+from sage_cli.workflows.graders import benchmark_problems
 from sage_cli.workflows.measure import measure
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
@@ -59,10 +64,16 @@ def sweep_folder(config: SageConfig, space: Space) -> Path:
 
 
 def sweep(config: SageConfig, progress: Progress) -> SweepResult:
-    """Run what the grid still lacks; failures are kept with their reason and tried again once."""
+    """Run what the grid still lacks; failures are kept with their reason and tried again.
+
+    Raises TrainingError when no cell has a result.
+    """
     config, space = prepare(config)
     folder = sweep_folder(config, space)
     objectives = tuple(f"pass@{k}" for k in config.sweep.k)
+    # what every cell needs, so that its absence isn't found cell by cell
+    problems = benchmark_problems(config, config.sweep.benchmark)
+    base_policy(config, progress)
     with writer(folder):
         study = Study(folder, space, objectives)
         total = len(list(space.cells()))
@@ -70,13 +81,22 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
             for cell in study.pending():
                 done = total - len(study.pending())
                 progress.say(f"[bold]cell {done + 1} of {total}[/]: {_said(cell)}")
-                _run_cell(config, study, cell, folder.name, progress)
+                _run_cell(config, study, cell, problems, folder.name, progress)
         result = SweepResult(folder, space, objectives, tuple(study.results()))
         write_json(folder / "results.json", _summary(result))
+    if all(cell.values is None for cell in result.cells):
+        raise TrainingError(f"every cell failed; the first: {result.cells[0].reason}")
     return result
 
 
-def _run_cell(config: SageConfig, study: Study, cell: Cell, name: str, progress: Progress) -> None:
+def _run_cell(
+    config: SageConfig,
+    study: Study,
+    cell: Cell,
+    problems: Sequence[Problem],
+    name: str,
+    progress: Progress,
+) -> None:
     """One trial: a run and its measurement; a failure of its own is kept, not raised."""
     trial = study.begin(cell)
     try:
@@ -86,12 +106,13 @@ def _run_cell(config: SageConfig, study: Study, cell: Cell, name: str, progress:
             Policy(str(run.model), run),
             trial_config,
             config.sweep.benchmark,
+            problems,
             config.evaluation.seed,
             progress,
         )
     except (SageError, RuntimeError) as error:
         study.fail(trial, f"{type(error).__name__}: {error}")
-        progress.say(f"[red]failed[/]: {error}")
+        progress.say(f"[red]failed[/]: {escape(str(error))}")
         return
     counts = measured.counts
     scores = {
