@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from sage_cli.config.model import LoraSection, PretrainedModel
@@ -54,9 +55,9 @@ def load_model(
     model at `path`.
     """
     _check_folder(path)
-    adapter = Path(path) / ADAPTER_FILE
-    base = _adapter_base(adapter) if adapter.is_file() else str(path)
+    has_adapter = (Path(path) / ADAPTER_FILE).is_file()
     try:
+        base = _adapter_base(Path(path) / ADAPTER_FILE) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
             base,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
@@ -64,13 +65,13 @@ def load_model(
             trust_remote_code=trust_remote_code,
             use_safetensors=True,
         )
-    except (OSError, ValueError, KeyError) as error:
+        if has_adapter:
+            model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise DataError(
-            f"no model can be loaded from {base}: {_first_line(error)}",
+            f"no model can be loaded from {path}: {_first_line(error)}",
             "name a Hugging Face folder with config.json and *.safetensors, or a model of the Hub",
         ) from error
-    if adapter.is_file():
-        model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
     return model
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sage_cli.errors import StoreError
 from sage_cli.store.atomic import write_text
 
 
@@ -25,19 +25,27 @@ class MetricsFile:
             handle.flush()
 
     def read(self) -> list[dict[str, Any]]:
-        """All whole records in order; a last line torn by a crash is left out."""
+        """All whole records in order; a last line torn by a crash is left out.
+
+        Raises StoreError when a line before the last can't be read.
+        """
         if not self.path.is_file():
             return []
+        lines = self.path.read_text(encoding="utf-8").splitlines()
         records = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for number, line in enumerate(lines, start=1):
             try:
                 records.append(json.loads(line))
             except json.JSONDecodeError:
-                break
+                if number < len(lines):
+                    raise StoreError(
+                        f"line {number} of {self.path} is torn or was edited",
+                        "restore it, or train the run again with --fresh",
+                    ) from None
         return records
 
     def rewind(self, step: int) -> None:
         """Forget every record after optimiser step `step` (0 forgets all)."""
         if self.path.is_file():
             kept = [record for record in self.read() if record["step"] <= step]
-            write_text(self.path, "".join(json.dumps(record) + os.linesep for record in kept))
+            write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))

@@ -75,6 +75,12 @@ class Run:
         """Add or change fields of the manifest, atomically."""
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
+    def clear(self) -> None:
+        """Delete everything the run holds, unless somebody is writing it."""
+        if self.folder.is_dir():
+            with writer(self.folder):
+                shutil.rmtree(self.folder)
+
     @contextmanager
     def recording(self, config: Mapping[str, Any], **fields: Any) -> Iterator[None]:
         """Hold the directory, write configuration and manifest, and keep the status true.
@@ -163,8 +169,7 @@ class Runs:
             raise StoreError(
                 f"{run.id} is the parent of {', '.join(children)}", "remove those first"
             )
-        with writer(run.folder):
-            shutil.rmtree(run.folder)
+        run.clear()
 
 
 def identity_of(kind: str, determinants: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def _sft(config: SageConfig) -> Stage:
         "1. base: supervised warm-up",
         {
             "model": name,
-            "tuning": _tuning(config),
+            "tuning": _tuning(config) if isinstance(model, PretrainedModel) else "full",
             "demonstrations": config.data.sft.name,
             "length": f"{length} of {section.batch_size}",
             "learning rate": f"{section.learning_rate:g}, {section.scheduler}",

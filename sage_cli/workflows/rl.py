@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sage_cli.config.labels import rl_label
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
 from sage_cli.grading import Grade
 from sage_cli.models.load import attach_lora
 from sage_cli.problems.problem import Problem
@@ -39,7 +39,7 @@ def rl(
     base = named_policy(init, runs) if init else base_policy(config, progress)
     run = rl_run(config, base, problems)
     if fresh:
-        shutil.rmtree(run.folder, ignore_errors=True)
+        run.clear()
     if run.finished:
         progress.say(f"[bold]{run.id}[/] is trained already")
         return run
@@ -88,7 +88,12 @@ def rl_run(config: SageConfig, base: Policy, problems: Sequence[Problem]) -> Run
 def _policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | None]:
     """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
     model = base.model(dtype=config.model.dtype, trainable=True)
-    if config.model.tuning == "full":
-        return model, Path(base.path) if config.anchor.kl != "none" else None
     has_adapter = hasattr(model, "peft_config")
+    if config.model.tuning == "full":
+        if has_adapter:
+            raise ConfigurationError(
+                f"{base.label} is a LoRA adapter, and model.tuning is 'full'",
+                "use --set model.tuning=lora, or start from a model that was tuned in full",
+            )
+        return model, Path(base.path) if config.anchor.kl != "none" else None
     return (model if has_adapter else attach_lora(model, config.model.lora)), None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from sage_cli.config.labels import base_label
 from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.load import attach_lora, load_section, load_tokenizer
+from sage_cli.models.load import attach_lora, fingerprint, load_section, load_tokenizer
 from sage_cli.models.scratch import build_scratch, build_tokenizer
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
@@ -35,7 +34,7 @@ def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
     demonstrations = _demonstrations(config, tokenizer)
     run = sft_run(config, demonstrations)
     if fresh:
-        shutil.rmtree(run.folder, ignore_errors=True)
+        run.clear()
     if run.finished:
         progress.say(f"base [bold]{run.id}[/] is trained already")
         return run
@@ -61,8 +60,15 @@ def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
 def sft_run(config: SageConfig, demonstrations: Sequence[Demonstration]) -> Run:
     """Where the base of `config` is or will be: told by model, prompt, SFT settings and data."""
     settings = config.model_dump(mode="json")
+    model = config.model
+    if isinstance(model, ScratchModel):
+        # random weights are always trained in full: the tuning is RL's
+        start = model.model_dump(exclude={"tuning", "lora"})
+    else:
+        start = model.model_dump(exclude={"path"})
+        start["weights"] = fingerprint(model.path, model.revision)
     determinants = {
-        "model": settings["model"],
+        "model": start,
         "prompt": settings["prompt"],
         "sft": {key: value for key, value in settings["sft"].items() if key not in COSMETIC},
         "data": content_of(demonstrations),
@@ -91,9 +97,8 @@ def _start(
     if isinstance(section, ScratchModel):
         texts = (f"{shown.question}\n{shown.working}" for shown in demonstrations)
         tokenizer = build_tokenizer(section, tags(config.prompt), texts)
-        model = build_scratch(section, tokenizer)
-    else:
-        model = load_section(section)
+        return build_scratch(section, tokenizer), tokenizer
+    model = load_section(section)
     return (attach_lora(model, section.lora) if section.tuning == "lora" else model), tokenizer
 
 

@@ -25,6 +25,8 @@ from sage_cli.workflows.measure import measure
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
 
+SYMBOLS = {"tau": "τ", "rho": "ρ"}
+
 
 @dataclass(frozen=True)
 class SweepResult:
