@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit
@@ -34,7 +35,7 @@ def show(
     )
     for name, value, source in loaded.table():
         style = "" if source == "default" else "bold"
-        table.add_row(name, str(value), *([source] if origin else []), style=style)
+        table.add_row(name, escape(str(value)), *([escape(source)] if origin else []), style=style)
     console.print(table)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit, speak
@@ -39,7 +40,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
             manifest["status"],
             str(_steps(run)),
             f"{manifest.get('seconds', 0):.0f} s",
-            str(manifest.get("parent") or ""),
+            escape(str(manifest.get("parent") or "")),
         )
     console.print(table if found else "no runs yet: `sage rl` makes one")
 
@@ -56,7 +57,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     table = Table(show_header=False, box=None)
     for key in SHOWN:
         if run.manifest.get(key) is not None:
-            table.add_row(key, str(run.manifest[key]))
+            table.add_row(key, escape(str(run.manifest[key])))
     for key, value in last.items():
         table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
     console.print(f"[bold]{run.id}[/]", table)

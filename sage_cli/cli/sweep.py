@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.live import Live
@@ -44,32 +43,16 @@ def command(
     if dry_run:
         show_plan(settings, ("sft", "rl", "sweep"), json)
         return
-    from sage_cli.workflows.sweep import sweep
+    from sage_cli.reports.render import to_rich
+    from sage_cli.workflows.sweep import sweep, sweep_table
 
     with Live() as live:
         result = sweep(settings, live)
     if json:
         emit(_as_json(result))
     else:
-        _show(result)
-
-
-def _show(result: SweepResult) -> None:
-    names = list(result.space.keys)
-    table = Table(*names, *result.objectives, "run", title=f"sweep over {', '.join(names)}")
-    best = [max((c.values[i] for c in result.cells if c.values), default=None) for i in (0, 1)]
-    for cell in result.cells:
-        settings = [f"{value:g}" for value in cell.cell.values()]
-        if cell.values is None:
-            table.add_row(*settings, *["[red]failed[/]"] * 2, cell.reason)
-            continue
-        scores = [
-            f"[bold green]{value:.3f}[/]" if value == top else f"{value:.3f}"
-            for value, top in zip(cell.values, best, strict=True)
-        ]
-        table.add_row(*settings, *scores, cell.run)
-    console.print(table)
-    console.print(f"files: [bold]{result.folder}[/]")
+        console.print(to_rich(sweep_table(result)))
+        console.print(f"files: [bold]{result.folder}[/]")
 
 
 def _as_json(result: SweepResult) -> dict[str, Any]:
