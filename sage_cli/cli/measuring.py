@@ -20,7 +20,10 @@ def load_for_measuring(
     runs: Path | None,
     **flags: dict[str, Any],
 ) -> Loaded:
-    """The stored configuration of the first run named, or of the latest, then flags, `--set`."""
+    """The stored configuration of the first run named, or of the latest, then flags, `--set`.
+
+    Refuses k > n here, before anything is trained or sampled.
+    """
     from sage_cli.store.run import Run, Runs
 
     root = runs or Path("runs")
@@ -34,5 +37,29 @@ def load_for_measuring(
             run = store.latest()
         elif not is_model or (Path(first) / "manifest.json").is_file():
             run = store.find(first)
+    from sage_cli.metrics.ks import parse_ks
+
     stored = run.folder / "config.json" if run is not None else config
-    return load_config(preset, stored, sets, **flags)
+    loaded = load_config(preset, stored, sets, **flags)
+    evaluation = loaded.config.evaluation
+    parse_ks(evaluation.k, evaluation.samples)
+    return loaded
+
+
+def evaluation_flags(
+    benchmark: str | None,
+    k: str | None,
+    n: int | None,
+    seeds: int | None,
+    limit: int | None,
+    allow_template_mismatch: bool,
+) -> dict[str, Any]:
+    """The flags that measuring commands share, as settings of `evaluation`."""
+    return {
+        "benchmark": benchmark,
+        "k": k,
+        "samples": n,
+        "seeds": seeds,
+        "limit": limit,
+        "allow_template_mismatch": allow_template_mismatch or None,
+    }

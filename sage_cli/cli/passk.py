@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.live import Live
-from sage_cli.cli.measuring import load_for_measuring
+from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
     ConfigFile,
     DryRun,
     Json,
     Ks,
+    Limit,
     Names,
     OtherTemplate,
     Presets,
@@ -37,7 +37,7 @@ def command(
     k: Ks = None,
     n: Samples = None,
     seeds: Seeds = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first problems.")] = None,
+    limit: Limit = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -48,20 +48,8 @@ def command(
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
     speak(json)
-    evaluation = {
-        "benchmark": benchmark,
-        "k": k,
-        "samples": n,
-        "seeds": seeds,
-        "limit": limit,
-        "allow_template_mismatch": allow_template_mismatch or None,
-    }
-    settings = load_for_measuring(
-        names or [], preset, config, set_, runs, evaluation=evaluation
-    ).config
-    from sage_cli.metrics import parse_ks
-
-    parse_ks(settings.evaluation.k, settings.evaluation.samples)
+    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
     if dry_run:
         show_plan(settings, ("measure",), json)
         return

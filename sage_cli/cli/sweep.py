@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from sage_cli.cli.options import ConfigFile, DryRun, Json, Presets, RunRoot, Set
 from sage_cli.cli.plans import show_plan
 
 if TYPE_CHECKING:
-    from sage_cli.workflows.sweep import SweepResult
+    pass
 
 
 def command(
@@ -44,23 +44,13 @@ def command(
         show_plan(settings, ("sft", "rl", "sweep"), json)
         return
     from sage_cli.reports.render import to_rich
-    from sage_cli.workflows.sweep import sweep, sweep_table
+    from sage_cli.workflows.sweep import sweep
+    from sage_cli.workflows.sweep_report import as_json, sweep_table
 
     with Live() as live:
         result = sweep(settings, live)
     if json:
-        emit(_as_json(result))
+        emit(as_json(result))
     else:
         console.print(to_rich(sweep_table(result)))
         console.print(f"files: [bold]{result.folder}[/]")
-
-
-def _as_json(result: SweepResult) -> dict[str, Any]:
-    return {
-        "folder": str(result.folder),
-        "objectives": list(result.objectives),
-        "cells": [
-            {"settings": dict(c.cell), "values": c.values, "run": c.run, "reason": c.reason}
-            for c in result.cells
-        ],
-    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.markup import escape
@@ -14,28 +13,16 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.metrics import pass_at_k
 from sage_cli.problems.problem import Problem
-from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.run import identity_of
 from sage_cli.sweep.space import Cell, Space, resolve, space_file
-from sage_cli.sweep.study import CellResult, Study
+from sage_cli.sweep.study import Study
 from sage_cli.workflows.base import Policy, base_policy
 from sage_cli.workflows.graders import benchmark_problems
 from sage_cli.workflows.measure import measure
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
-
-SYMBOLS = {"tau": "τ", "rho": "ρ"}
-
-
-@dataclass(frozen=True)
-class SweepResult:
-    """A sweep's folder, its grid, the names of its objectives and every cell's outcome."""
-
-    folder: Path
-    space: Space
-    objectives: tuple[str, ...]
-    cells: tuple[CellResult, ...]
+from sage_cli.workflows.sweep_report import SweepResult, write_report
 
 
 def prepare(config: SageConfig) -> tuple[SageConfig, Space]:
@@ -85,7 +72,7 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
                 progress.say(f"[bold]cell {done + 1} of {total}[/]: {_said(cell)}")
                 _run_cell(config, study, cell, problems, folder.name, progress)
         result = SweepResult(folder, space, objectives, tuple(study.results()))
-        write_json(folder / "results.json", _summary(result))
+        write_report(result)
     if all(cell.values is None for cell in result.cells):
         raise TrainingError(f"every cell failed; the first: {result.cells[0].reason}")
     return result
@@ -122,22 +109,6 @@ def _run_cell(
     }
     study.succeed(trial, run.id, scores)
     progress.say("  ".join(f"{name} {value:.3f}" for name, value in scores.items()))
-
-
-def _summary(result: SweepResult) -> dict[str, object]:
-    return {
-        "space": {key: list(values) for key, values in result.space.values.items()},
-        "objectives": list(result.objectives),
-        "cells": [
-            {
-                **cell.cell,
-                **dict(zip(result.objectives, cell.values or (), strict=False)),
-                "run": cell.run,
-                "reason": cell.reason,
-            }
-            for cell in result.cells
-        ],
-    }
 
 
 def _said(cell: Cell) -> str:

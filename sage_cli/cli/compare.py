@@ -1,0 +1,76 @@
+"""`sage compare`: a difference with its interval, on the same problems."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.live import Live
+from sage_cli.cli.measuring import load_for_measuring
+from sage_cli.cli.options import (
+    Benchmark,
+    ConfigFile,
+    Json,
+    Ks,
+    OtherTemplate,
+    Presets,
+    RunRoot,
+    Samples,
+    Seeds,
+    Sets,
+    load_config,
+)
+
+HELP = "A run, model folder or file of counts; or several training seeds as A1,A2,A3."
+
+
+def command(
+    a: Annotated[str, typer.Argument(help=HELP)],
+    b: Annotated[str, typer.Argument(help="What to compare it with, in the same way.")],
+    benchmark: Benchmark = None,
+    k: Ks = None,
+    n: Samples = None,
+    seeds: Seeds = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first problems.")] = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Compare pass@k of two models, or of two methods over their training seeds."""
+    speak(json)
+    from sage_cli.metrics import parse_ks
+    from sage_cli.reports.comparison import comparison_json
+    from sage_cli.reports.render import to_rich
+    from sage_cli.workflows.compare import compare, is_counts_file
+
+    evaluation = {
+        "benchmark": benchmark,
+        "k": k,
+        "samples": n,
+        "seeds": seeds,
+        "limit": limit,
+        "allow_template_mismatch": allow_template_mismatch or None,
+    }
+    sides = [[name.strip() for name in side.split(",")] for side in (a, b)]
+    models = [name for side in sides for name in side if not is_counts_file(name)]
+    if models:
+        settings = load_for_measuring(
+            models, preset, config, set_, runs, evaluation=evaluation
+        ).config
+        parse_ks(settings.evaluation.k, settings.evaluation.samples)
+    else:
+        settings = load_config(preset, config, set_, run={"root": runs}).config
+    with Live() as live:
+        result = compare(settings, sides[0], sides[1], k, live)
+    if json:
+        comparisons = {name: comparison_json(one) for name, one in result.comparisons.items()}
+        emit({"folder": str(result.folder), "comparisons": comparisons})
+        return
+    for table in result.tables:
+        console.print(to_rich(table))
+    console.print(f"files: [bold]{result.folder}[/]")

@@ -1,0 +1,68 @@
+"""`sage eval`: the paper's table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.live import Live
+from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
+from sage_cli.cli.options import (
+    Benchmark,
+    ConfigFile,
+    DryRun,
+    Json,
+    Ks,
+    Limit,
+    Names,
+    OtherTemplate,
+    Presets,
+    RunRoot,
+    Samples,
+    Seeds,
+    Sets,
+)
+from sage_cli.cli.passk import verdicts
+from sage_cli.cli.plans import show_plan
+
+
+def command(
+    names: Names = None,
+    benchmark: Benchmark = None,
+    k: Ks = None,
+    n: Samples = None,
+    seeds: Seeds = None,
+    limit: Limit = None,
+    paper: Annotated[
+        str | None, typer.Option("--paper", help="Lay a table of the paper beside, as table1_main.")
+    ] = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    speak(json)
+    flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+    settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
+    if dry_run:
+        show_plan(settings, ("measure",), json)
+        return
+    from sage_cli.reports.render import to_rich
+    from sage_cli.workflows.evaluate import as_json, evaluate
+
+    with Live() as live:
+        result = evaluate(settings, names or [], live, paper=paper)
+    if json:
+        emit(as_json(result, settings))
+        return
+    console.print(to_rich(result.table))
+    for (name, policy), measured in result.measured.items():
+        for one in measured:
+            console.print(f"[dim]{policy}, {name}, seed {one.seed}: {verdicts(one)}[/]")
+    console.print(f"files: [bold]{result.folder}[/]")

@@ -1,0 +1,152 @@
+"""`sage compare`: two models on the same problems, or two methods over their training seeds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
+from sage_cli.reports.comparison import comparison_json, comparison_table
+from sage_cli.reports.curves import draw_curves
+from sage_cli.reports.render import to_csv, to_latex, to_markdown
+from sage_cli.reports.spread import spread_table
+from sage_cli.reports.table import Table
+from sage_cli.store.atomic import write_json, write_text
+from sage_cli.workflows.measurements import measure_all
+from sage_cli.workflows.progress import Progress
+
+CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
+"""Name of a run -> benchmark -> counts, one for each evaluation seed."""
+COUNTS_FILES = (".json", ".jsonl", ".csv")
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """A comparison per benchmark, and the folder that holds their files."""
+
+    comparisons: Mapping[str, Comparison]
+    ks: tuple[int, ...]
+    folder: Path
+
+    @property
+    def tables(self) -> list[Table]:
+        """Differences, then sources of uncertainty, per benchmark at the powers of two."""
+        shown = [k for k in self.ks if k & (k - 1) == 0] or list(self.ks)
+        tables = []
+        for benchmark, one in self.comparisons.items():
+            spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
+            tables.append(comparison_table(benchmark, one, shown))
+            tables.append(spread_table(benchmark, spreads, shown))
+        return tables
+
+
+def compare(
+    config: SageConfig, a: Sequence[str], b: Sequence[str], k: str | None, progress: Progress
+) -> CompareResult:
+    """Measure what the sample sets lack, compare, and write table, data and picture.
+
+    A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
+    powers of two; runs at the configuration's.
+    """
+    counts_of = cache(counts_source(config, progress))
+    n = min(
+        int(one.n_P.min())
+        for name in (*a, *b)
+        for seeds in counts_of(name).values()
+        for one in seeds
+    )  # fmt: skip
+    only_files = all(is_counts_file(name) for name in (*a, *b))
+    ks = parse_ks(k or (f"1..{n}:pow2" if only_files else config.evaluation.k), n)
+    evaluation = config.evaluation
+    comparisons = compare_named(
+        a, b, counts_of, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap
+    )
+    result = CompareResult(comparisons, ks, _folder(config, comparisons, ks))
+    _write(result)
+    return result
+
+
+def compare_named(
+    a: Sequence[str],
+    b: Sequence[str],
+    counts_of: CountsOf,
+    ks: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+) -> dict[str, Comparison]:
+    """Compare the runs named `a` with those named `b` on every benchmark that all of them have."""
+    first, *others = (counts_of(name) for name in (*a, *b))
+    shared = [name for name in first if all(name in other for other in others)]
+    if not shared:
+        raise ConfigurationError("these have no benchmark in common", "use --benchmark NAME")
+    return {
+        benchmark: compare_sides(
+            Side(_label(a), tuple(counts_of(name)[benchmark] for name in a)),
+            Side(_label(b), tuple(counts_of(name)[benchmark] for name in b)),
+            ks,
+            confidence=confidence,
+            resamples=resamples,
+        )
+        for benchmark in shared
+    }
+
+
+def counts_source(config: SageConfig, progress: Progress) -> CountsOf:
+    """Counts by name: read from a file of counts, else measured as the configuration says."""
+
+    def counts_of(name: str) -> Mapping[str, Sequence[Counts]]:
+        if is_counts_file(name):
+            return {"counts": [read_counts(Path(name))]}
+        measured = measure_all(config, [name], progress)
+        if len({policy for _, policy in measured}) > 1:
+            raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
+        return {
+            benchmark: [one.counts for one in seeds] for (benchmark, _), seeds in measured.items()
+        }
+
+    return counts_of
+
+
+def is_counts_file(name: str) -> bool:
+    """Whether `name` is a file of counts and not a run or a model."""
+    return Path(name).suffix in COUNTS_FILES
+
+
+def _write(result: CompareResult) -> None:
+    folder, tables = result.folder, result.tables
+    data = {name: comparison_json(one) for name, one in result.comparisons.items()}
+    write_json(folder / "compare.json", data)
+    write_text(folder / "compare.md", "\n".join(map(to_markdown, tables)))
+    write_text(folder / "compare.csv", "\n".join(map(to_csv, tables)))
+    write_text(folder / "compare.tex", "\n".join(map(to_latex, tables)))
+    panels = {
+        name: {one.a.label: one.curves[0], one.b.label: one.curves[1]}
+        for name, one in result.comparisons.items()
+    }
+    draw_curves(panels, folder / "compare")
+
+
+def _folder(
+    config: SageConfig, comparisons: Mapping[str, Comparison], ks: Sequence[int]
+) -> Path:  # fmt: skip
+    """Told by the counts themselves: other counts, other folder."""
+    digest = hashlib.sha256(f"{ks}{config.evaluation.confidence}".encode())
+    for one in comparisons.values():
+        for side in (one.a, one.b):
+            digest.update(side.label.encode())
+            for counts in side.counts:
+                digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
+    name = "-".join(Path(benchmark).stem for benchmark in comparisons)
+    return config.run.root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
+
+
+def _label(names: Sequence[str]) -> str:
+    """A method is called by its first run and how many more there are."""
+    first = Path(names[0]).stem if is_counts_file(names[0]) else names[0].rstrip("/").split("/")[-1]
+    return first if len(names) == 1 else f"{first} +{len(names) - 1}"
