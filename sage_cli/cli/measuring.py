@@ -24,7 +24,7 @@ def load_for_measuring(
 
     Refuses k > n here, before anything is trained or sampled.
     """
-    from sage_cli.store.run import Run, Runs
+    from sage_cli.store.run import Run, Runs, run_of
 
     root = runs or Path("runs")
     flags = {**flags, "run": {"root": root}}
@@ -32,10 +32,9 @@ def load_for_measuring(
     if not preset and config is None:
         store = Runs(root)
         first = names[0].partition("@")[0] if names else None
-        is_model = first is not None and (Path(first) / "config.json").is_file()
         if first is None:
             run = store.latest()
-        elif not is_model or (Path(first) / "manifest.json").is_file():
+        elif run_of(Path(first)) is not None or not Path(first).is_dir():
             run = store.find(first)
     from sage_cli.metrics.ks import parse_ks
 

@@ -145,9 +145,9 @@ class Runs:
         return finished[-1] if finished else None
 
     def find(self, name: str) -> Run:
-        """The run called `name`: an id, an unambiguous beginning or end of one, or a folder."""
-        if (Path(name) / "manifest.json").is_file():
-            return Run(Path(name))
+        """The run called `name`: an id, an unambiguous beginning or end, or a folder."""
+        if (run := run_of(Path(name))) is not None:
+            return run
         runs = {run.id: run for run in self.all()}
         if name in runs:
             return runs[name]
@@ -170,6 +170,14 @@ class Runs:
                 f"{run.id} is the parent of {', '.join(children)}", "remove those first"
             )
         run.clear()
+
+
+def run_of(folder: Path) -> Run | None:
+    """The run whose directory, or whose model's, `folder` is."""
+    for place in (folder, folder.parent if folder.name == "model" else folder):
+        if (place / "manifest.json").is_file():
+            return Run(place)
+    return None
 
 
 def identity_of(kind: str, determinants: Mapping[str, Any]) -> str:

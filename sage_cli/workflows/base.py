@@ -10,7 +10,7 @@ from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.load import fingerprint, is_model_folder, load_model, load_tokenizer
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Run, Runs, run_of
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.sft import sft
 
@@ -80,10 +80,13 @@ def named_policies(name: str, runs: Runs) -> list[Policy]:
 
 def named_policy(name: str, runs: Runs) -> Policy:
     """A run's final model, `RUN@step`'s checkpoint, or any model folder."""
-    folder = Path(name)
-    if is_model_folder(folder) and not (folder / "manifest.json").is_file():
-        of_run = folder.name == "model" and (folder.parent / "manifest.json").is_file()
-        return named_policy(str(folder.parent), runs) if of_run else Policy(name)
+    if Path(name).is_dir() and run_of(Path(name)) is None:
+        if is_model_folder(Path(name)):
+            return Policy(name)
+        raise StoreError(
+            f"the folder {name} holds neither a run nor a model",
+            "name a run, or a Hugging Face folder with config.json and *.safetensors",
+        )
     run_name, at, step = name.partition("@")
     run = runs.find(run_name)
     if at:
