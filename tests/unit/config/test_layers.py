@@ -1,0 +1,143 @@
+"""Precedence, origins, and the three choices that bring settings of their own."""
+
+import pytest
+
+from sage_cli.config.load import changed, load
+from sage_cli.errors import ConfigurationError
+
+
+def branch(**more):
+    return {"guide": {"name": "branch", **more}}
+
+
+def test_later_layers_win_and_every_value_keeps_its_origin(layer):
+    first = layer("rl: {steps: 11, seed: 12, warmup_ratio: 0.3, weight_decay: 0.2}", "first.yaml")
+    second = layer("rl: {seed: 22, warmup_ratio: 0.4, weight_decay: 0.3}", "second.yaml")
+    flags = {"rl": {"warmup_ratio": 0.5, "weight_decay": 0.4, "steps": None}}
+    loaded = load([first, second], flags, ["rl.weight_decay=0.5"])
+    rl = loaded.config.rl
+    assert (rl.steps, rl.seed, rl.warmup_ratio, rl.weight_decay) == (11, 22, 0.5, 0.5)
+    assert rl.rollouts_per_prompt == 8  # a default: Table 8
+    origins = {name: origin for name, _, origin in loaded.table() if name.startswith("rl.")}
+    assert origins["rl.steps"] == f"preset {first}"
+    assert origins["rl.seed"] == f"preset {second}"
+    assert origins["rl.warmup_ratio"] == "flag"
+    assert origins["rl.weight_decay"] == "--set"
+    assert origins["rl.rollouts_per_prompt"] == "default"
+
+
+def test_without_a_preset_tiny_applies_and_a_stored_configuration_takes_its_place():
+    assert load().config == load(["tiny"]).config
+    stored = load(["qwen2.5-math-7b"]).config.model_dump(mode="json")
+    again = load(stored=stored)
+    assert again.config == load(["qwen2.5-math-7b"]).config
+    assert again.origins["rl.steps"] == "stored configuration"
+
+
+def test_presets_lie_over_a_stored_configuration():
+    stored = load().config.model_dump(mode="json")
+    both = load(["r1-distill-qwen-7b"], stored=stored).config
+    assert both.rl.micro_batch == 2
+    assert both.rl.learning_rate == pytest.approx(2e-4)  # tiny's, which is stored
+
+
+def test_set_reads_yaml():
+    sets = ["data.rl.limit=7", "run.tags=[a, b]", "evaluation.limit=null", "sft.shuffle=yes"]
+    config = load(sets=[*sets, "rl.learning_rate=1e-5", "tracking.wandb=off"]).config
+    assert (config.data.rl.limit, config.run.tags, config.evaluation.limit) == (7, ("a", "b"), None)
+    assert config.sft.shuffle is True
+    assert config.rl.learning_rate == 1e-5  # YAML 1.1 alone would read a string
+    assert config.tracking.wandb == "off"  # and here False
+
+
+@pytest.mark.parametrize("text", ["rl.steps", "steps=3", "=3", "rl.=3", ".steps=3"])
+def test_set_without_section_key_value_is_refused(text):
+    with pytest.raises(ConfigurationError, match=r"section\.key=value"):
+        load(sets=[text])
+
+
+def test_an_algorithm_is_a_layer_below_what_is_said_beside_it():
+    loaded = load(flags={"rl": {"algo": "dapo"}})
+    assert loaded.config.rl.epsilon_high == 0.28
+    assert loaded.origins["rl.epsilon_high"] == "algorithm dapo"
+    own = load(flags={"rl": {"algo": "dapo", "epsilon_high": 0.5}}).config.rl
+    assert (own.loss, own.epsilon_high) == ("dapo", 0.5)
+    # whichever of two --set comes first
+    for sets in (["rl.algo=dapo", "rl.epsilon_high=0.4"], ["rl.epsilon_high=0.4", "rl.algo=dapo"]):
+        assert load(sets=sets).config.rl.epsilon_high == 0.4
+
+
+def test_another_algorithm_takes_back_what_the_one_before_set(layer):
+    dapo = layer("rl: {algo: dapo}")
+    rl = load([dapo], {"rl": {"algo": "grpo"}}).config.rl
+    assert (rl.loss, rl.epsilon_high) == ("grpo", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("algo", "guide", "kl"),
+    [
+        ("dapo", "none", "none"),
+        ("dapo", "branch", "reverse"),
+        ("grpo", "none", "reverse"),
+        ("bnpo", "token", "reverse"),
+    ],
+)
+def test_the_kl_that_is_left_open_follows_algorithm_and_guide(algo, guide, kl):
+    loaded = load(flags={"rl": {"algo": algo}, "guide": {"name": guide}})
+    assert loaded.config.anchor.kl == kl
+    assert loaded.origins["anchor.kl"] == f"algorithm {algo}"
+
+
+def test_a_kl_that_was_said_stays():
+    loaded = load(flags={"rl": {"algo": "dapo"}, "anchor": {"kl": "reverse"}})
+    assert (loaded.config.anchor.kl, loaded.origins["anchor.kl"]) == ("reverse", "flag")
+
+
+def test_a_chosen_guide_takes_the_presets_values_for_it():
+    loaded = load(flags=branch())
+    assert (loaded.config.guide.tau, loaded.config.guide.rho) == (0.465, 0.775)
+    assert loaded.origins["guide.tau"] == "preset tiny, guides.branch"
+    assert load(flags=branch(tau=0.9)).config.guide.tau == 0.9
+    # a preset that says nothing of the guide leaves the paper's setting
+    assert load(["r1-distill-qwen-7b"], branch()).config.guide.tau == 1.2
+
+
+def test_guides_blocks_of_several_presets_merge_and_reach_a_guide_chosen_before(layer):
+    own = layer("guides: {branch: {tau: 1}}")
+    guide = load(["tiny", own], branch()).config.guide
+    assert (guide.tau, guide.rho) == (1.0, 0.775)
+    chosen = layer("guide: {name: branch}", "chosen.yaml")
+    guide = load([chosen, own], {}).config.guide
+    assert (guide.tau, guide.rho) == (1.0, 0.3)
+
+
+def test_naming_the_same_guide_again_keeps_what_it_was_told(layer):
+    own = layer("guide: {name: branch, tau: 0.9}")
+    assert load(["tiny", own], branch()).config.guide.tau == 0.9
+
+
+def test_switching_the_guide_drops_the_others_settings(layer):
+    token = layer("guide: {name: token, alpha: [0.4, 0.2], q_max: 2}")
+    loaded = load([token], branch())
+    assert loaded.config.guide.model_dump() == {
+        "name": "branch", "tau": 1.2, "rho": 0.3, "q_min": 0.6, "q_max": 1.4, "signal": "policy",
+    }  # fmt: skip
+    assert "guide.alpha" not in loaded.origins
+
+
+def test_settings_said_before_a_guide_is_chosen_are_kept(layer):
+    assert load(sets=["guide.tau=3", "guide.name=branch"]).config.guide.tau == 3
+    assert load([layer("guide: {tau: 2}")], branch()).config.guide.tau == 2
+
+
+def test_switching_the_kind_of_model_drops_the_others_settings():
+    config = load(["tiny", "qwen2.5-math-7b"]).config
+    assert config.model.kind == "pretrained"
+    assert load(["qwen2.5-math-7b", "tiny"]).config.model == load(["tiny"]).config.model
+
+
+def test_changed_checks_again():
+    config = load().config
+    assert changed(config, {"rl.steps": 3, "tracking.group": "g"}).rl.steps == 3
+    with pytest.raises(ConfigurationError, match="did you mean steps"):
+        changed(config, {"rl.stepps": 3})

@@ -1,0 +1,120 @@
+"""What a user can get wrong in settings, and what is said about it."""
+
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError
+
+GUIDED = {"guide": {"name": "branch"}}
+
+
+def complaint(*arguments, **named):
+    with pytest.raises(ConfigurationError) as caught:
+        load(*arguments, **named)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "rl.algo=dpao",
+            "rl.algo is 'dpao'; it can be grpo, bnpo, dapo, dr-grpo (did you mean dap",
+        ),
+        ("rl.learning_rat=1", "rl has no 'learning_rat' (did you mean learning_rate?)"),
+        ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
+        (
+            "guide.name=brnch",
+            "unknown guide 'brnch'; known: none, random, token, branch (did you m",
+        ),
+        ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
+        ("guide.tau=1", "guide 'none' has no 'tau': choose the guide that it belongs to as well"),
+        ("model.path=a", "model 'scratch' has no 'path': choose the model that it belongs to"),
+        (
+            "model.kind=scrath",
+            "model.kind is 'scrath'; it can be pretrained, scratch (did you mean",
+        ),
+        ("rl.steps=0", "rl.steps is 0: input should be greater than or equal to 1"),
+        ("rl.learning_rate=.nan", "rl.learning_rate is nan: input should be a finite number"),
+        ("rl.algo=[dapo]", "rl.algo is '['dapo']'; it can be grpo"),
+        ("rl.zzz=1", "rl has no 'zzz'; it has algo, loss,"),
+    ],
+)
+def test_one_sentence_with_what_was_probably_meant(setting, said):
+    assert said in complaint(sets=[setting]).cause
+
+
+def test_all_problems_at_once_in_the_schemas_order():
+    sets = ["run.nmae=a", "rl.steps=0", "sft.scheduler=linaer", "guide.rho=-1"]
+    lines = complaint(flags=GUIDED, sets=sets).cause.splitlines()
+    assert [line.split()[0] for line in lines] == ["sft.scheduler", "rl.steps", "guide.rho", "run"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sets", "said"),
+    [
+        (GUIDED, ["anchor.kl=none"], "there is nothing to reshape"),
+        (GUIDED, ["anchor.kl=forward"], "forward KL has none"),
+        (GUIDED, ["anchor.beta=0"], "the guide would have no effect"),
+        ({}, ["rl.micro_batch=7"], "rl.micro_batch 7 doesn't divide the 256 completions"),
+        ({}, ["sft.micro_batch=7"], "sft.micro_batch 7 doesn't divide sft.batch_size 64"),
+        ({}, ["sweep.samples=8"], "sweep.k asks for pass@64 of 8 samples"),
+        (GUIDED, ["guide.q_min=1.5"], "q_min 1.5 is above q_max 1.4"),
+        ({}, ["data.arithmetic.low=99"], "low 99 is not below high 99"),
+        ({"guide": {"name": "random"}}, ["guide.epsilon=[2, 0]"], "epsilon is a probability"),
+    ],
+)
+def test_contradictions_are_found_before_any_model_is_touched(flags, sets, said):
+    assert said in complaint(flags=flags, sets=sets).cause
+
+
+def test_several_contradictions_at_once():
+    sets = ["anchor.kl=none", "rl.micro_batch=7", "sft.micro_batch=7", "sweep.samples=8"]
+    assert len(complaint(flags=GUIDED, sets=sets).cause.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("{brnch: {tau: 1}}", "guides.brnch: guide: unknown guide 'brnch'"),
+        ("{token: {alhpa: [1, 1]}}", "guides.token: guide has no 'alhpa' (did you mean alpha?)"),
+        ("{branch: 5}", "'guides.branch' must be a section, not 5"),
+        ("branch", "'guides' must be a section, not 'branch'"),
+    ],
+)
+def test_a_guides_block_is_checked_whatever_guide_is_chosen(layer, block, said):
+    assert said in complaint([layer(f"guides: {block}")]).cause
+
+
+def test_an_unknown_preset_names_the_known_and_the_nearest():
+    error = complaint(["tinny"])
+    assert "there is no preset 'tinny'; there are " in error.cause
+    assert error.next_step == "did you mean tiny?"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rl: {steps: 3", "can't be read as YAML"),
+        ("just words", "its top level must be names"),
+        ("- rl", "its top level must be names"),
+        ("1: {steps: 3}", "its top level must be names"),
+        ("steps: 3\nseed: 4", "'steps' must be a section, not 3"),
+    ],
+)
+def test_files_that_hold_no_settings(layer, text, said):
+    path = layer(text)
+    error = complaint([path])
+    assert said in error.cause
+    assert path in error.cause
+
+
+def test_a_file_of_bytes_is_no_yaml(tmp_path):
+    path = tmp_path / "weights.yaml"
+    path.write_bytes(bytes(range(128, 256)))
+    assert "can't be read as YAML" in complaint([str(path)]).cause
+    assert "there is no file" in complaint([str(tmp_path / "gone.yaml")]).cause
+
+
+def test_an_empty_file_and_an_empty_section_change_nothing(layer):
+    assert load(["tiny", layer(""), layer("rl:\nguides:\n", "b.yaml")]).config == load().config

@@ -1,0 +1,127 @@
+"""Every YAML that ships resolves, and the paper's presets are the paper's."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import load
+from sage_cli.config.presets import preset_names, read_preset, shipped
+from sage_cli.config.schema import SageConfig
+from sage_cli.sweep.space import resolve, space_file
+
+PAPERS = ("qwen2.5-math-7b", "r1-distill-qwen-7b")
+BRANCH = {"guide": {"name": "branch"}}
+GUIDES = ("none", "random", "token", "branch")
+
+
+@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_preset_resolves_with_every_guide(name, guide):
+    for algo in ("grpo", "bnpo", "dapo", "dr-grpo"):
+        config = load([name], {"rl": {"algo": algo}, "guide": {"name": guide}}).config
+        assert SageConfig.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_the_promised_presets_are_there():
+    assert {
+        "tiny", "qwen2.5-math-7b", "r1-distill-qwen-7b",
+        "qwen2.5-math-1.5b-instruct-full", "qwen2.5-3b-instruct-full",
+    } <= set(preset_names())  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(shipped("sweeps").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_search_space_resolves(path: Path):
+    file = space_file(path.stem)
+    flags = {"guide": {"name": file.guide}} if file.guide else {}
+    settings = dict(leaves(load(flags=flags).config.model_dump(mode="json")))
+    space = resolve(path.stem, file, settings)
+    assert len(list(space.cells())) >= 2
+    assert set(space.keys.values()) <= set(settings)
+
+
+def test_the_papers_grid_of_table_6(shared):
+    """The factors of tau-rho.yaml around the paper's pair are its 3 x 3 grid."""
+    table = json.loads((shared / "paper/tables.json").read_text())["table6_tau_rho"]
+    configured = dict(leaves(load(["qwen2.5-math-7b"], BRANCH).config.model_dump(mode="json")))
+    space = resolve("tau,rho", space_file("tau,rho"), configured)
+    cells = [value for cell in space.cells() for value in cell.values()]
+    assert cells == pytest.approx([value for row in table["rows"] for value in row[:2]])
+
+
+def test_the_defaults_are_the_papers_preset():
+    """What qwen2.5-math-7b spells out is what the schema says by itself, micro-batch aside."""
+    preset = read_preset("qwen2.5-math-7b")
+    guides = preset.pop("guides")
+    defaults = SageConfig().model_dump(mode="json")
+    spelt = dict(leaves(preset))
+    assert spelt.pop("rl.micro_batch") == 8
+    flat = dict(leaves(defaults))
+    assert {name: flat[name] for name in spelt} == spelt
+    for name, said in guides.items():
+        own = SageConfig.model_validate({"guide": {"name": name}}).guide.model_dump(mode="json")
+        assert {key: own[key] for key in said} == said
+
+
+@pytest.mark.parametrize("preset", PAPERS)
+def test_table_8(shared, preset):
+    table = json.loads((shared / "paper/tables.json").read_text())["table8_rl"]
+    config = load([preset]).config
+    rl, rollout = config.rl, config.rollout
+    assert (config.data.rl.name, config.data.rl.limit) == ("dapo-math-17k", 2000)
+    assert "2000 rows of DAPO-Math-17K" in table["data"]
+    assert rl.steps == table["steps"]
+    assert rl.prompts_per_step == table["batch_size"]
+    assert rl.rollouts_per_prompt == table["rollouts_per_prompt"]
+    assert rollout.temperature == table["temperature"]
+    assert (rollout.min_p, rollout.top_p) == (table["min_p"], table["top_p"])
+    assert (rollout.top_k, table["top_k"]) == (0, -1)  # both mean off, in two libraries' words
+    assert rl.learning_rate == table["learning_rate"]
+    assert rl.weight_decay == table["weight_decay"]
+    assert rl.scheduler == table["lr_scheduler"]
+    assert rl.warmup_ratio == table["warmup_ratio"]
+    assert rl.optimizer == table["optimizer"]
+    assert rl.seed == table["seed"]
+    assert config.anchor.beta == table["kl_coefficient_beta"]
+    assert rl.epsilon_low == rl.epsilon_high == table["epsilon"]
+    dapo = load([preset], {"rl": {"algo": "dapo"}}).config.rl
+    assert (dapo.epsilon_low, dapo.epsilon_high) == (table["epsilon"], table["epsilon_high_dapo"])
+    for name in ("branch", "random", "token"):
+        guide = load([preset], {"guide": {"name": name}}).config.guide.model_dump(mode="json")
+        assert [guide["q_min"], guide["q_max"]] == table["q_clamp"]
+        said = {key: value for key, value in table[name].items() if key != "norm"}
+        assert {key: guide[key] for key in said} == said
+    assert table["token"]["norm"].startswith("minmax")
+    assert load([preset], {"guide": {"name": "token"}}).config.guide.norm == "minmax"
+
+
+def test_table_7(shared):
+    table = json.loads((shared / "paper/tables.json").read_text())["table7_sft"]
+    config = load(["qwen2.5-math-7b"]).config
+    sft, model = config.sft, config.model
+    assert (model.path, table["base_model"]) == ("Qwen/Qwen2.5-Math-7B", "Qwen2.5-Math-7B-Base")
+    assert model.tuning == "lora"
+    assert model.lora.rank == table["lora_rank"]
+    assert {target.split("_")[0] for target in model.lora.targets} == {
+        "q", "k", "v", "o", "gate", "up", "down",
+    }  # fmt: skip
+    assert sft.max_length == table["max_seq_len"]
+    assert sft.epochs == table["epochs"]
+    assert sft.steps is None
+    assert sft.batch_size == table["batch_size"]
+    assert sft.learning_rate == table["learning_rate"]
+    assert sft.optimizer == table["optimizer"]
+    assert sft.weight_decay == table["weight_decay"]
+    assert sft.scheduler == table["lr_scheduler"]
+    assert sft.warmup_steps == table["warmup_steps"]
+    assert sft.seed == table["seed"]
+    source = config.data.sft
+    assert (source.name, source.numeric_only) == ("openmathreasoning-mini", True)
+    assert source.max_prompt_share == 0.5  # "no longer than half of max_seq_len"
+
+
+def test_the_papers_evaluation(shared):
+    table = json.loads((shared / "paper/tables.json").read_text())["evaluation"]
+    config = load(["qwen2.5-math-7b"]).config
+    assert config.sampling.temperature == table["temperature"]
