@@ -9,17 +9,21 @@ from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.ks import parse_ks
 from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.patterns import Frequency, pattern_frequency
+from sage_cli.metrics.sides import Comparison, Side, compare_sides
 from sage_cli.metrics.spread import Spread, measure_spread
 from sage_cli.metrics.support import Support, compare_support
 
 __all__ = [
+    "Comparison",
     "Counts",
     "Crossing",
     "Curve",
     "Difference",
     "Frequency",
+    "Side",
     "Spread",
     "Support",
+    "compare_sides",
     "compare_support",
     "curve",
     "find_crossing",

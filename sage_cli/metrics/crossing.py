@@ -72,12 +72,11 @@ NOISE = 1e-12
 def first_below_zero(gap_RK: FloatArray, ks: Sequence[int]) -> FloatArray:
     """Per row, the k at which the gap first falls below 0: -inf at once, inf never."""
     below_RK = gap_RK < -NOISE
-    first_R = below_RK.argmax(axis=1)
-    rows = np.arange(len(gap_RK))
-    before_R, after_R = gap_RK[rows, first_R - 1], gap_RK[rows, first_R]
+    k_R = np.where(below_RK.any(axis=1), -np.inf, np.inf)
+    rows = np.flatnonzero(below_RK.any(axis=1) & ~below_RK[:, 0])
+    first = below_RK[rows].argmax(axis=1)
+    before, after = np.maximum(gap_RK[rows, first - 1], 0), gap_RK[rows, first]
     log_k = np.log2(np.asarray(ks, float))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part_R = np.maximum(before_R, 0) / (np.maximum(before_R, 0) - after_R)
-    k_R = 2 ** (log_k[first_R - 1] + part_R * (log_k[first_R] - log_k[first_R - 1]))
-    k_R = np.where(below_RK[:, 0], -np.inf, k_R)
-    return np.where(below_RK.any(axis=1), k_R, np.inf)
+    part = before / (before - after)
+    k_R[rows] = 2 ** (log_k[first - 1] + part * (log_k[first] - log_k[first - 1]))
+    return k_R

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
-from sage_cli.metrics import Crossing, Difference, Support
+import numpy as np
+
+from sage_cli.metrics import Comparison, Crossing, Difference, Support
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 
-def comparison_table(
-    benchmark: str,
-    names: tuple[str, str],
-    difference: Difference,
-    ks: Sequence[int],
-    *,
-    means: Sequence[Sequence[float]],
-    crossing: Crossing | None = None,
-    support: Support | None = None,
-) -> Table:
-    """A row per k of `ks`: both means (`means`, a pair per k of the difference), A less B, p."""
-    a, b = names
-    columns = (Column("k"), Column(a), Column(b), Column("difference"), Column("p"))
+def comparison_table(benchmark: str, comparison: Comparison, ks: Sequence[int]) -> Table:
+    """A row per k of `ks`: both means, A less B with its interval, and p."""
+    names, difference = (comparison.a.label, comparison.b.label), comparison.difference
+    columns = (Column("k"), *map(Column, names), Column("difference"), Column("p"))
     rows = []
     for place, k in enumerate(difference.ks):
         if k in ks:
@@ -30,14 +25,16 @@ def comparison_table(
                 interval=(float(difference.low_K[place]), float(difference.high_K[place])),
                 signed=True,
             )
-            pair = (Measure(value) for value in means[place])
-            rows.append(Row((k, *pair, gap, Measure(float(difference.p_K[place]), digits=4))))
+            means = (Measure(float(curve.mean_K[place])) for curve in comparison.curves)
+            rows.append(Row((k, *means, gap, Measure(float(difference.p_K[place]), digits=4))))
     notes = [_interval_note(difference)]
-    if crossing is not None:
-        notes.append(crossing_note(names, crossing, difference.ks))
-    if support is not None:
-        notes += support_notes(names, support)
-    return Table(f"{a} against {b} on {benchmark}", columns, tuple(rows), tuple(notes))
+    if comparison.crossing is not None:
+        notes.append(crossing_note(names, comparison.crossing, difference.ks))
+    if comparison.support is not None:
+        notes += support_notes(names, comparison.support)
+    return Table(
+        f"{names[0]} against {names[1]} on {benchmark}", columns, tuple(rows), tuple(notes)
+    )
 
 
 def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> str:
@@ -81,3 +78,46 @@ def _end(k: float, ks: Sequence[int]) -> str:
     if math.isinf(k):
         return f"below {ks[0]}" if k < 0 else f"beyond {ks[-1]}"
     return f"{k:.3g}"
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """All numbers of a comparison; undefined ones are null, ends beyond the ks "inf", "-inf"."""
+    difference = comparison.difference
+    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.spreads, strict=True)
+    return {
+        "k": list(difference.ks),
+        "confidence": difference.confidence,
+        "problems": difference.problems,
+        "runs": list(difference.runs),
+        "sides": [
+            {
+                "name": side.label,
+                "pass@k": _plain(curve.mean_K),
+                "low": _plain(curve.low_K),
+                "high": _plain(curve.high_K),
+                "spread": {
+                    "problems": _plain(spread.problems_K),
+                    "sampling": _plain(spread.sampling_K),
+                    "evaluation_seeds": _plain(spread.evaluation_seeds_K),
+                    "training_seeds": _plain(spread.training_seeds_K),
+                },
+            }
+            for side, curve, spread in sides
+        ],
+        "difference": _plain(difference.mean_K),
+        "low": _plain(difference.low_K),
+        "high": _plain(difference.high_K),
+        "p": _plain(difference.p_K),
+        "crossing": comparison.crossing and _plain(asdict(comparison.crossing)),
+        "support": comparison.support and _plain(asdict(comparison.support)),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain(one) for one in value.tolist()]
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

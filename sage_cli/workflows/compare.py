@@ -17,7 +17,6 @@ from sage_cli.reports.render import to_csv, to_latex, to_markdown
 from sage_cli.reports.spread import spread_table
 from sage_cli.reports.table import Table
 from sage_cli.store.atomic import write_json, write_text
-from sage_cli.workflows.measurements import measure_all
 from sage_cli.workflows.progress import Progress
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
@@ -35,13 +34,13 @@ class CompareResult:
 
     @property
     def tables(self) -> list[Table]:
-        """Differences, then sources of uncertainty, per benchmark at the powers of two."""
+        """Per benchmark: differences at the powers of two, sources of uncertainty at fewer ks."""
         shown = [k for k in self.ks if k & (k - 1) == 0] or list(self.ks)
         tables = []
         for benchmark, one in self.comparisons.items():
             spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
             tables.append(comparison_table(benchmark, one, shown))
-            tables.append(spread_table(benchmark, spreads, shown))
+            tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
         return tables
 
 
@@ -103,6 +102,9 @@ def counts_source(config: SageConfig, progress: Progress) -> CountsOf:
     def counts_of(name: str) -> Mapping[str, Sequence[Counts]]:
         if is_counts_file(name):
             return {"counts": [read_counts(Path(name))]}
+        # Only here, so that files are compared without loading any model library.
+        from sage_cli.workflows.measurements import measure_all
+
         measured = measure_all(config, [name], progress)
         if len({policy for _, policy in measured}) > 1:
             raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
@@ -123,7 +125,8 @@ def _write(result: CompareResult) -> None:
     data = {name: comparison_json(one) for name, one in result.comparisons.items()}
     write_json(folder / "compare.json", data)
     write_text(folder / "compare.md", "\n".join(map(to_markdown, tables)))
-    write_text(folder / "compare.csv", "\n".join(map(to_csv, tables)))
+    for benchmark, table in zip(result.comparisons, tables[::2], strict=True):
+        write_text(folder / f"compare-{Path(benchmark).stem}.csv", to_csv(table))
     write_text(folder / "compare.tex", "\n".join(map(to_latex, tables)))
     panels = {
         name: {one.a.label: one.curves[0], one.b.label: one.curves[1]}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sage_cli.metrics import Counts, compare_support, find_crossing, paired_difference
+from sage_cli.metrics import Counts, Side, compare_sides, find_crossing
 from sage_cli.reports.comparison import comparison_table, crossing_note
 
 KS = (1, 2, 4)
@@ -13,16 +13,8 @@ def counts(c_P: list[int]) -> Counts:
 
 
 def test_table_and_notes() -> None:
-    a, b = counts([4, 0]), counts([1, 1])
-    table = comparison_table(
-        "aime",
-        ("grpo", "base"),
-        paired_difference(a, b, KS),
-        (1, 4),
-        means=[(0.5, 0.25), (0.5, 0.5), (0.5, 1.0)],
-        crossing=find_crossing(a, b, KS),
-        support=compare_support(b, a),
-    )
+    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
+    table = comparison_table("aime", compare_sides(*sides, KS), (1, 4))
     assert table.title == "grpo against base on aime"
     # gaps at k = 1: 3/4, -1/4; of the four sign patterns all but none reach |1/2|: sums 1/2, 1.
     cells = [[str(cell) for cell in row.cells] for row in table.rows]

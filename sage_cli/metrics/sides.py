@@ -1,0 +1,70 @@
+"""Everything that one comparison says: two models, or two methods over their training seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sage_cli.metrics.bands import Curve, curve
+from sage_cli.metrics.comparison import Difference, paired_difference
+from sage_cli.metrics.counts import Counts, pooled
+from sage_cli.metrics.crossing import Crossing, find_crossing
+from sage_cli.metrics.methods import method_difference
+from sage_cli.metrics.spread import Spread, measure_spread
+from sage_cli.metrics.support import Support, compare_support
+
+
+@dataclass(frozen=True)
+class Side:
+    """One model, or a method's models with different training seeds.
+
+    `runs` holds for each model its counts, one for each evaluation seed.
+    """
+
+    label: str
+    runs: tuple[Sequence[Counts], ...]
+
+    @property
+    def counts(self) -> list[Counts]:
+        """The counts of all models and evaluation seeds."""
+        return [seed for run in self.runs for seed in run]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Side a less side b; crossing and support are those of two models, None for methods."""
+
+    a: Side
+    b: Side
+    curves: tuple[Curve, Curve]
+    difference: Difference
+    spreads: tuple[Spread, Spread]
+    crossing: Crossing | None
+    support: Support | None
+
+
+def compare_sides(
+    a: Side, b: Side, ks: Sequence[int], *, confidence: float = 0.95, resamples: int = 2000
+) -> Comparison:
+    """Compare two models (one each) or two methods (two or more each) on the same problems."""
+    crossing, support = None, None
+    if len(a.runs) == len(b.runs) == 1:
+        difference = paired_difference(
+            a.counts, b.counts, ks, confidence=confidence, resamples=resamples
+        )
+        crossing = find_crossing(a.counts, b.counts, ks, confidence=confidence, resamples=resamples)
+        support = compare_support(pooled(b.counts), pooled(a.counts), confidence=confidence)
+    else:
+        difference = method_difference(a.runs, b.runs, ks, confidence=confidence)
+    return Comparison(
+        a,
+        b,
+        (
+            curve(a.counts, ks, confidence=confidence, resamples=resamples),
+            curve(b.counts, ks, confidence=confidence, resamples=resamples),
+        ),
+        difference,
+        (measure_spread(a.runs, ks), measure_spread(b.runs, ks)),
+        crossing,
+        support,
+    )

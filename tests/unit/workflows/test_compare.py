@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError, MetricError
+from sage_cli.metrics import Counts
+from sage_cli.workflows.compare import compare, compare_named
+from sage_cli.workflows.progress import Silent
+
+P_P = np.random.default_rng(0).beta(1, 2, 24)
+
+
+def counts(seed: int, gain: float = 0.0) -> Counts:
+    c_P = np.random.default_rng(seed).binomial(16, P_P + gain * (1 - P_P))
+    return Counts(tuple(f"p{i}" for i in range(24)), np.full(24, 16), c_P)
+
+
+def counts_of(name: str) -> Mapping[str, Sequence[Counts]]:
+    """`good-1` and `base-2`, one run each with two evaluation seeds on one or two benchmarks."""
+    method, seed = name.split("-")
+    gain = 0.3 if method == "good" else 0.0
+    measured = [counts(10 * int(seed) + place, gain) for place in range(2)]
+    return {"aime": measured} if seed == "9" else {"aime": measured, "amc23": measured}
+
+
+def test_two_models() -> None:
+    found = compare_named(["good-1"], ["base-1"], counts_of, (1, 2, 4))
+    assert list(found) == ["aime", "amc23"]
+    one = found["aime"]
+    assert (one.a.label, one.b.label) == ("good-1", "base-1")
+    assert one.difference.mean_K[0] > 0
+    assert one.difference.p_K[0] < 0.01
+    np.testing.assert_allclose(
+        one.curves[0].mean_K - one.curves[1].mean_K, one.difference.mean_K, atol=1e-12
+    )
+    assert one.crossing is not None
+    assert one.support is not None
+    assert np.isnan(one.spreads[0].training_seeds_K).all()
+
+
+def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
+    found = compare_named(["good-1", "good-9"], ["base-1", "base-2", "base-3"], counts_of, (1,))
+    assert list(found) == ["aime"]
+    assert found["aime"].difference.runs == (2, 3)
+    assert found["aime"].crossing is None
+    assert found["aime"].a.label == "good-1 +1"
+    assert not np.isnan(found["aime"].spreads[1].training_seeds_K).any()
+
+
+def test_a_method_against_one_run_is_refused_and_so_is_nothing_in_common() -> None:
+    with pytest.raises(MetricError, match="at least two training seeds"):
+        compare_named(["good-1", "good-2"], ["base-1"], counts_of, (1,))
+    elsewhere = {"a-1": {"aime": [counts(1)]}, "b-1": {"gsm8k": [counts(1)]}}
+    with pytest.raises(ConfigurationError, match="no benchmark in common"):
+        compare_named(["a-1"], ["b-1"], elsewhere.__getitem__, (1,))
+
+
+def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
+    for name, gain in (("good", 0.3), ("base", 0.0)):
+        one = counts(1, gain)
+        rows = [{"problem": p, "n": 16, "c": int(c)} for p, c in zip(one.problem_ids, one.c_P)]  # noqa: B905
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    files = [str(tmp_path / f"{name}.json") for name in ("good", "base")]
+    result = compare(config, files[:1], files[1:], None, Silent())
+    assert result.ks == (1, 2, 4, 8, 16)
+    assert result.folder.parent == tmp_path / "runs" / "reports"
+    written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
+    assert written["counts"]["sides"][0]["name"] == "good"
+    assert written["counts"]["p"][0] < 0.01
+    assert written["counts"]["sides"][0]["spread"]["sampling"][-1] is None  # k = 16 > n / 2
+    assert {path.name for path in result.folder.iterdir()} == {
+        "compare.json", "compare.md", "compare-counts.csv", "compare.tex", "compare.png",
+        "compare.svg",
+    }  # fmt: skip
+    assert "good against base on counts" in (result.folder / "compare.md").read_text()
+    again = compare(config, files[:1], files[1:], None, Silent())
+    assert again.folder == result.folder
+    assert compare(config, files[1:], files[:1], None, Silent()).folder != result.folder
+    with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
+        compare(config, files[:1], files[1:], "1..32", Silent())
