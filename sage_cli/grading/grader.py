@@ -1,0 +1,135 @@
+"""Completions to verdicts: extraction, a bounded memory, quick judgement, workers for the rest."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from types import TracebackType
+
+from sage_cli.grading.extract import AnswerTags, extract
+from sage_cli.grading.judges.registry import find_judge
+from sage_cli.grading.normalise import MAX_LENGTH, gold_text
+from sage_cli.grading.pool import WorkerPool
+from sage_cli.grading.verdict import Grade, Status
+
+_REMEMBERED = 65_536
+_GRACE_S = 1.0
+"""What a worker has beyond its own whole-second alarms before it is killed."""
+
+Pair = tuple[str, str]
+
+
+class Grader:
+    """Grades completions against golds; a context manager, because it keeps worker processes.
+
+    `judge` says what kind of answer it is, `mode` how strictly mathematics is judged (`strict` or
+    `math-verify`), `tolerance` is relative and None where answers must be exact. The answer stands
+    between the tags, or in the last \\boxed{} when `boxed`. A pair has `timeout_s` whole seconds,
+    and a worker may grow by `memory_mb`. Workers start with the first pair that needs one.
+
+    Raises ConfigurationError for a judge or mode that doesn't exist.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        mode: str = "strict",
+        judge: str = "math",
+        timeout_s: int = 5,
+        memory_mb: int = 1024,
+        tolerance: float | None = None,
+        answer_open: str = AnswerTags.open,
+        answer_close: str = AnswerTags.close,
+        boxed: bool = False,
+    ) -> None:
+        self.judge, self.mode, self.tolerance = judge, mode, tolerance
+        self.timeout_s = timeout_s
+        self.tags = AnswerTags(answer_open, answer_close, boxed)
+        self.pool = WorkerPool(workers, memory_mb)
+        self._judge = find_judge(judge, mode)
+        self._known: OrderedDict[Pair, Status] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker processes."""
+        self.pool.close()
+
+    def grade_many(self, pairs: Iterable[tuple[object, object]]) -> list[Grade]:
+        """A grade for each (gold, completion), in order, whatever they are; never raises on them.
+
+        Equal (gold, answer) pairs are judged once.
+        """
+        read = [(gold_text(gold), self._extracted(completion)) for gold, completion in pairs]
+        statuses: dict[Pair, Status | None] = {}
+        for gold, answer in read:
+            if answer is not None and (gold, answer) not in statuses:
+                statuses[gold, answer] = self._quick(gold, answer)
+        undecided = [pair for pair, status in statuses.items() if status is None]
+        if undecided:
+            for pair, status in zip(undecided, self._full(undecided), strict=True):
+                statuses[pair] = status
+                if status != "error":
+                    self._remember(pair, status)
+        return [
+            Grade("unparseable" if gold else "error", None)
+            if answer is None
+            else Grade(statuses[gold, answer] or "error", answer)
+            for gold, answer in read
+        ]
+
+    def grade(self, gold: object, completion: object) -> Grade:
+        """The grade of one completion."""
+        return self.grade_many([(gold, completion)])[0]
+
+    def _extracted(self, completion: object) -> str | None:
+        return extract(completion, self.tags) if isinstance(completion, str) else None
+
+    def _quick(self, gold: str, answer: str) -> Status | None:
+        if not gold or len(gold) > MAX_LENGTH:
+            return "error"
+        answer = answer.strip()
+        if not answer or len(answer) > MAX_LENGTH:
+            return "unparseable"
+        with self._lock:
+            known = self._known.get((gold, answer))
+        if known is not None:
+            return known
+        try:
+            status = self._judge.quick(gold, answer, self.tolerance)
+        except Exception:  # a bug in a judge is a status, counted, and doesn't end a training
+            return "error"
+        if status is not None:
+            self._remember((gold, answer), status)
+        return status
+
+    def _full(self, pairs: list[Pair]) -> list[Status]:
+        tasks = [
+            {
+                "judge": self.judge,
+                "mode": self.mode,
+                "gold": gold,
+                "answer": answer.strip(),
+                "tolerance": self.tolerance,
+                "timeout_s": self.timeout_s,
+            }
+            for gold, answer in pairs
+        ]
+        return self.pool.run(tasks, self.timeout_s + _GRACE_S)
+
+    def _remember(self, pair: Pair, status: Status) -> None:
+        with self._lock:
+            self._known[pair] = status
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)

@@ -1,0 +1,1 @@
+"""Who decides: one judge per kind of answer, by name."""

@@ -1,0 +1,57 @@
+"""Who is what: an answer that assigns a role to every name, as in Knights and Knaves."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from sage_cli.grading.verdict import Status
+
+_GOLD = re.compile(r"(\w[\w'-]*) is an? (\w+)")
+_DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`]")
+
+
+class Roles:
+    """Right when every name has its role, wrong when one is missing, different or contradicted."""
+
+    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
+        """The verdict."""
+        wanted = read_gold(gold)
+        if not wanted:
+            return "error"
+        found = _assignments(answer, tuple(wanted))
+        if not found:
+            return "unparseable"
+        right = found == {(name, role) for name, role in wanted.items()}
+        return "right" if right else "wrong"
+
+    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
+        """The same verdict."""
+        return self.quick(gold, answer, tolerance) or "error"
+
+
+@lru_cache(maxsize=4096)
+def read_gold(gold: str) -> dict[str, str]:
+    """Role by name, both in lower case: `Ann is a knight, and Bob is a knave.`"""
+    return {name.lower(): role.lower() for name, role in _GOLD.findall(gold)}
+
+
+def _assignments(answer: str, names: tuple[str, ...]) -> set[tuple[str, str]]:
+    """Every (name, role) that the answer states; a name with two roles appears twice."""
+    text = _DECORATION.sub("", answer.lower())
+    return {
+        (name, role.removesuffix("s") if plural else role)
+        for match in _statements(names).finditer(text)
+        for name in re.findall(r"\w[\w'-]*", match["names"])
+        if name in names
+        for role, plural in [(match["role"], match["verb"] == "are")]
+    }
+
+
+@lru_cache(maxsize=1024)
+def _statements(names: tuple[str, ...]) -> re.Pattern[str]:
+    name = "(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")"
+    return re.compile(
+        rf"(?<![\w'-])(?P<names>{name}(?:(?:, and |, | and | & ){name})*)"
+        r"\s*(?P<verb>\bis\b|\bare\b|=|:|->|→|-)\s*(?:both |all )?(?:an? |the )?(?P<role>[a-z]+)"
+    )

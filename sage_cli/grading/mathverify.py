@@ -1,0 +1,96 @@
+"""Math-Verify: the judge of equality where exact comparison doesn't suffice.
+
+Runs in worker processes only: it may take any time and memory. Its time-outs are alarms in whole
+seconds, for the main thread; the process that waits for the worker enforces the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any
+
+from latex2sympy2_extended import NormalizationConfig
+from math_verify import LatexExtractionConfig, parse, verify
+from math_verify.errors import TimeoutException
+
+from sage_cli.grading.verdict import Status
+
+_AS_WRITTEN = LatexExtractionConfig(
+    normalization_config=NormalizationConfig(
+        basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="all"
+    )
+)
+"""Without stripping units, which takes the t of 4t for one."""
+_DECIMALS = 12
+
+
+class UnreadableError(ValueError):
+    """An expression that Math-Verify can't parse."""
+
+
+def equal(gold: str, answer: str, deadline: float) -> bool:
+    """Whether two LaTeX expressions are equal.
+
+    Raises UnreadableError for an answer that can't be parsed, RuntimeError for such a gold, and
+    TimeoutError when `deadline` (of time.monotonic) comes first.
+    """
+    try:
+        target = _expression(answer, deadline)
+        if target is None:
+            raise UnreadableError(answer)
+        reference = _gold(gold, deadline)
+        if reference is None:
+            raise RuntimeError(f"Math-Verify can't read the gold {gold!r}")
+        return bool(
+            verify(
+                reference,
+                target,
+                float_rounding=_DECIMALS,
+                timeout_seconds=_left(deadline),
+                raise_on_error=True,
+            )
+        )
+    except TimeoutException as error:
+        raise TimeoutError from error
+
+
+def recipe(gold: str, answer: str, deadline: float) -> Status:
+    r"""The field's recipe: both sides in \boxed{}, everything else as Math-Verify has it."""
+    try:
+        target = parse(_boxed(answer), parsing_timeout=_left(deadline), raise_on_error=True)
+        if not target:
+            return "unparseable"
+        reference = parse(_boxed(gold), parsing_timeout=_left(deadline), raise_on_error=True)
+        if verify(reference, target, timeout_seconds=_left(deadline)):
+            return "right"
+        verify(reference, target, timeout_seconds=_left(deadline), raise_on_error=True)
+    except TimeoutException:
+        return "timeout"
+    return "wrong"
+
+
+def _expression(text: str, deadline: float) -> Any | None:
+    found = parse(_boxed(text), [_AS_WRITTEN], parsing_timeout=_left(deadline), raise_on_error=True)
+    return next((one for one in found if not isinstance(one, str)), None)
+
+
+def _gold(text: str, deadline: float) -> Any | None:
+    if text not in _golds():
+        _golds()[text] = _expression(text, deadline)
+        if len(_golds()) > 1024:
+            del _golds()[next(iter(_golds()))]
+    return _golds()[text]
+
+
+@lru_cache(maxsize=1)
+def _golds() -> dict[str, Any]:
+    return {}
+
+
+def _boxed(text: str) -> str:
+    return rf"\boxed{{{text}}}"
+
+
+def _left(deadline: float) -> int:
+    return max(1, int(deadline - time.monotonic()))

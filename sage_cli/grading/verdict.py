@@ -1,0 +1,29 @@
+"""What grading says of one completion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
+
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """A verdict and the answer it is about.
+
+    `right` and `wrong` are judgements. `unparseable`: there is no answer between closed tags, it
+    is empty, or it can't be read as mathematics. `timeout`: the answer used up its time. `error`:
+    the verifier failed (no gold, out of memory, a crash). `extracted` is the text between the
+    tags, None without closed tags.
+    """
+
+    status: Status
+    extracted: str | None
+
+    @property
+    def reward(self) -> float:
+        """1 for a right answer, 0 for anything else."""
+        return float(self.status == "right")
