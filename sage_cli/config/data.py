@@ -69,7 +69,8 @@ class KnightsKnavesSection(Section):
     """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
 
     people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
-    per_size: int = Field(30, ge=1)
+    per_size: int = Field(30, ge=1, le=1000)
+    """Puzzles for each number of people; about two there are 2,308 in all."""
     seed: int = 0
     variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
 

@@ -42,6 +42,18 @@ def test_list_says_what_is_here_without_asking_the_hub(type_):
     assert "amc23" in type_("list").output
 
 
+def test_a_group_is_here_when_all_its_members_are(type_, tmp_path):
+    row = json.dumps({"problem": "q", "answer": "1"}) + "\n"
+    (tmp_path / "benchmarks/aime2024.jsonl").write_text(row)
+    found = {source["name"]: source for source in json.loads(type_("list", "--json").stdout)}
+    assert [found[name]["where"] for name in ("aime24", "aime25", "aime")] == [
+        "local",
+        "Hub",
+        "Hub",
+    ]
+    assert "1 problems where 30 are expected" in found["aime24"]["trouble"]
+
+
 def test_list_goes_on_past_a_broken_copy(type_, tmp_path):
     (tmp_path / "benchmarks/math500.jsonl").write_text("{")
     output = words(type_("list").output)

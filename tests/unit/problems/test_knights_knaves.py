@@ -155,6 +155,12 @@ def test_problems_of_every_size_without_repetition():
     assert more[:5] == problems[5:10]
 
 
+def test_two_people_don_t_get_the_same_puzzle_twice():
+    # 300 draws out of 2,308: without a memory about twenty would repeat
+    pairs = knights_knaves_problems(KnightsKnavesSection(people=(2,), per_size=300))
+    assert len({p.meta["statements"] for p in pairs}) == 300
+
+
 def test_perturbed_problems_name_their_originals():
     plain = knights_knaves_problems(KnightsKnavesSection(per_size=3))
     changed = knights_knaves_problems(KnightsKnavesSection(per_size=3, variant="flip"))
