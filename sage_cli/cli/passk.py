@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit, speak
@@ -23,12 +25,13 @@ from sage_cli.cli.options import (
     Samples,
     Seeds,
     Sets,
+    load_config,
 )
 from sage_cli.cli.plans import show_plan
 
 if TYPE_CHECKING:
-    from sage_cli.workflows.measure import Measured
-    from sage_cli.workflows.passk import PasskResult
+    from sage_cli.workflows.curves import Curves
+    from sage_cli.workflows.measured import Measured
 
 
 def command(
@@ -38,6 +41,10 @@ def command(
     n: Samples = None,
     seeds: Seeds = None,
     limit: Limit = None,
+    from_: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
+    ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -48,12 +55,16 @@ def command(
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
     speak(json)
+    if from_:
+        _show_files(from_, k, runs, set_, json)
+        return
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
     if dry_run:
         show_plan(settings, ("measure",), json)
         return
-    from sage_cli.workflows.passk import as_json, passk
+    from sage_cli.workflows.curves import as_json
+    from sage_cli.workflows.passk import passk
 
     with Live() as live:
         result = passk(settings, names or [], live)
@@ -63,7 +74,21 @@ def command(
         show(result)
 
 
-def show(result: PasskResult) -> None:
+def _show_files(
+    files: list[Path], k: str | None, runs: Path | None, sets: list[str] | None, json: bool
+) -> None:
+    """Curves of files of counts: only the settings of `evaluation` matter."""
+    settings = load_config(None, None, sets, run={"root": runs}).config
+    from sage_cli.workflows.curves import as_json, curves_of_files
+
+    result = curves_of_files(settings, files, k)
+    if json:
+        emit(as_json(result, settings))
+    else:
+        show(result)
+
+
+def show(result: Curves) -> None:
     """A table of pass@k at the powers of two with intervals, the verdicts, and the files."""
     shown = [k for k in result.ks if k & (k - 1) == 0] or list(result.ks)
     for benchmark, lines in result.lines.items():

@@ -180,7 +180,7 @@ def run_of(folder: Path) -> Run | None:
     return None
 
 
-def identity_of(kind: str, determinants: Mapping[str, Any]) -> str:
+def identity_of(kind: str, determinants: Any) -> str:
     """The hash of what determines a result: settings, data, parent, and the code's result version."""  # noqa: E501
     text = json.dumps([RESULT_VERSION, kind, determinants], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -84,10 +84,11 @@ def compare_named(
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:
         raise ConfigurationError("these have no benchmark in common", "use --benchmark NAME")
+    label_a, label_b = _labels(a, b)
     return {
         benchmark: compare_sides(
-            Side(_label(a), tuple(counts_of(name)[benchmark] for name in a)),
-            Side(_label(b), tuple(counts_of(name)[benchmark] for name in b)),
+            Side(label_a, tuple(counts_of(name)[benchmark] for name in a)),
+            Side(label_b, tuple(counts_of(name)[benchmark] for name in b)),
             ks,
             confidence=confidence,
             resamples=resamples,
@@ -147,6 +148,15 @@ def _folder(
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
     name = "-".join(Path(benchmark).stem for benchmark in comparisons)
     return config.run.root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
+
+
+def _labels(a: Sequence[str], b: Sequence[str]) -> tuple[str, str]:
+    """Two different labels: short ones, or all that was typed."""
+    if set(a) & set(b):
+        raise ConfigurationError(f"{min(set(a) & set(b))} stands on both sides of the comparison")
+    if _label(a) != _label(b):
+        return _label(a), _label(b)
+    return ",".join(a), ",".join(b)
 
 
 def _label(names: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.store.run import Run
-from sage_cli.workflows.passk import PasskResult, passk
+from sage_cli.workflows.curves import Curves
+from sage_cli.workflows.passk import passk
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sft import sft
@@ -20,7 +21,7 @@ class DemoResult:
     """The base and both trained policies, and their curves."""
 
     runs: tuple[Run, ...]
-    curves: PasskResult
+    curves: Curves
 
 
 def demo_config(guide: str, preset: str, settings: tuple[str, ...]) -> SageConfig:

@@ -14,7 +14,8 @@ from sage_cli.reports.published import published_scores
 from sage_cli.reports.render import to_csv, to_latex, to_markdown
 from sage_cli.reports.table import Table
 from sage_cli.store.atomic import write_json, write_text
-from sage_cli.workflows.measurements import Measurements, measure_all, record, report_folder
+from sage_cli.workflows.measured import record
+from sage_cli.workflows.measurements import Measurements, measure_all, report_folder
 from sage_cli.workflows.progress import Progress
 
 

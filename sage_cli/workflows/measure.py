@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 
 import numpy as np
@@ -23,25 +23,10 @@ from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
 from sage_cli.workflows.base import Policy
 from sage_cli.workflows.graders import grader_for
+from sage_cli.workflows.measured import Measured
 from sage_cli.workflows.progress import Progress
 
 GRADED_AT_ONCE = 2048
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One policy on one benchmark with one evaluation seed.
-
-    `statuses` counts verdicts over all completions, `truncated` those cut off at the token limit.
-    """
-
-    policy: str
-    benchmark: str
-    seed: int
-    counts: Counts
-    statuses: Mapping[str, int]
-    truncated: int
-    sample_set: str
 
 
 def measure(

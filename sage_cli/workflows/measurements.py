@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -13,7 +12,8 @@ from sage_cli.problems.load import benchmark_names
 from sage_cli.store.run import Runs, identity_of
 from sage_cli.workflows.base import Policy, base_policy, named_policies
 from sage_cli.workflows.graders import benchmark_problems
-from sage_cli.workflows.measure import Measured, measure
+from sage_cli.workflows.measure import measure
+from sage_cli.workflows.measured import Measured
 from sage_cli.workflows.progress import Progress
 
 Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
@@ -67,18 +67,3 @@ def report_folder(kind: str, config: SageConfig, measured: Measurements) -> Path
     identity = identity_of(kind, {"sets": sets, "settings": settings})
     benchmarks = "-".join(Path(name).stem for name in benchmark_names(config.evaluation.benchmark))
     return config.run.root / "reports" / f"{kind}-{benchmarks}-{identity[:8]}"
-
-
-def record(measured: Measured) -> dict[str, Any]:
-    """A measurement for a JSON file: verdicts, and n and c of every problem."""
-    counts = measured.counts
-    return {
-        "seed": measured.seed,
-        "sample_set": measured.sample_set,
-        "statuses": dict(measured.statuses),
-        "truncated": measured.truncated,
-        "problems": [
-            {"problem": id_, "n": int(n), "c": int(c)}
-            for id_, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
-        ],
-    }
