@@ -1,0 +1,123 @@
+"""Settings that must not matter, and those that must, on whole trainings' records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from toy_policy import PROMPTS
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOTrainer
+
+from sage_cli.models.load import load_model
+from sage_cli.training.rl import prompt_rows, training_order
+from sage_cli.training.rl_arguments import grpo_arguments
+
+Records = list[dict[str, Any]]
+
+
+def comparable(records: Records) -> Records:
+    """Records without timings and the guide's own keys."""
+    skipped = ("time/", "guide/")
+    return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
+
+
+def assert_close(first: Records, second: Records, tolerance: float) -> None:
+    assert len(first) == len(second)
+    for one, other in zip(comparable(first), comparable(second), strict=True):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert one[key] == pytest.approx(other[key], abs=tolerance, rel=tolerance), key
+
+
+@pytest.mark.parametrize("loss", ["grpo", "dapo"])
+def test_branch_without_ratio_is_no_guide_to_the_last_digit(bench: Any, configure: Any, loss: str):
+    plain = bench.run(configure(rl={"loss": loss}), "plain")
+    branch = {"name": "branch", "tau": 0.5}
+    flat = bench.run(configure(rl={"loss": loss}, guide=branch | {"rho": 0.0}), "flat")
+    assert comparable(flat) == comparable(plain)
+    steep = bench.run(configure(rl={"loss": loss}, guide=branch | {"rho": 0.775}), "steep")
+    assert comparable(steep) != comparable(plain)
+
+
+@pytest.mark.parametrize("guide", ["random", "token"])
+def test_a_noisy_guide_without_strength_changes_nothing(bench: Any, configure: Any, guide: str):
+    plain = bench.run(configure(), "plain")
+    off = {"random": {"epsilon": (0, 0)}, "token": {"alpha": (0, 0), "sigma": (0, 0)}}[guide]
+    still = bench.run(configure(guide={"name": guide} | off), "still")
+    assert comparable(still) == comparable(plain)
+
+
+def test_adding_a_noisy_guide_leaves_the_first_completions_alone(bench: Any, configure: Any):
+    first, *_ = bench.run(configure(), "plain")
+    noisy, *_ = bench.run(configure(guide={"name": "random", "epsilon": (0.9, 0.9)}), "noisy")
+    for key in ("entropy", "reward", "completions/length", "kl/reference"):
+        assert noisy[key] == first[key]
+    assert noisy["kl/k3"] != first["kl/k3"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "guide"),
+    [
+        ("grpo", "none"),
+        ("grpo", "branch"),
+        ("grpo", "random"),
+        ("dapo", "token"),
+        ("dr_grpo", "token"),
+    ],
+)
+def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guide: str):
+    settings = {"none": {}, "branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}, "token": {}}
+    section = {"name": guide} | settings[guide]
+    runs = [
+        bench.run(
+            configure(guide=section, rl={"loss": loss, "steps": 2, "micro_batch": micro}),
+            f"micro-{micro}",
+        )
+        for micro in (16, 4)
+    ]
+    assert_close(*runs, tolerance=2e-5)
+
+
+@pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
+def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
+    config = configure(rl={"loss": loss})
+    ours = bench.run(config, "ours")
+
+    heard: Records = []
+
+    class Listener(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if "loss" in logs:
+                heard.append(dict(logs))
+
+    def verdict(completions: list[str], gold: list[str], **_: Any) -> list[float]:
+        grades = bench.grader(gold, completions)
+        return [float(grade.status == "right") for grade in grades]
+
+    rows = prompt_rows(PROMPTS)
+    trainer = GRPOTrainer(
+        model=load_model(bench.base),
+        reward_funcs=[verdict],
+        args=grpo_arguments(config, bench.folder / "theirs"),
+        train_dataset=rows.select(training_order(len(rows), config.rl)),
+        processing_class=bench.tokenizer,
+        callbacks=[Listener()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    same = {
+        "loss": "loss",
+        "grad_norm": "grad_norm",
+        "learning_rate": "learning_rate",
+        "reward": "reward",
+        "entropy": "entropy",
+        "kl/k3": "kl",
+        "completions/length": "completions/mean_length",
+        "completions/clipped": "completions/clipped_ratio",
+        "groups/zero_variance": "frac_reward_zero_std",
+    }
+    assert len(heard) == len(ours) == 4
+    for one, other in zip(ours, heard, strict=True):
+        for our_key, their_key in same.items():
+            assert one[our_key] == pytest.approx(other[their_key], abs=1e-6, rel=1e-6), our_key
