@@ -30,6 +30,9 @@ class ParameterFile(Section):
     def _one_of_both(self) -> ParameterFile:
         if (self.values is None) == (self.times is None):
             raise ValueError("a parameter has either `values` or `times`")
+        given = self.values or self.times or ()
+        if not given or len(set(given)) < len(given):
+            raise ValueError("at least one value, and none of them twice")
         return self
 
 

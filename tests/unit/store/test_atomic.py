@@ -1,0 +1,55 @@
+"""A file is wholly there or not there, whatever happens while it is written."""
+
+import os
+
+import pytest
+
+from sage_cli.store.atomic import replacing, write_json, write_text
+
+
+def test_an_exception_inside_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "config.json"
+    write_text(path, "old")
+    with pytest.raises(RuntimeError, match="disk"), replacing(path) as temporary:
+        temporary.write_text("half of the n")
+        raise RuntimeError("disk full")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_until_the_end_readers_see_the_old_file(tmp_path):
+    path = tmp_path / "a"
+    write_text(path, "old")
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+def test_a_rename_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    write_text(path, "old")
+    monkeypatch.setattr(type(path), "replace", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+    with pytest.raises(OSError, match="gone"):
+        write_text(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_content_is_on_the_disk_before_the_rename(tmp_path, monkeypatch):
+    order = []
+    fsync = os.fsync
+    replace = type(tmp_path).replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (order.append("fsync"), fsync(fd)))
+    monkeypatch.setattr(
+        type(tmp_path), "replace", lambda *paths: (order.append("rename"), replace(*paths))
+    )
+    write_text(tmp_path / "a", "text")
+    assert order == ["fsync", "rename", "fsync"]  # file, rename, folder
+
+
+def test_json_is_readable_text_below_new_folders(tmp_path):
+    write_json(tmp_path / "new" / "a.json", {"τ": 1, "path": tmp_path})
+    assert (
+        tmp_path / "new" / "a.json"
+    ).read_text() == f'{{\n  "τ": 1,\n  "path": "{tmp_path}"\n}}\n'

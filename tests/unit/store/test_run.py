@@ -1,0 +1,178 @@
+"""Run directories: what the manifest says after every kind of end, and finding one again."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from sage_cli.errors import StoreError, TrainingError
+from sage_cli.store.lock import writer
+from sage_cli.store.run import Run, Runs, content_of, identity_of, run_of
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path / "runs")
+
+
+def made(runs, kind="rl", label="dapo-branch", identity="0123456789abcdef", **fields):
+    run = runs.at(kind, label, identity)
+    with run.recording({"rl": {"steps": 3}}, kind=kind, **({"parent": None, "seed": 1} | fields)):
+        run.metrics.append({"step": 1})
+    return run
+
+
+def test_a_finished_run_says_what_made_it(runs):
+    run = made(runs, parent="sft-x-1")
+    assert run.id == "rl-dapo-branch-01234567"
+    assert run.config == {"rl": {"steps": 3}}
+    manifest = run.manifest
+    assert (manifest["status"], manifest["reason"], manifest["parent"]) == (
+        "finished", None, "sft-x-1",
+    )  # fmt: skip
+    assert manifest["seconds"] >= 0
+    assert {"created", "started", "ended", "versions", "commit", "host", "command"} <= set(manifest)
+    assert {"sage", "python", "torch", "trl", "math-verify"} <= set(manifest["versions"])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
+        (TrainingError("all clipped", "longer"), "failed", "all clipped"),
+        (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError: division by zero"),
+        (SystemExit(3), "failed", "SystemExit: 3"),
+    ],
+)
+def test_other_ends_are_recorded_with_their_reason_and_raised(runs, error, status, reason):
+    run = runs.at("rl", "a", "1" * 16)
+    with pytest.raises(type(error)), run.recording({}, kind="rl"):
+        assert run.manifest["status"] == "running"
+        raise error
+    assert (run.manifest["status"], run.manifest["reason"]) == (status, reason)
+    assert not run.finished
+    with run.recording({}, kind="rl"):  # taken up again
+        assert run.manifest["reason"] is None
+    assert run.finished
+
+
+def test_time_adds_up_over_resumptions_and_creation_stays(runs):
+    run = made(runs)
+    first = run.manifest
+    run.note(seconds=100.0)
+    made(runs)
+    assert 100.0 <= run.manifest["seconds"] < 160
+    assert run.manifest["created"] == first["created"]
+    assert run.manifest["started"] > first["started"]
+
+
+def test_a_run_that_is_being_written_refuses_a_second_writer(runs):
+    run = runs.at("rl", "a", "1" * 16)
+    with run.recording({"by": "first"}, kind="rl"):
+        with pytest.raises(StoreError, match="being written"), run.recording({}, kind="rl"):
+            pass
+        assert run.config == {"by": "first"}  # the second wrote nothing
+        with pytest.raises(StoreError, match="being written"):
+            run.clear()
+    run.clear()
+    assert not run.folder.exists()
+    run.clear()  # nothing there: nothing to do
+
+
+def test_a_torn_manifest_is_named(runs):
+    run = made(runs)
+    (run.folder / "manifest.json").write_text('{"status": "fini')
+    with pytest.raises(StoreError, match=r"manifest\.json is torn"):
+        runs.all()
+    with pytest.raises(StoreError, match=r"no config\.json"):
+        _ = Run(runs.root / "nothing").config
+
+
+def test_find_by_id_part_or_folder(runs):
+    first = made(runs, identity="aaaa1111")
+    second = made(runs, identity="bbbb2222")
+    base = made(runs, kind="sft", label="arithmetic", identity="cccc3333")
+    assert runs.find(first.id) == first
+    assert runs.find("sft") == base
+    assert runs.find("bbbb2222") == second
+    assert runs.find(str(second.folder)) == second
+    second.model.mkdir()
+    assert run_of(second.model) == second
+    assert run_of(second.checkpoints) is None
+    with pytest.raises(StoreError, match=f"'rl' fits 2 runs: {first.id}, {second.id}"):
+        runs.find("rl")
+    with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:
+        runs.find("rl-dapo-brnch-aaaa1111")
+    assert caught.value.next_step == f"did you mean {first.id}?"
+
+
+def test_latest_is_finished_and_no_trial(runs):
+    assert runs.latest() is None
+    base = made(runs, kind="sft", identity="1" * 8)
+    assert runs.latest() == base
+    trained = made(runs, identity="2" * 8)
+    made(runs, identity="3" * 8, sweep="tau-rho-1")
+    with pytest.raises(KeyboardInterrupt), runs.at("rl", "a", "4" * 8).recording({}, kind="rl"):
+        raise KeyboardInterrupt
+    assert runs.latest() == trained
+    assert [run.id[-8:] for run in runs.all()] == ["1" * 8, "2" * 8, "3" * 8, "4" * 8]
+
+
+def test_remove_refuses_parents_and_runs_at_work(runs):
+    base = made(runs, kind="sft", identity="1" * 8)
+    trained = made(runs, identity="2" * 8, parent=base.id)
+    with pytest.raises(StoreError, match=f"{base.id} is the parent of {trained.id}"):
+        runs.remove(base)
+    with writer(trained.folder), pytest.raises(StoreError, match="being written"):
+        runs.remove(trained)
+    assert trained.finished
+    runs.remove(trained)
+    runs.remove(base)
+    assert runs.all() == []
+
+
+@dataclass(frozen=True)
+class Row:
+    question: str
+    meta: dict
+
+
+def test_identity_is_the_same_in_every_process():
+    """Hash randomisation, insertion order and number types must not show."""
+    program = (
+        "from sage_cli.store.run import identity_of;"
+        "print(identity_of('rl', {'rl': {'seed': 1, 'lr': 1e-5}, 'tags': ['a'], 'beta': None}))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        ).stdout.strip()
+        for seed in ("0", "1")
+    }  # fmt: skip
+    here = identity_of("rl", {"beta": None, "tags": ("a",), "rl": {"lr": 1e-5, "seed": 1}})
+    assert found == {here}
+
+
+def test_identity_tells_apart_what_determines_a_result(monkeypatch):
+    one = identity_of("rl", {"seed": 1})
+    assert one != identity_of("rl", {"seed": 2})
+    assert one != identity_of("sft", {"seed": 1})
+    monkeypatch.setattr("sage_cli.store.run.RESULT_VERSION", 10**6)
+    assert one != identity_of("rl", {"seed": 1})
+
+
+def test_content_of_rows_is_their_order_and_every_field():
+    rows = [Row("a", {"x": 1, "y": 2}), Row("b", {})]
+    same = [Row("a", {"y": 2, "x": 1}), Row("b", {})]
+    assert content_of(rows) == content_of(same)
+    assert content_of(rows) != content_of(rows[::-1])
+    assert content_of(rows) != content_of([Row("a", {"x": 1, "y": 3}), Row("b", {})])
+
+
+def test_the_manifest_is_json_for_other_programs(runs):
+    run = made(runs)
+    assert json.loads((run.folder / "manifest.json").read_text()) == run.manifest
