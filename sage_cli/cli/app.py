@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage_cli.cli import algos, config, data, demo, evaluate, passk, rl, runs, sft, sweep
+from sage_cli.cli import algos, compare, config, data, demo, evaluate, passk, rl, runs, sft, sweep
 from sage_cli.cli.group import new_app
 from sage_cli.cli.surroundings import prepare
 
@@ -12,6 +12,7 @@ app.command("sft")(sft.command)
 app.command("rl")(rl.command)
 app.command("eval")(evaluate.command)
 app.command("passk")(passk.command)
+app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("algos")(algos.command)
 app.command("demo")(demo.command)

@@ -8,12 +8,13 @@ import typer
 
 from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.live import Live
-from sage_cli.cli.measuring import load_for_measuring
+from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
     ConfigFile,
     Json,
     Ks,
+    Limit,
     OtherTemplate,
     Presets,
     RunRoot,
@@ -33,7 +34,7 @@ def command(
     k: Ks = None,
     n: Samples = None,
     seeds: Seeds = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first problems.")] = None,
+    limit: Limit = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -43,26 +44,15 @@ def command(
 ) -> None:
     """Compare pass@k of two models, or of two methods over their training seeds."""
     speak(json)
-    from sage_cli.metrics import parse_ks
     from sage_cli.reports.comparison import comparison_json
     from sage_cli.reports.render import to_rich
     from sage_cli.workflows.compare import compare, is_counts_file
 
-    evaluation = {
-        "benchmark": benchmark,
-        "k": k,
-        "samples": n,
-        "seeds": seeds,
-        "limit": limit,
-        "allow_template_mismatch": allow_template_mismatch or None,
-    }
     sides = [[name.strip() for name in side.split(",")] for side in (a, b)]
     models = [name for side in sides for name in side if not is_counts_file(name)]
     if models:
-        settings = load_for_measuring(
-            models, preset, config, set_, runs, evaluation=evaluation
-        ).config
-        parse_ks(settings.evaluation.k, settings.evaluation.samples)
+        flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
+        settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:

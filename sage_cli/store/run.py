@@ -187,10 +187,11 @@ def identity_of(kind: str, determinants: Any) -> str:
 
 
 def content_of(rows: Iterable[Any]) -> str:
-    """The hash of data rows (frozen dataclasses), wherever they were read from."""
+    """The hash of data rows (dataclasses or tuples), wherever they were read from."""
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(json.dumps(asdict(row), sort_keys=True, default=str).encode())
+        plain = row if isinstance(row, tuple) else asdict(row)
+        digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:16]
 
 

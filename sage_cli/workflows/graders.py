@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.grading import Grader
@@ -56,3 +58,8 @@ def benchmark_problems(config: SageConfig, benchmark: str) -> list[Problem]:
             + ", ".join(str(one) for one in refused[:5])
         )
     return problems
+
+
+def origins(problems: Sequence[Problem]) -> list[str]:
+    """Where problems were read from, with revision or content hash; generated ones are left out."""
+    return sorted({str(p.meta["origin"]) for p in problems if "origin" in p.meta})

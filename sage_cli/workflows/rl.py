@@ -17,7 +17,7 @@ from sage_cli.problems.training import load_training_problems
 from sage_cli.store.run import Run, Runs, content_of, identity_of
 from sage_cli.training.rl import train_rl
 from sage_cli.workflows.base import Policy, base_policy, named_policy
-from sage_cli.workflows.graders import grader_for
+from sage_cli.workflows.graders import grader_for, origins
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.watch import watched
 
@@ -53,6 +53,7 @@ def rl(
         parent=base.run.id if base.run else base.path,
         seed=config.rl.seed,
         template=template.hash,
+        data=origins(problems) or config.data.rl.name,
         sweep=sweep,
     )
     with (
@@ -80,7 +81,7 @@ def rl_run(config: SageConfig, base: Policy, problems: Sequence[Problem]) -> Run
         "anchor": settings["anchor"] if config.anchor.kl != "none" else None,
         "guide": settings["guide"] if config.guide.name != "none" else None,
         "grading": [config.grading.mode, config.grading.tolerance],
-        "data": content_of(problems),
+        "data": content_of((problem.question, problem.gold) for problem in problems),
     }
     return Runs(config.run.root).at("rl", rl_label(config), identity_of("rl", determinants))
 
