@@ -49,7 +49,7 @@ def test_a_finished_run_says_what_made_it(runs):
 )
 def test_other_ends_are_recorded_with_their_reason_and_raised(runs, error, status, reason):
     run = runs.at("rl", "a", "1" * 16)
-    with pytest.raises(type(error)), run.recording({}, kind="rl"):
+    with pytest.raises(type(error)), run.recording({}, kind="rl"):  # noqa: PT012
         assert run.manifest["status"] == "running"
         raise error
     assert (run.manifest["status"], run.manifest["reason"]) == (status, reason)
