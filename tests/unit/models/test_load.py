@@ -151,7 +151,7 @@ def test_what_looks_like_a_model(folder, adapter, tmp_path):
 
 @pytest.mark.parametrize("load", [load_model, load_tokenizer])
 def test_a_folder_that_is_missing_or_empty(load, tmp_path):
-    with pytest.raises(DataError, match="there is no folder ./nowhere"):
+    with pytest.raises(DataError, match=r"there is no folder \./nowhere"):
         load("./nowhere")
     with pytest.raises(DataError, match="can be loaded from") as caught:
         load(tmp_path)
