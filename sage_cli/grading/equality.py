@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
+from sage_cli.grading.arithmetic import Value
 from sage_cli.grading.literal import Number, read_number
 from sage_cli.grading.normalise import normalise
 from sage_cli.grading.numerical import close, constant, differ
@@ -19,7 +21,8 @@ from sage_cli.grading.units import read_unit, same_unit
 Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> whether algebra finds them equal."""
 
-_BASED = re.compile(r"(\w+)_(?:\{ ?(\w+) ?\}|(\d))")
+_MAX_DENOMINATOR = 10**6
+_BASED = re.compile(r"(\w+)_\{(?:\\text\{)?(\d+)\}?\}")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _WORDS = re.compile(r"\\text\{[^{}\d]*\}")
 _CHOICE = re.compile(r"\(?([A-Z])\)?")
@@ -145,18 +148,14 @@ class Equality:
             return True
         *gold_names, gold_last = split(gold, "=")
         *names, last = split(answer, "=")
-        if gold_names and not all(map(_is_name, gold_names)):
-            return self._same_equation(gold, answer) if names else False
-        if gold_names and names and gold_names[0] != names[0]:
+        if gold_names and names and (len(_letters(gold)) > 1 or not _is_name(gold_names[0])):
+            return self._same_equation(gold, answer)
+        if gold_names and (not _is_name(gold_names[0]) or (names and gold_names[0] != names[0])):
             return False
         if (number := read_number(gold_last)) is not None:
             return self._is_number(gold_names[0] if gold_names else "", number, answer)
-        for member in names:
-            if (
-                not (_is_name(member) and not _letters(member) & _letters(last))
-                and differ(member, last) is not False
-            ):
-                return False
+        if not all(_defines(member, last) or differ(member, last) is False for member in names):
+            return False
         return self._same_expression(gold_last, last)
 
     def _same_expression(self, gold: str, answer: str) -> bool | None:
@@ -167,15 +166,18 @@ class Equality:
         values = constant(gold), constant(answer)
         if self.tolerance is not None and values[0] is not None and values[1] is not None:
             return close(values[0], values[1], self.tolerance)
-        if differ(gold, answer):
+        if differ(gold, answer) or _is_rounded(*values):
             return False
         return self._ask(gold, answer)
 
     def _same_equation(self, gold: str, answer: str) -> bool | None:
-        if sorted(split(gold, "=")) == sorted(split(answer, "=")):
-            return True
         if _letters(gold) != _letters(answer):
             return False
+        sides, others = split(gold, "="), split(answer, "=")
+        if sorted(sides) == sorted(others):
+            return True
+        if sides[0] == others[0] and self._same_expression(sides[-1], others[-1]):
+            return True
         return self._ask(gold, answer)
 
 
@@ -189,8 +191,23 @@ def _number(gold: str) -> tuple[str, Number | None]:
 
 def _is_name(text: str) -> bool:
     """Whether a member of an equation says what is computed, as x, f(3), m+n, AB; not x+1."""
+    if text.startswith("(") and text.endswith(")"):
+        return all(map(_is_name, text[1:-1].split(",")))
     rest = _ARGUMENT.sub("", text)
     return bool(_LETTER.search(rest)) and not any(c.isdigit() or c in "<>≤≥≠≈,∨±%" for c in rest)
+
+
+def _defines(member: str, value: str) -> bool:
+    """Whether a member names the value, which doesn't contain the name: p(x) in p(x)=x^2."""
+    return _is_name(member) and not _letters(_ARGUMENT.sub("", member)) & _letters(value)
+
+
+def _is_rounded(gold: Value | None, answer: Value | None) -> bool:
+    """Whether one is a decimal of many places and the other a number that may be irrational."""
+    for exact, other in ((gold, answer), (answer, gold)):
+        if isinstance(exact, Fraction) and isinstance(other, complex):
+            return exact.denominator > _MAX_DENOMINATOR
+    return False
 
 
 def _plain_word(text: str) -> str:
@@ -202,7 +219,7 @@ def _plain_word(text: str) -> str:
 
 
 def _digits(match: re.Match[str]) -> tuple[str, str]:
-    return match[1].lstrip("0").upper() or "0", match[2] or match[3]
+    return match[1].lstrip("0").upper() or "0", match[2]
 
 
 def _letters(text: str) -> frozenset[str]:

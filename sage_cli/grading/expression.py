@@ -50,6 +50,8 @@ class UnreadableError(ValueError):
 @lru_cache(maxsize=4096)
 def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
     """The function of a point that the normalised `text` is, and its symbols, if readable."""
+    if not text.replace("π", "").isascii():
+        return None
     parser = _Parser(_TOKEN.findall(text))
     try:
         return parser.whole(), frozenset(parser.symbols)

@@ -16,14 +16,14 @@ _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _SIGNED = rf"[+-]? ?{_DECIMAL}"
 _POWER = r"10\^(?:\{ ?([+-]?\d+) ?\}|\( ?([+-]?\d+) ?\)|([+-]?\d+))"
 _TOP = rf"(?:\{{ ?({_SIGNED}) ?\}}|(\d))"
-_FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}")
-_SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})")
-_MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)")
-_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))")
-_PLAIN = re.compile(_DECIMAL)
-_SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)")
-_TIMES_POWER = re.compile(rf" ?\*? ?(?<=[* ]){_POWER}")
-_ONLY_POWER = re.compile(_POWER)
+_FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
+_SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
+_MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
+_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))", re.ASCII)
+_PLAIN = re.compile(_DECIMAL, re.ASCII)
+_SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
+_TIMES_POWER = re.compile(rf" ?\*? ?(?<=[* ]){_POWER}", re.ASCII)
+_ONLY_POWER = re.compile(_POWER, re.ASCII)
 
 
 @dataclass(frozen=True)

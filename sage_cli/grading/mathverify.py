@@ -93,4 +93,4 @@ def _boxed(text: str) -> str:
 
 
 def _left(deadline: float) -> int:
-    return max(1, int(deadline - time.monotonic()))
+    return max(1, round(deadline - time.monotonic()))

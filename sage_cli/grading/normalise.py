@@ -30,6 +30,9 @@ _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
 _GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
 _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
+"""Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
+_SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
@@ -53,10 +56,23 @@ def normalise(text: str) -> str:
     text = _TEXT_OF_FUNCTION.sub(lambda m: f"\\{m[1]} " if m[1] in FUNCTIONS else m[0], text)
     text = _AND.sub(",", _OR.sub("∨", _WORD.sub(_one_word, text)))
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
+    text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
     text = unwrapped(unwrapped(_trimmed(text)))
     if not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
+
+
+def _roots_in_braces(text: str) -> str:
+    r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
+    place = text.find(r"\sqrt(")
+    while place >= 0:
+        end = closing(text, place + 5)
+        if end < 0:
+            break
+        text = f"{text[: place + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
+        place = text.find(r"\sqrt(", place + 5)
+    return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
 
 
 def _trimmed(text: str) -> str:
@@ -65,7 +81,7 @@ def _trimmed(text: str) -> str:
 
 def latex(normal: str) -> str:
     """LaTeX that reads as the normal form does."""
-    return normal.translate(AS_LATEX)
+    return _IMAGINARY.sub(" i ", normal).translate(AS_LATEX)
 
 
 def unwrapped(text: str) -> str:

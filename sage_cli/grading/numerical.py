@@ -8,7 +8,7 @@ from sage_cli.grading.arithmetic import Value
 from sage_cli.grading.expression import point_of, read_expression, value_at
 
 _POINTS = 3
-_RELATIVE = 1e-8
+_RELATIVE = 1e-9
 """Floats of an ordinary expression agree to about 1e-13; answers rounded to six places don't."""
 
 

@@ -47,7 +47,8 @@ def read_unit(text: str) -> str | None:
         return None
     if any(len(word) == 1 for word in _WORD.findall(bare)):
         return None
-    return " ".join(_canonical(plain))
+    unit = " ".join(_canonical(plain))
+    return unit if unit or not plain.strip() else None
 
 
 def same_unit(one: str, other: str) -> bool:

@@ -48,8 +48,8 @@ GREEK = frozenset(
     "\\" + name
     for name in words(
         "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa "
-        "lambda mu nu xi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi "
-        "Pi Sigma Upsilon Phi Psi Omega hbar ell"
+        "lambda mu nu xi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda "
+        "Xi Pi Sigma Upsilon Phi Psi Omega hbar ell"
     )
 )
 ACCENTS = words(r"\dot \ddot \vec \hat \bar \overline \tilde")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sage_cli.grading.equality import Equality
-from sage_cli.grading.normalise import latex
+from sage_cli.grading.normalise import latex, normalise
 from sage_cli.grading.verdict import Status
 
 
@@ -12,6 +12,8 @@ class Strict:
 
     def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:
         """Everything but algebra."""
+        if not normalise(answer):
+            return "unparseable"
         equal = Equality(tolerance)(gold, answer)
         return None if equal is None else _status(equal)
 
