@@ -68,6 +68,16 @@ def contradictions(config: SageConfig) -> list[str]:
             f"rl.micro_batch {rl.micro_batch} doesn't divide the {completions} completions of a "
             f"step ({rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts)"
         )
+    if rl.advantage == "beta" and rl.overlong_punishment:
+        found.append(
+            "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_punishment "
+            "takes them below 0 (use --advantage group or rl.overlong_punishment=false)"
+        )
+    if rl.loss == "cispo" and rl.epsilon_high < 1:
+        found.append(
+            f"rl.loss 'cispo' reads rl.epsilon_high as an absolute cap on the ratio, and "
+            f"{rl.epsilon_high} would cut every token off (about 5 is usual)"
+        )
     sft = config.sft
     if sft.micro_batch is not None and sft.batch_size % sft.micro_batch:
         found.append(

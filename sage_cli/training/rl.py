@@ -15,9 +15,11 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import RlSection
 from sage_cli.guides import build_guide
 from sage_cli.problems.problem import Problem
+from sage_cli.store.completion import Completion
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
+from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.safeguards import Safeguards
@@ -35,18 +37,29 @@ def train_rl(
     grader: Grader,
     run_folder: Path,
     on_step: OnStep,
+    reference_completions: Mapping[str, Sequence[Completion]] | None = None,
 ) -> None:
     """Train `model` in place and leave it in `run_folder`/model; takes up an interrupted run.
 
     `reference` is the folder of the frozen reference; None where there is no anchor, or where the
     policy is a LoRA adapter and finds it in itself. `prompts` are prompt texts with their
     problems. `on_step` hears each optimiser step's record, after it is in metrics.jsonl.
+    `reference_completions`, by problem id, are what `anchor.kl: forward` is computed on.
     """
     metrics = MetricsFile(run_folder / "metrics.jsonl")
     checkpoint = newest_sealed(run_folder / "checkpoints")
     metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = build_trainer(
-        config, model, reference, tokenizer, prompts, grader, run_folder, metrics, on_step
+        config,
+        model,
+        reference,
+        tokenizer,
+        prompts,
+        grader,
+        run_folder,
+        metrics,
+        on_step,
+        reference_completions,
     )
     if checkpoint and step_of(checkpoint) >= config.rl.steps:
         trainer._load_from_checkpoint(str(checkpoint))
@@ -66,6 +79,7 @@ def build_trainer(
     run_folder: Path,
     metrics: MetricsFile,
     on_step: OnStep,
+    reference_completions: Mapping[str, Sequence[Completion]] | None = None,
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train."""
     arguments = grpo_arguments(config, run_folder / "checkpoints")
@@ -82,6 +96,10 @@ def build_trainer(
         on_step(step)
         safeguards.check(step)
 
+    forward = None
+    if config.anchor.kl == "forward":
+        problems = [problem for _, problem in prompts]
+        forward = ReferenceCompletions.encode(problems, reference_completions or {}, tokenizer)
     reward = VerdictReward(grader)
     population = prompt_rows(prompts)
     trainer = RlTrainer(
@@ -91,6 +109,7 @@ def build_trainer(
         guide=build_guide(config),
         estimator=config.anchor.estimator,
         dynamic=dynamic_sampling(config.rl, population),
+        reference_completions=forward,
         on_record=record,
         model=model,
         reward_funcs=[reward, *punishments(config)],

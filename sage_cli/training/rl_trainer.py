@@ -17,6 +17,7 @@ from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
+from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import STATUSES, VerdictReward
@@ -37,9 +38,12 @@ class RlTrainer(AnchoredTrainer):
         anchor: AnchorSection,
         reward: VerdictReward,
         dynamic: DynamicSampling | None,
+        reference_completions: ReferenceCompletions | None,
         on_record: Callable[[Mapping[str, Any]], None],
         **arguments: Any,
     ) -> None:
+        self.reference_completions = reference_completions
+        self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.on_record = on_record
         self._drawn: Drawn | None = None
@@ -75,15 +79,25 @@ class RlTrainer(AnchoredTrainer):
         self._generation_s = 0.0
         if self.dynamic is not None:
             inputs, self._drawn = self.dynamic.draw(self, inputs)
-        batch = super()._generate_and_score_completions(inputs)
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
         status_PN = self._gather_statuses(self.reward.statuses)
         if self.rl.advantage == "beta":
             right_PN = (status_PN == STATUSES.index("right")).float()
             batch["advantages"] = beta_advantages(right_PN).flatten()[batch["row_ids_B"]]
         self._batch_record = self._describe(batch, status_PN)
         return batch
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        loss: Tensor = super()._compute_loss(model, inputs)
+        if self.reference_completions is None:
+            return loss
+        forward = forward_kl_loss(self, model, inputs, self.reference_completions)
+        self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
+        weight: float = self.anchor.beta / self.current_gradient_accumulation_steps
+        return loss + weight * forward
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*arguments)
@@ -94,7 +108,7 @@ class RlTrainer(AnchoredTrainer):
         """Indices into STATUSES of the whole generation batch, one row per prompt."""
         local_B = torch.tensor([STATUSES.index(status) for status in statuses])
         gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
-        return gathered_B.view(-1, self.num_generations)
+        return gathered_B.reshape(-1, int(self.num_generations))
 
     def _describe(self, batch: dict[str, Any], status_PN: Tensor) -> Record:
         ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
@@ -126,6 +140,7 @@ class RlTrainer(AnchoredTrainer):
                 "of": self.state.max_steps,
                 "loss": float(logs["loss"]),
                 **token_statistics(signals, self.guide),
+                **self._forward_record(),
                 **self._batch_record,
                 "clip_ratio": logs.get("clip_ratio/region_mean"),
                 "grad_norm": float(logs["grad_norm"]),
@@ -134,6 +149,11 @@ class RlTrainer(AnchoredTrainer):
                 "time/reward_share": reward_s / step_s,
             }
         )
+
+    def _forward_record(self) -> Record:
+        """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
+        values, self._forward_kl = self._forward_kl, []
+        return {"kl/forward": sum(values) / len(values)} if values else {}
 
     def train(self, *arguments: Any, **named: Any) -> Any:
         """Train; the first step's time counts from here."""

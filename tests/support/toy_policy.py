@@ -15,6 +15,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import load_model
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
+from sage_cli.store.completion import Completion
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.training.rl import build_trainer, train_rl
 from sage_cli.training.rl_trainer import RlTrainer
@@ -108,7 +109,7 @@ class Bench:
         train_rl(config, **(arguments | changed))
         return heard
 
-    def trainer(self, config: SageConfig) -> RlTrainer:
+    def trainer(self, config: SageConfig, **completions: Any) -> RlTrainer:
         """The trainer of `run`, not yet trained."""
         return build_trainer(
             config,
@@ -120,6 +121,7 @@ class Bench:
             self.folder,
             MetricsFile(self.folder / "metrics.jsonl"),
             lambda record: None,
+            **completions,
         )
 
 
@@ -131,3 +133,14 @@ def bench(base: Path, tokenizer: Any, tmp_path: Path) -> Bench:
 @pytest.fixture
 def configure() -> Callable[..., SageConfig]:
     return configuration
+
+
+def reference_completions(of: int = 2) -> dict[str, list[Completion]]:
+    """What a reference may have drawn: some finished, some cut off."""
+    return {
+        problem.id: [
+            Completion(problem.id, i, 0, f"{problem.gold}{'x' * i}", 3, ("stop", "length")[i % 2])
+            for i in range(of)
+        ]
+        for _, problem in PROMPTS
+    }

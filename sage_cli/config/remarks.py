@@ -1,0 +1,33 @@
+"""What a run should say of its objective before it starts."""
+
+from __future__ import annotations
+
+from sage_cli.config.schema import SageConfig
+
+ESTIMATORS = {
+    "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
+    "k3-corrected": "k3 times the importance ratio: the exact reverse KL of each token",
+    "reward": "log-ratio as reward-to-go: the exact gradient of the sequence's pseudo-KL (Eq. 6)",
+}
+
+
+def remarks(config: SageConfig) -> list[str]:
+    """Sentences on divergence, estimator and reference; a warning where the guide does nothing."""
+    anchor = config.anchor
+    if anchor.kl == "none" or anchor.beta == 0:
+        return ["no KL anchor: no reference is loaded"]
+    if anchor.kl == "forward":
+        return [
+            f"forward KL, beta {anchor.beta:g}: cross-entropy on {anchor.reference_samples} "
+            f"completions per prompt of the reference ({anchor.reference})"
+        ]
+    found = [
+        f"reverse KL, beta {anchor.beta:g}, reference: {anchor.reference}; "
+        f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}"
+    ]
+    if config.guide.name == "branch" and anchor.estimator == "k3-corrected":
+        found.append(
+            "warning: branch depends on the state alone and drops out in expectation under "
+            "k3-corrected: it only adds variance (use anchor.estimator=k3 or reward)"
+        )
+    return found

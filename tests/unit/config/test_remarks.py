@@ -1,0 +1,28 @@
+"""What a run says of its objective."""
+
+import pytest
+
+from sage_cli.config.remarks import remarks
+from sage_cli.config.schema import SageConfig
+
+
+def said(**sections: object) -> list[str]:
+    return remarks(SageConfig.model_validate(sections))
+
+
+def test_estimator_and_reference_are_named():
+    (line,) = said(anchor={"estimator": "reward", "reference": "base", "beta": 0.1})
+    assert "beta 0.1" in line
+    assert "reference: base" in line
+    assert "estimator reward" in line
+
+
+@pytest.mark.parametrize(("estimator", "warned"), [("k3", 0), ("k3-corrected", 1), ("reward", 0)])
+def test_branch_is_warned_about_where_it_does_nothing(estimator: str, warned: int):
+    lines = said(guide={"name": "branch"}, anchor={"estimator": estimator})
+    assert sum(line.startswith("warning: branch") for line in lines) == warned
+
+
+def test_no_anchor_and_forward_kl():
+    assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
+    assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]

@@ -1,0 +1,72 @@
+"""Forward KL on the reference's completions: its loss, its turns, its refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from toy_policy import PROMPTS, reference_completions
+from trl import GRPOTrainer
+
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.training.forward_kl import ReferenceCompletions
+
+
+def test_completions_are_taken_in_turn_padded_and_masked():
+    completions = ReferenceCompletions([[[1, 2, 3], [4]], [[5, 6]]])
+    ids_BT, mask_BT = completions.take(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 1, 2, 9]))
+    assert ids_BT.tolist() == [[1, 2, 3], [4, 0, 0], [1, 2, 3], [5, 6, 0]]
+    assert mask_BT.tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 1, 0]]
+
+
+def test_finished_completions_end_with_end_of_sequence(tokenizer: Any):
+    problems = [problem for _, problem in PROMPTS]
+    encoded = ReferenceCompletions.encode(problems, reference_completions(), tokenizer)
+    finished, cut = encoded.ids[0]  # 2 * 2: "4" and "4x"
+    four, x = (tokenizer.convert_tokens_to_ids(c) for c in "4x")
+    assert finished.tolist() == [four, tokenizer.eos_token_id]
+    assert cut.tolist() == [four, x]
+
+
+def test_loss_and_gradient_by_hand(bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch):
+    config = configure(anchor={"kl": "forward", "beta": 0.5}, rl={"micro_batch": 8})
+    trainer = bench.trainer(config, reference_completions=reference_completions())
+    assert trainer.ref_model is None
+    trainer.current_gradient_accumulation_steps = 2
+    trainer.model.train()
+    policy_BT = torch.tensor([[-1.0, -1.0], [-2.0, -2.0]], requires_grad=True)
+    # prompts 0 and 1 (golds "4" and "6"), turns 0 and 1: "4" end, and "6x"
+    reference_BT = torch.tensor([[-1.0, -3.0], [-2.0, -6.0]], requires_grad=True)
+    answers = iter([(policy_BT, torch.zeros(2, 2), None), (reference_BT, None, None)])
+    monkeypatch.setattr(
+        GRPOTrainer, "_get_per_token_logps_and_entropies", lambda *a, **k: next(answers)
+    )
+    ones = torch.ones(2, 2, dtype=torch.long)
+    batch = {
+        "prompt_ids": ones, "prompt_mask": ones, "completion_ids": ones, "completion_mask": ones,
+        "advantages": torch.tensor([1.0, -1.0]), "num_items_in_batch": torch.tensor(4.0),
+        "row_ids_B": torch.tensor([0, 5]), "prompt_row_B": torch.tensor([0, 1]),
+    }  # fmt: skip
+    loss = trainer._compute_loss(trainer.model, batch)
+    # policy term: advantages cancel. Rows' means 2 and 4, mean 3, times .5, over 2 accumulations
+    assert loss.item() == pytest.approx(0.75)
+    gradients = torch.autograd.grad(loss, [policy_BT, reference_BT])
+    torch.testing.assert_close(gradients[0], torch.tensor([[-1.0, -1.0], [1.0, 1.0]]) / 8)
+    torch.testing.assert_close(gradients[1], torch.full((2, 2), -0.5 / 8))
+
+
+def test_training_pulls_the_policy_towards_the_references_completions(bench: Any, configure: Any):
+    rl = {"steps": 12, "learning_rate": 0.02, "warmup_ratio": 0.0, "save_every": 12}
+    config = configure(anchor={"kl": "forward", "beta": 1.0}, rl=rl)
+    arguments = {"reference": None, "reference_completions": reference_completions()}
+    records = bench.run(config, **arguments)
+    assert records[-1]["kl/forward"] < records[0]["kl/forward"] - 1
+    assert "kl/reference" not in records[0]
+
+
+def test_missing_completions_and_guides_are_refused(bench: Any, configure: Any):
+    with pytest.raises(TrainingError, match="no completion of the reference"):
+        bench.run(configure(anchor={"kl": "forward"}), reference=None)
+    with pytest.raises((ConfigurationError, ValueError), match="forward KL has none"):
+        configure(anchor={"kl": "forward"}, guide={"name": "branch"})

@@ -1,0 +1,125 @@
+"""Statistics of a step, verdicts, and checkpoints, by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from sage_cli.guides import BranchGuide, NoGuide, entropy_percentiles, guide_statistics
+from sage_cli.training.batch_record import batch_record, unfinished
+from sage_cli.training.checkpoints import newest_sealed, rotate, seal
+from sage_cli.training.token_record import TokenRecord, token_statistics
+from sage_cli.training.verdicts import VerdictReward
+
+
+def test_token_statistics_by_hand():
+    record = TokenRecord()
+    one = SimpleNamespace(num_processes=1)
+    mask_BT = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    record.add(
+        mask_BT,
+        entropy=torch.tensor([[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]]),
+        logps=torch.tensor([[-1.0, -2.0, 9.0], [-3.0, 9.0, 9.0]]),
+        reference=torch.tensor([[-2.0, -2.0, 9.0], [-2.0, 9.0, 9.0]]),
+        log_q=torch.tensor([[0.0, math.log(1.2), 9.0], [math.log(1.4), 9.0, 9.0]]),
+    )
+    found = token_statistics(record.drain(one), BranchGuide(q_max=1.4))
+    assert found["entropy"] == pytest.approx(2)
+    assert found["entropy/p50"] == pytest.approx(2)
+    assert found["entropy/p75"] == pytest.approx(2.5)
+    # log pi - log pi_ref: 1, 0, -1
+    assert found["kl/reference"] == pytest.approx(0)
+    log_q = (math.log(1.2) + math.log(1.4)) / 3
+    assert found["kl/shaped"] == pytest.approx(-log_q, abs=1e-7)
+    # d = -1, log 1.2, 1 + log 1.4
+    k3 = (math.exp(-1) + 1.2 - math.log(1.2) + 1.4 * math.e - 1 - math.log(1.4)) / 3 - 2 / 3
+    assert found["kl/k3"] == pytest.approx(k3, abs=1e-6)
+    assert found["guide/q_mean"] == pytest.approx(1.2)
+    assert (found["guide/q_min"], found["guide/q_max"]) == pytest.approx((1, 1.4))
+    assert found["guide/shaped"] == pytest.approx(2 / 3)
+    assert found["guide/clamped"] == pytest.approx(1 / 3)
+    assert found["guide/log_q"] == pytest.approx(log_q)
+    assert math.isnan(token_statistics(record.drain(one), NoGuide())["entropy"])
+
+
+def test_percentiles_and_statistics_of_nothing_are_nan():
+    empty = torch.empty(0)
+    assert all(math.isnan(value) for value in entropy_percentiles(empty).values())
+    assert all(math.isnan(value) for value in guide_statistics(empty, NoGuide()).values())
+
+
+def test_batch_record_by_hand():
+    # statuses: right, wrong | wrong, unparseable | right, right
+    status_PN = torch.tensor([[0, 1], [1, 2], [0, 0]])
+    length_B, clipped_B = torch.tensor([1, 2, 3, 4, 5, 6]), torch.tensor([1, 0, 0, 0, 0, 0])
+    found = batch_record(status_PN, length_B, clipped_B, torch.tensor([-0.5] * 3 + [0.0] * 3))
+    assert found["reward"] == pytest.approx(0.5)
+    assert [found[f"verdict/{s}"] for s in ("right", "wrong", "unparseable")] == [3, 2, 1]
+    assert found["groups/zero_variance"] == pytest.approx(2 / 3)
+    assert found["completions/length"] == pytest.approx(3.5)
+    assert found["completions/clipped"] == pytest.approx(1 / 6)
+    assert found["reward/overlong"] == pytest.approx(-0.25)
+
+
+def test_unfinished_completions_do_not_end_in_an_end():
+    ids_BT = torch.tensor([[5, 9, 0], [5, 6, 7], [9, 6, 0]])
+    mask_BT = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 1, 0]])
+    assert unfinished(ids_BT, mask_BT, [9]).tolist() == [False, True, True]
+
+
+@dataclass
+class Graded:
+    status: str
+
+
+def test_each_pair_is_graded_once_in_a_batch():
+    asked: list[tuple[str, str]] = []
+
+    def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
+        pairs = list(zip(golds, completions, strict=True))
+        asked.extend(pairs)
+        return [Graded("right" if gold == text else "timeout") for gold, text in pairs]
+
+    reward = VerdictReward(grader)
+    reward.begin()
+    assert reward.grade(["1", "1", "2"], ["1", "1", "1"]) == ["right", "right", "timeout"]
+    assert reward(completions=["1", "3"], gold=["2", "3"], prompts=[]) == [0.0, 1.0]
+    assert reward.statuses == ["timeout", "right"]
+    assert asked == [("1", "1"), ("2", "1"), ("3", "3")]
+    reward.begin()
+    reward.grade(["1"], ["1"])
+    assert len(asked) == 4
+
+
+def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:
+    made = folder / f"checkpoint-{step}"
+    made.mkdir(parents=True)
+    (made / "weights").write_text("w" * step)
+    if sealed:
+        seal(made)
+    return made
+
+
+def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path: Path):
+    assert newest_sealed(tmp_path / "absent") is None
+    checkpoint(tmp_path, 9)
+    whole = checkpoint(tmp_path, 100)
+    (checkpoint(tmp_path, 101) / "weights").write_text("short")
+    checkpoint(tmp_path, 102, sealed=False)
+    assert newest_sealed(tmp_path) == whole
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-100", "checkpoint-9"]
+
+
+def test_rotation_keeps_the_last_by_step(tmp_path: Path):
+    for step in (8, 9, 10, 11):
+        checkpoint(tmp_path, step)
+    checkpoint(tmp_path, 12, sealed=False)
+    rotate(tmp_path, keep=2)
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == ["checkpoint-10", "checkpoint-11", "checkpoint-12"]

@@ -1,0 +1,76 @@
+"""The mapping to TRL's words, and the arithmetic of a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sage_cli.config.training import RlSection
+from sage_cli.errors import ConfigurationError
+from sage_cli.training.rl_arguments import batch_arithmetic, grpo_arguments, save_interval
+
+
+def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
+    config = configure(
+        rl={"loss": "bnpo", "micro_batch": 4, "iterations": 2, "save_every": 5, "seed": 9},
+        rollout={"temperature": 0.9, "top_p": 0.8, "top_k": 5, "min_p": 0.1, "max_tokens": 33},
+        anchor={"beta": 0.07},
+    )
+    found = grpo_arguments(config, Path("out"))
+    expected = {
+        "max_steps": 4, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 4,
+        "steps_per_generation": 4, "generation_batch_size": 16, "num_generations": 4,
+        "num_iterations": 2, "loss_type": "bnpo", "beta": 0.07, "scale_rewards": "group",
+        "use_bias_correction_kl": False, "epsilon": 0.2, "epsilon_high": 0.2,
+        "temperature": 0.9, "top_p": 0.8, "top_k": 5, "min_p": 0.1, "max_completion_length": 33,
+        "save_steps": 6, "seed": 9, "data_seed": 9, "warmup_steps": 0.1, "use_vllm": False,
+        "vllm_importance_sampling_mode": "token_truncate",
+        "vllm_importance_sampling_clip_max": 2.0, "gradient_checkpointing": False,
+        "mask_truncated_completions": False, "logging_nan_inf_filter": False,
+    }  # fmt: skip
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("anchor", "beta", "corrected"),
+    [
+        ({"kl": "reverse", "beta": 0.1}, 0.1, False),
+        ({"kl": "reverse", "beta": 0.1, "estimator": "k3-corrected"}, 0.1, True),
+        ({"kl": "reverse", "beta": 0.1, "estimator": "reward"}, 0.1, False),
+        ({"kl": "none", "beta": 0.1}, 0.0, False),
+        ({"kl": "forward", "beta": 0.1}, 0.0, False),
+    ],
+)
+def test_anchor(configure: Any, anchor: dict[str, Any], beta: float, corrected: bool):
+    found = grpo_arguments(configure(anchor=anchor), Path("out"))
+    assert (found.beta, found.use_bias_correction_kl) == (beta, corrected)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "scale"), [("group", "group"), ("none", "none"), ("beta", "none")]
+)
+def test_advantages(configure: Any, advantage: str, scale: str):
+    found = grpo_arguments(configure(rl={"advantage": advantage}), Path("out"))
+    assert found.scale_rewards == scale
+
+
+@pytest.mark.parametrize(
+    ("micro_batch", "processes", "expected"),
+    [(None, 1, (64, 1)), (8, 1, (8, 8)), (8, 2, (8, 4)), (None, 4, (16, 1))],
+)
+def test_batch_arithmetic(micro_batch: int | None, processes: int, expected: tuple[int, int]):
+    rl = RlSection(prompts_per_step=8, rollouts_per_prompt=8, micro_batch=micro_batch)
+    assert batch_arithmetic(rl, processes) == expected
+
+
+def test_a_batch_that_cannot_be_divided_shows_the_arithmetic():
+    rl = RlSection(prompts_per_step=3, rollouts_per_prompt=5, micro_batch=5)
+    with pytest.raises(ConfigurationError, match=r"15 completions \(3 prompts x 5 rollouts\)"):
+        batch_arithmetic(rl, 2)
+
+
+def test_checkpoints_fall_on_generation_boundaries():
+    assert save_interval(RlSection(save_every=50, iterations=4)) == 52
+    assert save_interval(RlSection(save_every=52, iterations=4)) == 52
