@@ -44,8 +44,9 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
 def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
     """pass@k for ascending ks: what one more draw adds is (1 - pass) times its chance to hit.
 
-    Draw k hits with chance c / (n - k + 1) when none hit before. Once only right samples are
-    left that chance stays 1, and pass@k is exactly 1. Memory: a few rows, however large k is.
+    Draw k hits with chance c / (n - k + 1) when none hit before. When only right samples are
+    left that chance is 1 and pass is 0 or at least 1/2, so that 1 - pass has no rounding error,
+    pass becomes exactly 1 and stays there. Memory: a few rows, however large k is.
     """
     pass_KU = np.empty((len(ks_K), len(n_U)))
     right_U, left_U = c_U.astype(float), n_U.astype(float)
@@ -57,7 +58,6 @@ def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
         gain_U *= chance_U
         pass_U += gain_U
         left_U -= 1
-        np.maximum(left_U, right_U, out=left_U)
         if k == ks_K[row]:
             pass_KU[row] = pass_U
             row += 1

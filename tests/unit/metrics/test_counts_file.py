@@ -47,6 +47,16 @@ def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
         ("x.csv", "problem,n,c\na,3\n", "line 2: neither 'correct' nor 'c'"),
         ("x.csv", "problem,n,c\na,3,1\na,3,1\n", "line 3: problem 'a' was counted before"),
         ("x.csv", "problem,n,c\n,3,1\n", "line 2: no 'problem'"),
+        (
+            "x.jsonl",
+            '{"problem": "a", "correct": 1}\n{"problem": "a", "n": 3, "c": 2}\n',
+            "line 2: problem 'a' was counted before",
+        ),
+        (
+            "x.jsonl",
+            '{"problem": "a", "n": 3, "c": 2}\n{"problem": "a", "correct": 1}\n',
+            "line 2: problem 'a' was counted before",
+        ),
         ("x.jsonl", '{"problem": "a", "correct": 1}\n{"problem"\n', "line 2: '{\"problem\"'"),
         ("x.jsonl", '{"problem": "a", "correct": []}\n', "line 1: 'correct' is an empty list"),
         ("x.json", '[{"problem": "a", "correct": 1}, [1]]', "row 2: \\[1\\] is not an object"),

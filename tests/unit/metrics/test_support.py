@@ -21,6 +21,15 @@ def test_by_hand() -> None:
     assert (1 - found.visible) ** 4 == pytest.approx(0.05, abs=1e-12)
 
 
+def test_unequal_numbers_of_samples_by_hand() -> None:
+    # 2 right among 4 + 12 samples: none of them among the base's 4: C(12,2)/C(16,2) = 66/120;
+    # none among the run's 12: C(4,2)/C(16,2) = 6/120.
+    found = compare_support(Counts(("a",), [4], [0]), Counts(("a",), [12], [2]))
+    assert found.gained_by_chance == pytest.approx(66 / 120, abs=1e-14)
+    assert found.lost_by_chance == pytest.approx(6 / 120, abs=1e-14)
+    assert (1 - found.visible) ** 4 == pytest.approx(0.05, abs=1e-14)
+
+
 def test_swapping_the_two_swaps_gained_and_lost() -> None:
     generator = np.random.default_rng(0)
     ids = tuple(map(str, range(50)))

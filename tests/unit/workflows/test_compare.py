@@ -61,6 +61,14 @@ def test_a_method_against_one_run_is_refused_and_so_is_nothing_in_common() -> No
         compare_named(["a-1"], ["b-1"], elsewhere.__getitem__, (1,))
 
 
+def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself() -> None:
+    measured = {"x/counts.csv": {"": [counts(1)]}, "y/counts.csv": {"": [counts(2)]}}
+    found = compare_named(["x/counts.csv"], ["y/counts.csv"], measured.__getitem__, (1,))[""]
+    assert (found.a.label, found.b.label) == ("x/counts.csv", "y/counts.csv")
+    with pytest.raises(ConfigurationError, match="good-1 stands on both sides"):
+        compare_named(["good-1", "good-2"], ["base-1", "good-1"], counts_of, (1,))
+
+
 def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
     for name, gain in (("good", 0.3), ("base", 0.0)):
         one = counts(1, gain)
