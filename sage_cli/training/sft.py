@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from sage_cli.config.training import SftSection
+from sage_cli.errors import DataError
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.hardware import optimizer_name, precision
@@ -53,7 +54,10 @@ def train_sft(
         callbacks=[_Recorder(metrics, on_step)],
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if checkpoint and _is_last(checkpoint):  # the trainer would take one step more
+        trainer._load_from_checkpoint(str(checkpoint))
+    else:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.model.save_pretrained(run_folder / "model")
     tokenizer.save_pretrained(run_folder / "model")
 
@@ -64,7 +68,8 @@ def tokenized(
     """Token ids with end-of-sequence, and labels that leave the prompt out unless `loss` is `text`.
 
     Prompt and completion are encoded apart, as generation sees them. Rows longer than
-    `max_length` are dropped rather than cut: a cut answer teaches not to finish.
+    `max_length` are dropped rather than cut: a cut answer teaches not to finish. Raises DataError
+    when none is left.
     """
     kept = list(examples)
     encode = {"add_special_tokens": False, "return_attention_mask": False}
@@ -78,6 +83,11 @@ def tokenized(
         hidden = len(prompt) if example.loss == "completion" else 0
         rows["input_ids"].append(ids)
         rows["labels"].append([IGNORED] * hidden + ids[hidden:])
+    if not rows["input_ids"]:
+        raise DataError(
+            f"none of the {len(kept)} demonstrations fits in {max_length} tokens",
+            f"use --set sft.max_length=N with N above {max_length}",
+        )
     return rows
 
 
@@ -113,13 +123,18 @@ def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
     )
 
 
+def _is_last(checkpoint: Path) -> bool:
+    state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    return bool(state.global_step >= state.max_steps)
+
+
 class _Recorder(TrainerCallback):  # type: ignore[misc]
     """Write each step's metrics down, tell whoever shows them, and seal checkpoints."""
 
     def __init__(self, metrics: MetricsFile, on_step: OnStep) -> None:
         self.metrics, self.on_step = metrics, on_step
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+    def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
         if logs and "loss" in logs:
             wanted = ("loss", "learning_rate", "grad_norm", "mean_token_accuracy", "entropy")
             record = {"step": state.global_step, "of": state.max_steps}
@@ -127,5 +142,5 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
             self.metrics.append(record)
             self.on_step(record)
 
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_save(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
         seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")

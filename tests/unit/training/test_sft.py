@@ -1,0 +1,134 @@
+"""Supervised warm-up: rows and labels by hand, then TRL's trainer on a policy of a few weights."""
+
+import pytest
+import torch
+
+from sage_cli.config.training import SftSection
+from sage_cli.errors import DataError
+from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.sft import Example, tokenized, train_sft, trainer_arguments
+
+EXAMPLES = [Example(f"{a}+{b}=", str(a + b)) for a in range(10) for b in range(10)]
+
+
+class Letters:
+    """A tokenizer whose ids are character codes; end of sequence is 0."""
+
+    eos_token_id = 0
+
+    def __call__(self, texts, **_):
+        return {"input_ids": [[ord(letter) for letter in text] for text in texts]}
+
+
+@pytest.fixture
+def section():
+    return SftSection(
+        steps=8, batch_size=4, shuffle=True, learning_rate=1e-2, optimizer="adamw",
+        gradient_checkpointing=False, warmup_steps=1, save_every=3, seed=5,
+    )  # fmt: skip
+
+
+def train(section, base, folder, stop_at=None):
+    """Train in `folder`, interrupted after step `stop_at` as Ctrl-C would."""
+    heard = []
+
+    def on_step(record):
+        heard.append(record["step"])
+        if record["step"] == stop_at:
+            raise KeyboardInterrupt
+
+    train_sft(section, load_model(base), load_tokenizer(base), EXAMPLES, folder, on_step)
+    return heard
+
+
+def weights(folder):
+    return load_model(folder).state_dict()
+
+
+def test_labels_leave_the_prompt_out_unless_the_text_counts():
+    rows = tokenized([Example("AB", "CD"), Example("A", "B", "text")], Letters(), 10)
+    assert rows["input_ids"] == [[65, 66, 67, 68, 0], [65, 66, 0]]
+    assert rows["labels"] == [[-100, -100, 67, 68, 0], [65, 66, 0]]
+
+
+def test_rows_that_are_too_long_are_dropped_not_cut():
+    examples = [Example("AB", "CD"), Example("A", "BCDE"), Example("AB", "C")]
+    # with end of sequence 5, 6 and 4 tokens
+    assert [len(ids) for ids in tokenized(examples, Letters(), 5)["input_ids"]] == [5, 4]
+    with pytest.raises(DataError, match="none of the 3 demonstrations fits in 3 tokens"):
+        tokenized(examples, Letters(), 3)
+
+
+def test_real_tokenizers_add_nothing_of_their_own(tokenizer):
+    rows = tokenized([Example("7*8=", "<SOLUTION>56</SOLUTION>")], tokenizer, 64)
+    text = tokenizer.decode(rows["input_ids"][0])
+    assert text == "7*8=<SOLUTION>56</SOLUTION>" + tokenizer.eos_token
+    assert rows["labels"][0][:4] == [-100] * 4
+    assert rows["labels"][0][4:] == rows["input_ids"][0][4:]
+
+
+def test_arguments_say_what_the_section_says(section, tmp_path):
+    split = section.model_copy(update={"micro_batch": 2, "shuffle": False})
+    arguments = trainer_arguments(split, tmp_path)
+    assert arguments.per_device_train_batch_size == 2
+    assert arguments.gradient_accumulation_steps == 2  # 4 = 2 x 2
+    assert arguments.train_sampling_strategy == "sequential"
+    assert (arguments.max_steps, arguments.warmup_steps) == (8, 1)
+    by_ratio = section.model_copy(update={"steps": None, "warmup_steps": None, "warmup_ratio": 0.1})
+    arguments = trainer_arguments(by_ratio, tmp_path)
+    assert (arguments.max_steps, arguments.num_train_epochs) == (-1, 2)
+    assert arguments.warmup_steps == 0.1
+    assert (arguments.packing, arguments.max_length, arguments.report_to) == (False, None, [])
+
+
+def test_a_training_learns_and_records_every_step(section, base, tmp_path):
+    longer = section.model_copy(update={"steps": 30, "save_every": 100})
+    assert train(longer, base, tmp_path) == list(range(1, 31))
+    records = MetricsFile(tmp_path / "metrics.jsonl").read()
+    assert [record["step"] for record in records] == list(range(1, 31))
+    assert {record["of"] for record in records} == {30}
+    first, last = (sum(r["loss"] for r in part) for part in (records[:5], records[-5:]))
+    assert last < 0.7 * first
+    assert records[0]["learning_rate"] == 0  # the first step of a warm-up of one
+    assert load_tokenizer(tmp_path / "model").eos_token == load_tokenizer(base).eos_token
+
+
+@pytest.mark.parametrize("stop_at", [2, 5])
+def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(
+    section, base, tmp_path, stop_at
+):
+    train(section, base, tmp_path / "straight")
+    with pytest.raises(KeyboardInterrupt):
+        train(section, base, tmp_path / "resumed", stop_at=stop_at)
+    # checkpoints after steps 3 and 6: an interruption at 5 goes back to 3
+    assert train(section, base, tmp_path / "resumed") == list(range(1 if stop_at == 2 else 4, 9))
+    straight, resumed = (
+        MetricsFile(tmp_path / name / "metrics.jsonl").read() for name in ("straight", "resumed")
+    )
+    assert resumed == straight
+    one, other = (weights(tmp_path / name / "model") for name in ("straight", "resumed"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_training_that_lacks_only_its_model_takes_no_further_step(section, base, tmp_path):
+    train(section, base, tmp_path)
+    before = weights(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    assert train(section, base, tmp_path) == []
+    assert len(MetricsFile(tmp_path / "metrics.jsonl").read()) == 8
+    after = weights(tmp_path / "model")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_the_order_of_rows_is_kept_where_shuffling_is_off(section, base, tmp_path):
+    """The phases of generated demonstrations are a curriculum: their order is the data's."""
+    model, tokenizer, seen = load_model(base), load_tokenizer(base), []
+
+    def watch(_module, _arguments, named):
+        seen.extend(tokenizer.batch_decode(named["input_ids"][:, :4]))
+
+    model.register_forward_pre_hook(watch, with_kwargs=True)
+    ordered = section.model_copy(update={"shuffle": False, "steps": 3})
+    train_sft(ordered, model, tokenizer, EXAMPLES, tmp_path, lambda _: None)
+    assert seen == [example.prompt for example in EXAMPLES[:12]]
