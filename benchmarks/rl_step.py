@@ -1,0 +1,219 @@
+"""What the shaped anchor and our records cost: step time and memory, in pairs.
+
+    python benchmarks/rl_step.py            # two ratios of time, one of memory
+
+`branch / none`: one trainer whose guide alternates from step to step; the learning rate is 0, so
+that every step does the same work. `sage / TRL`: our trainer and bare GRPOTrainer with the same
+arguments, model and reward, in alternating blocks. `memory`: peak of a process each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOTrainer
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.guides import BranchGuide, NoGuide
+from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.scratch import save_scratch
+from sage_cli.problems.problem import Problem
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.rl import build_trainer, prompt_rows, training_order
+from sage_cli.training.rl_arguments import grpo_arguments
+
+BLOCK_STEPS = 11
+BRANCH = BranchGuide(tau=0.465, rho=0.775)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A verdict without a grader's cost, which both sides would share."""
+
+    status: str
+
+
+def grade(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
+    """Right when the gold appears in the completion."""
+    pairs = zip(golds, completions, strict=True)
+    return [Graded("right" if gold in text else "wrong") for gold, text in pairs]
+
+
+def configuration(steps: int, prompts: int, rollouts: int, tokens: int) -> SageConfig:
+    """The `tiny` preset's sizes; learning rate as good as 0, so that every step is alike."""
+    return SageConfig.model_validate(
+        {
+            "model": {"kind": "scratch"},
+            "rl": {
+                "steps": steps, "prompts_per_step": prompts, "rollouts_per_prompt": rollouts,
+                "learning_rate": 1e-30, "optimizer": "adamw", "gradient_checkpointing": False,
+                "save_every": 10 * steps, "stop_when_stuck": False,
+            },
+            "rollout": {"max_tokens": tokens, "min_p": 0},
+            "anchor": {"beta": 0.04},
+        }
+    )  # fmt: skip
+
+
+class Clock(TrainerCallback):  # type: ignore[misc]
+    """Wall-clock seconds of each step, from the end of one to the end of the next."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        """Note the time."""
+        self.ends.append(time.perf_counter())
+
+    @property
+    def steps_s(self) -> list[float]:
+        """Seconds between the ends of neighbouring steps."""
+        return [b - a for a, b in zip(self.ends, self.ends[1:], strict=False)]
+
+
+class Alternate(TrainerCallback):  # type: ignore[misc]
+    """No guide on even steps, branch on odd ones."""
+
+    trainer: Any
+
+    def on_step_begin(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+        """Change the guide."""
+        self.trainer.guide = BRANCH if state.global_step % 2 else NoGuide()
+
+
+class Bench:
+    """A random model of the tiny preset and prompts of arithmetic."""
+
+    def __init__(self, folder: Path, sizes: argparse.Namespace) -> None:
+        self.folder, self.sizes = folder, sizes
+        section = self.config(1).model
+        save_scratch(section, ["<SOLUTION>", "</SOLUTION>"], [], folder / "base")  # type: ignore[arg-type]
+        self.tokenizer = load_tokenizer(folder / "base")
+        self.prompts = [
+            (f"{a}*{b}=?", Problem(f"{a}x{b}", "bench", f"{a}*{b}=?", str(a * b)))
+            for a in range(11, 21)
+            for b in range(11, 21)
+        ]
+
+    def config(self, steps: int) -> SageConfig:
+        """The configuration of a training of `steps` steps."""
+        return configuration(steps, self.sizes.prompts, self.sizes.rollouts, self.sizes.tokens)
+
+    def sage(self, steps: int, *callbacks: TrainerCallback) -> Any:
+        """Our trainer."""
+        trainer = build_trainer(
+            self.config(steps), load_model(self.folder / "base"), self.folder / "base",
+            self.tokenizer, self.prompts, grade, self.folder,
+            MetricsFile(self.folder / "metrics.jsonl"), lambda _: None,
+        )  # fmt: skip
+        for callback in callbacks:
+            trainer.add_callback(callback)
+        return trainer
+
+    def bare(self, steps: int, *callbacks: TrainerCallback) -> Any:
+        """TRL's trainer with the same arguments, model and reward."""
+
+        def reward(completions: list[str], gold: list[str], **_: Any) -> list[float]:
+            return [float(graded.status == "right") for graded in grade(gold, completions)]
+
+        config, rows = self.config(steps), prompt_rows(self.prompts)
+        trainer = GRPOTrainer(
+            model=load_model(self.folder / "base"),
+            reward_funcs=[reward],
+            args=grpo_arguments(config, self.folder / "bare"),
+            train_dataset=rows.select(training_order(len(rows), config.rl)),
+            processing_class=self.tokenizer,
+            callbacks=list(callbacks),
+        )
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+
+def guide_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
+    """Step times without a guide and with branch, alternating."""
+    clock, alternate = Clock(), Alternate()
+    trainer = bench.sage(2 * pairs + 2, clock, alternate)
+    alternate.trainer = trainer
+    trainer.train()
+    steps_s = clock.steps_s[1:]  # from step 3 on: step 3 is without a guide
+    return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
+
+
+def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
+    """Step times of bare TRL and of ours, in alternating blocks."""
+    found: tuple[list[float], list[float]] = ([], [])
+    while len(found[0]) < pairs:
+        for make, times in zip((bench.bare, bench.sage), found, strict=True):
+            clock = Clock()
+            make(BLOCK_STEPS, clock).train()
+            times.extend(clock.steps_s)
+    return found
+
+
+def peak_mb(guide: str, sizes: argparse.Namespace) -> float:
+    """Peak memory of a process that trains with `guide`."""
+    command = [sys.executable, __file__, "--peak-of", guide, "--pairs", "5"]
+    for name in ("prompts", "rollouts", "tokens"):
+        command += [f"--{name}", str(getattr(sizes, name))]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(finished.stdout.splitlines()[-1])["peak_mb"])
+
+
+def train_and_measure(bench: Bench, guide: str, steps: int) -> float:
+    """Train and return the device's peak memory, or on a CPU the process's."""
+    trainer = bench.sage(steps)
+    trainer.guide = BRANCH if guide == "branch" else NoGuide()
+    trainer.train()
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def report(name: str, base_s: list[float], other_s: list[float]) -> dict[str, Any]:
+    """Ratio of the medians, and the median of the pairs' ratios."""
+    medians = statistics.median(base_s), statistics.median(other_s)
+    paired = [b / a for a, b in zip(base_s, other_s, strict=False)]
+    return {
+        "ratio": name,
+        "of_medians": medians[1] / medians[0],
+        "median_of_pairs": statistics.median(paired),
+        "median_s": medians,
+        "pairs": len(paired),
+    }
+
+
+def main() -> None:
+    """Measure and print one JSON object per ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--prompts", type=int, default=16)
+    parser.add_argument("--rollouts", type=int, default=16)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--peak-of", choices=["none", "branch"])
+    sizes = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), sizes)
+        if sizes.peak_of:
+            print(json.dumps({"peak_mb": train_and_measure(bench, sizes.peak_of, sizes.pairs)}))
+            return
+        print(json.dumps(report("branch / none", *guide_seconds(bench, sizes.pairs))))
+        print(json.dumps(report("sage / TRL", *trainer_seconds(bench, sizes.pairs))))
+        peaks = [peak_mb(guide, sizes) for guide in ("none", "branch")]
+        print(json.dumps({"ratio": "memory", "of_peaks": peaks[1] / peaks[0], "peak_mb": peaks}))
+
+
+if __name__ == "__main__":
+    main()
