@@ -1,0 +1,46 @@
+"""Type commands in an empty folder."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sage_cli.cli.app import app
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What a command left: exit code, stdout, the words of its panel or table, and its folder."""
+
+    code: int
+    stdout: str
+    words: str
+    folder: Path
+
+    @property
+    def written(self) -> list[str]:
+        """Everything that lies in the folder now."""
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+
+@pytest.fixture
+def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed]:
+    """`sage(...)` in a folder of its own; without the Hub."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("SAGE_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def type_(*words: str) -> Typed:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        said = " ".join(re.findall(r"[^\s│╭╮╰╯─┃━┏┓┗┛]+", result.output))
+        return Typed(result.exit_code, result.stdout, said, folder)
+
+    return type_

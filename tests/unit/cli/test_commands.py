@@ -1,0 +1,117 @@
+"""What commands print: settings with their origins, plans, runs."""
+
+import json
+
+import pytest
+
+from sage_cli.store.run import Runs
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch, sage):
+    """A base and a run that grew from it, in the folder where `sage` is typed."""
+    runs = Runs(tmp_path / "empty" / "runs")
+    base, trained = runs.at("sft", "arithmetic", "1" * 8), runs.at("rl", "dapo-branch", "2" * 8)
+    for run, parent in ((base, None), (trained, base.id)):
+        with run.recording({}, kind=run.id.split("-")[0], parent=parent, seed=7):
+            run.metrics.append({"step": 1, "reward": 0.25})
+            run.metrics.append({"step": 2, "reward": 0.5})
+    return base, trained
+
+
+def test_config_show_prints_every_setting_and_its_origin(sage):
+    typed = sage("config", "show", "--set", "rl.steps=7", "--origin")
+    assert typed.code == 0
+    assert "rl.steps 7 --set" in typed.words
+    assert "model.hidden 96 preset tiny" in typed.words
+    assert "grading.mode strict default" in typed.words
+    assert typed.written == []
+
+
+def test_config_show_json_is_the_configuration(sage):
+    shown = json.loads(sage("config", "show", "--json", "--set", "rl.algo=dapo").stdout)
+    assert (shown["rl"]["algo"], shown["rl"]["epsilon_high"]) == ("dapo", 0.28)
+    typed = sage("config", "show", "--json", "--origin", "--set", "rl.algo=dapo")
+    origins = json.loads(typed.stdout)["origins"]
+    assert origins["rl.epsilon_high"] == "algorithm dapo"
+    assert origins["rl.algo"] == "--set"
+
+
+def test_config_check_accepts_what_load_accepts(sage, tmp_path):
+    (tmp_path / "own.yaml").write_text("rl: {steps: 3}\n")
+    typed = sage("config", "check", tmp_path / "own.yaml")
+    assert (typed.code, "is a valid configuration" in typed.words) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "stages"),
+    [
+        (("sft",), 1),
+        (("rl", "--algo", "dapo", "--guide", "branch"), 2),
+        (("passk", "--k", "1..256"), 1),
+        (("sweep", "--space", "tau,rho"), 3),
+        (("rl", "--preset", "qwen2.5-math-7b", "--guide", "branch"), 2),
+    ],
+)
+def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stages):
+    typed = sage(*words, "--dry-run")
+    assert typed.code == 0
+    assert "dry run: nothing was written" in typed.words
+    planned = json.loads(sage(*words, "--dry-run", "--json").stdout)
+    assert len(planned) == stages
+    assert typed.written == []
+
+
+def test_a_plans_arithmetic(sage):
+    tiny = {
+        "rl.prompts_per_step": 16, "rl.rollouts_per_prompt": 16, "rl.micro_batch": 64,
+        "rl.steps": 200, "rollout.max_tokens": 48,
+    }  # fmt: skip
+    sets = [word for key, value in tiny.items() for word in ("--set", f"{key}={value}")]
+    _, rl, sweep = json.loads(sage("sweep", "--steps", "5", *sets, "--dry-run", "--json").stdout)
+    # 16 x 16 = 256 completions a step, in 4 micro-batches; 200 x 256 completions of 48 tokens
+    assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
+    assert rl["completions"] == "51,200"
+    assert rl["tokens at most"] == "2,457,600"
+    assert (sweep["cells"], sweep["steps"]) == (9, "5 a cell, 45 in all")
+    assert sweep["completions"] == "11,520"  # 9 cells x 5 steps x 256
+
+
+def test_runs_list_and_show(sage, made):
+    base, trained = made
+    typed = sage("runs", "list")
+    assert f"{trained.id} rl finished 2" in typed.words
+    listed = json.loads(sage("runs", "list", "--json").stdout)
+    assert [(run["id"], run["parent"]) for run in listed] == [
+        (base.id, None), (trained.id, base.id),
+    ]  # fmt: skip
+    shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
+    assert shown["last"] == {"step": 2, "reward": 0.5}
+    assert shown["manifest"]["seed"] == 7
+    assert "reward 0.5" in sage("runs", "show", trained.id).words
+
+
+def test_runs_path_is_a_folder_for_scripts(sage, made):
+    assert sage("runs", "path", "rl-dapo").stdout == f"runs/{made[1].id}\n"
+
+
+def test_runs_remove_asks_and_refuses_parents(sage, made):
+    _, trained = made
+    refused = sage("runs", "remove", "sft", "--yes")
+    assert (refused.code, f"is the parent of {trained.id}" in refused.words) == (2, True)
+    sage("runs", "remove", "rl")  # stdin is empty: not confirmed
+    assert trained.folder.is_dir()
+    assert sage("runs", "remove", "rl", "--yes").code == 0
+    assert sage("runs", "remove", "sft", "-y").code == 0
+    assert json.loads(sage("runs", "list", "--json").stdout) == []
+
+
+def test_brackets_in_a_reason_are_shown(sage, made):
+    made[1].note(status="failed", reason="KeyError: [/not] [markup]")
+    assert "KeyError: [/not] [markup]" in sage("runs", "show", "rl").words
+
+
+def test_no_runs_yet(sage):
+    assert "no runs yet" in sage("runs", "list").words
+    assert json.loads(sage("runs", "list", "--json").stdout) == []
+    assert sage("runs", "list").written == []

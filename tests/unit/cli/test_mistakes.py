@@ -1,0 +1,140 @@
+"""A user's mistake is one panel with the cause and the next step, exit code 2, nothing written."""
+
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files a user may point to, beside the folder that must stay empty."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "words.yaml").write_text("just words")
+    (folder / "list.yaml").write_text("rl: [steps: 3")
+    (folder / "wrong.yaml").write_text("rl: {stepps: 3}\nsft: {seed: x}\nmodle: {}\n")
+    (folder / "rows.jsonl").write_text(
+        '{"question": "1+1=?", "answer": "2"}\n{"question": "2+2=?", "answer": "4"}\n{"quest'
+    )
+    (folder / "model").mkdir()
+    (folder / "notamodel").mkdir()
+    (folder / "notamodel" / "readme.txt").write_text("nothing")
+    return folder
+
+
+def refused(typed, *said):
+    assert typed.code == 2
+    for words in said:
+        assert words in typed.words
+    assert typed.words.count("error") == 1  # one panel
+    assert "Traceback" not in typed.words
+    assert typed.stdout == ""  # a panel goes to stderr
+    assert typed.written == []
+
+
+@pytest.mark.parametrize("command", ["rl", "sweep"])
+def test_a_misspelt_algorithm(sage, command):
+    refused(sage(command, "--algo", "dpao"), "rl.algo is 'dpao'", "(did you mean dapo?)")
+
+
+@pytest.mark.parametrize("command", ["sft", "rl", "passk", "eval", "sweep"])
+def test_a_misspelt_setting_in_every_command(sage, command):
+    typed = sage(command, "--set", "rl.learning_rat=1")
+    refused(typed, "rl has no 'learning_rat' (did you mean learning_rate?)", "sage config show")
+
+
+@pytest.mark.parametrize("command", ["passk", "eval"])
+def test_k_above_n(sage, command):
+    refused(sage(command, "--k", "512"), "pass@512 is undefined with 256 samples", "--n 512")
+
+
+@pytest.mark.parametrize("command", ["sft", "rl", "passk", "eval", "sweep"])
+def test_a_preset_that_does_not_exist(sage, command):
+    typed = sage(command, "--preset", "tinny")
+    refused(typed, "there is no preset 'tinny'; there are", "did you mean tiny?")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("words.yaml", "holds no settings"), ("list.yaml", "can't be read as YAML"),
+     ("gone.yaml", "there is no file")],
+)  # fmt: skip
+def test_a_file_that_is_not_yaml(sage, files, name, said):
+    refused(sage("rl", "--preset", files / name), said)
+    refused(sage("config", "check", files / name), said)
+    refused(sage("rl", "--config", files / name), said)
+
+
+def test_every_problem_of_a_file_at_once(sage, files):
+    refused(
+        sage("config", "check", files / "wrong.yaml"),
+        "rl has no 'stepps' (did you mean steps?)",
+        "sft.seed is 'x'",
+        "has no 'modle' (did you mean model?)",
+    )
+
+
+def test_a_guide_without_an_anchor(sage):
+    refused(sage("rl", "--guide", "branch", "--kl", "none"), "there is nothing to reshape")
+
+
+@pytest.mark.parametrize("command", ["sft", "rl"])
+def test_a_model_folder_that_is_none(sage, files, command):
+    kind = ("--set", "model.kind=pretrained", "--set", "prompt.format=plain")
+    typed = sage(command, *kind, "--set", f"model.path={files / 'notamodel'}")
+    refused(typed, "can be loaded from", "notamodel")
+    typed = sage(command, *kind, "--set", "model.path=./gone")
+    refused(typed, "there is no folder ./gone")
+
+
+def test_a_folder_to_measure_that_is_no_model(sage, files):
+    typed = sage("passk", files / "notamodel", "--n", "8", "--k", "1..8")
+    refused(typed, "holds neither a run nor a model")
+
+
+def test_a_broken_line_is_named_before_anything_is_trained(sage, files):
+    broken = files / "rows.jsonl"
+    fields = ("--set", "data.rl.fields.gold=answer")
+    refused(sage("rl", "--set", f"data.rl.name={broken}", *fields), "rows.jsonl", "line 3")
+    fields = ("--set", "evaluation.fields.gold=answer")
+    for command in ("passk", "eval"):
+        refused(sage(command, "--benchmark", broken, *fields), "rows.jsonl", "line 3")
+    names = {"gold": "answer", "working": "answer"}
+    fields = [w for key, n in names.items() for w in ("--set", f"data.sft.fields.{key}={n}")]
+    refused(sage("sft", "--set", f"data.sft.name={broken}", *fields), "rows.jsonl", "line 3")
+
+
+def test_a_benchmark_that_does_not_exist(sage):
+    refused(sage("passk", "--benchmark", "arithmetik"), "arithmetik", "arithmetic")
+    refused(sage("sweep", "--set", "sweep.benchmark=arithmetik"), "arithmetik")
+
+
+@pytest.mark.parametrize("command", [("passk",), ("eval",), ("runs", "show"), ("runs", "path")])
+def test_a_run_that_does_not_exist(sage, command):
+    refused(sage(*command, "rl-dapo"), "there is no run 'rl-dapo' in runs", "sage runs list")
+
+
+def test_a_start_that_does_not_exist(sage):
+    refused(sage("rl", "--init", "nothing"), "there is no run 'nothing'")
+
+
+def test_search_spaces(sage, files):
+    refused(sage("sweep", "--space", "tau,roh"), "no search space 'tau,roh'", "tau-rho")
+    refused(sage("sweep", "--space", files / "wrong.yaml"), "is no search space")
+    typed = sage("sweep", "--guide", "token")
+    refused(typed, "is about guide branch", "--guide branch")
+    refused(sage("sweep", "--set", "sweep.samples=8"), "sweep.k asks for pass@64 of 8 samples")
+
+
+def test_json_leaves_stdout_empty_when_there_is_nothing_to_say(sage):
+    refused(sage("rl", "--json", "--algo", "dpao"), "did you mean dapo")
+
+
+def test_a_torn_configuration_of_a_run(sage, files):
+    run = files / "runs" / "rl-a-11111111"
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text(json.dumps({"status": "finished", "started": "2026"}))
+    (run / "config.json").write_text('{"rl": {"steps": 3')
+    refused(sage("passk", run), "config.json", "can't be read")
+    shutil.rmtree(run)
