@@ -84,8 +84,10 @@ class WordProblemsSection(Section):
     """Share of demonstrations that are rows with other numbers."""
     facts: float = Field(0.2, ge=0, le=1)
     """Share that are bare arithmetic; the rest are rows as they were published."""
-    text_share: float = Field(0.5, ge=0, le=1)
-    """Share, from the first on, on which the loss covers the story too."""
+    facts_first: float = Field(0.1, ge=0, lt=1)
+    """Share of all demonstrations, at the beginning, that are bare arithmetic without exception."""
+    text_share: float = Field(0.15, ge=0, le=1)
+    """Share of stories on which the loss covers the story too."""
     window: int = Field(1024, ge=1)
     """Demonstrations among which those of similar length are put into one batch."""
     seed: int = 0

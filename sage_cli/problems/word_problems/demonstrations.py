@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 
 from sage_cli.config.data import DataSection, WordProblemsSection
@@ -20,18 +19,23 @@ def word_problem_demonstrations(
     """`count` worked problems made from the training split: their order is part of the recipe.
 
     Each is a row as it was published, a row with other numbers, or a fact: the formula of a
-    re-drawn row in place of its story (`(109+82)*7`), so that calculating is learned from short
-    texts, on the operations and sizes that the stories ask for. At first the loss covers the story
-    too, later the completion alone. Batches hold demonstrations of about one length.
+    re-drawn row in place of its story (`(109+82)*7`), so that copying and calculating are learned
+    from short texts, on the operations and sizes that the stories ask for. Facts come first; on
+    some stories the loss covers the story too. Batches hold demonstrations of about one length.
     """
     section = data.word_problems
-    stories = [Story(WordProblem(row.problem.question, row.formula))
-               for row in Splits.of(data).training]  # fmt: skip
+    stories = [
+        Story(WordProblem(row.problem.question, row.formula)) for row in Splits.of(data).training
+    ]
     draw = random.Random(f"{section.seed}:word-problems")
-    made = [_demonstration(draw.choice(stories), section, draw) for _ in range(count)]
-    ordered = by_length(made, section.window, batch_size, draw)
-    both = round(section.text_share * count)
-    return [replace(shown, loss="text") for shown in ordered[:both]] + ordered[both:]
+    first = round(section.facts_first * count)
+    facts = [_fact(draw.choice(stories), draw) for _ in range(first)]
+    mixed = [_demonstration(draw.choice(stories), section, draw) for _ in range(count - first)]
+    return [
+        shown
+        for stretch in (facts, mixed)
+        for shown in by_length(stretch, section.window, batch_size, draw)
+    ]
 
 
 def by_length(
@@ -57,15 +61,21 @@ def _demonstration(
 ) -> Demonstration:
     kind = draw.random()
     if kind < section.facts:
-        formula = story.redrawn(draw).formula
-        return _worked(WordProblem(infix(formula), formula))
+        return _fact(story, draw)
+    loss = "text" if draw.random() < section.text_share else "completion"
     if kind < section.facts + section.redrawn and story.has_numbers:
-        return _worked(story.redrawn(draw))
-    return _worked(story.problem)
+        return _worked(story.redrawn(draw), loss)
+    return _worked(story.problem, loss)
 
 
-def _worked(problem: WordProblem) -> Demonstration:
-    return Demonstration(problem.question, working_out(problem.formula), str(problem.answer))
+def _fact(story: Story, draw: random.Random) -> Demonstration:
+    formula = story.redrawn(draw).formula
+    return _worked(WordProblem(infix(formula), formula), "completion")
+
+
+def _worked(problem: WordProblem, loss: str) -> Demonstration:
+    working = working_out(problem.formula)
+    return Demonstration(problem.question, working, str(problem.answer), loss)
 
 
 def _length(shown: Demonstration) -> int:
