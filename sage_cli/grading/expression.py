@@ -55,7 +55,7 @@ def read_expression(text: str) -> tuple[Evaluate, frozenset[str]] | None:
     parser = _Parser(_TOKEN.findall(text))
     try:
         return parser.whole(), frozenset(parser.symbols)
-    except (UnreadableError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_BOX_OR_BRACE = re.compile(r"\\f?boxed\s*\{|\\.|[{}]", re.DOTALL)
+_BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 
 
 @dataclass(frozen=True)

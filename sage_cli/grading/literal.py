@@ -76,8 +76,7 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
     if match := _REPEATING.match(text):
         return _repeating(match), text[match.end() :]
     if match := _MIXED_SLASHED.match(text):
-        part = _ratio(match[2], match[3], text[match.end() :])
-        return part and (int(match[1]) + part[0], part[1])
+        return _mixed(match[1], _ratio(match[2], match[3], text[match.end() :]))
     if match := _SLASHED.match(text):
         return _ratio(match[1], match[2], text[match.end() :])
     if (match := _ONLY_POWER.match(text)) and (power := _power_of_ten(match)) is not None:
@@ -88,8 +87,15 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
     if part_of_mixed := (_FRACTION.match(rest.lstrip()) if match[0].isdigit() else None):
         top, bottom = part_of_mixed[1] or part_of_mixed[2], part_of_mixed[3] or part_of_mixed[4]
         part = _ratio(top, bottom, rest.lstrip()[part_of_mixed.end() :])
-        return part and (value + part[0], part[1]) if top.isdigit() else None
+        return _mixed(match[0], part)
     return _scaled(value, rest)
+
+
+def _mixed(whole: str, part: tuple[Fraction, str] | None) -> tuple[Fraction, str] | None:
+    """A mixed number has a whole part, and a fraction between 0 and 1."""
+    if part is None or not int(whole) or not 0 < part[0] < 1:
+        return None
+    return int(whole) + part[0], part[1]
 
 
 def _scaled(value: Fraction, rest: str) -> tuple[Fraction, str] | None:

@@ -33,14 +33,15 @@ _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
 """Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
 _SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
+_TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,{([^_&[$"), frozenset("+-*/=<>,})]^_&$.")
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
 def gold_text(gold: object) -> str:
-    """A gold as text, whatever a data set stores: 27.0 is 27, None and blanks are empty."""
+    """A gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
     if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
         return str(int(gold))
-    return "" if gold is None else str(gold).strip()
+    return str(gold).strip() if isinstance(gold, str | int | float) else ""
 
 
 @lru_cache(maxsize=8192)
@@ -49,7 +50,7 @@ def normalise(text: str) -> str:
     text = re.sub(r"([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+)", lambda m: "^{" + m[1].translate(SUPERSCRIPTS) + "}", text)
     text = text.translate(ONE_CHARACTER)
     text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
-    text = re.sub(r"\\!\s*", "", text).replace("{,}", ",")
+    text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
     text = re.sub(r"\^\s*(?:\{\s*)?\\circ(?![A-Za-z])\s*\}?", "°", text)
     text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
@@ -76,7 +77,20 @@ def _roots_in_braces(text: str) -> str:
 
 
 def _trimmed(text: str) -> str:
-    return text.strip().rstrip(" .,").removesuffix("\\\\")
+    return text.strip(" ,").rstrip(" .,")
+
+
+def _one_line(text: str) -> str:
+    """Lines as the items of a list, unless an operator or bracket ties them together."""
+    lines = text.split("\n")
+    if len(lines) == 1 or r"\begin" in text:
+        return text
+    lines = [line for line in map(str.strip, lines) if line]
+    joined = lines[0] if lines else ""
+    for line in lines[1:]:
+        tied = joined[-1] in _TIES_AFTER or line[0] in _TIES_BEFORE or joined.count("$") % 2
+        joined += (" " if tied else ",") + line
+    return joined
 
 
 def latex(normal: str) -> str:
@@ -109,7 +123,7 @@ def _one_command(match: re.Match[str]) -> str:
     if character is not None:
         return {"{": r"\{", "}": r"\}", "%": "%", "$": ""}.get(character, " ")
     if name is None:
-        return match[0]
+        return match[0] if r"\begin" in match.string else ","
     if name in SYMBOLS:
         return SYMBOLS[name]
     if name in DROPPED:

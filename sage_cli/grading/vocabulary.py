@@ -37,10 +37,11 @@ SYMBOLS = {
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
     "lor": "∨", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
     "prime": "'", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
+    "quad": ",", "qquad": ",", "newline": ",",
 }  # fmt: skip
 DROPPED = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits boxed fbox "
-    "quad qquad thinspace mathbf mathit bm boldsymbol mathstrut"
+    "thinspace mathbf mathit bm boldsymbol mathstrut"
 )
 TEXTS = words("text textbf textit textrm textnormal mbox mathrm hbox operatorname")
 

@@ -1,0 +1,93 @@
+"""`sage grade`: verdicts on a file of golds and completions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import Json, Presets, Sets, load_config
+
+if TYPE_CHECKING:
+    from sage_cli.workflows.grade import GradedFile
+
+_SHOWN = 20
+
+
+class Mode(StrEnum):
+    """How mathematics is judged."""
+
+    STRICT = "strict"
+    MATH_VERIFY = "math-verify"
+    BOTH = "both"
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="JSONL with gold and completion(s).")],
+    mode: Annotated[Mode | None, typer.Option("--mode", help="Default: grading.mode.")] = None,
+    boxed: Annotated[bool, typer.Option("--boxed", help="Answers stand in \\boxed{}.")] = False,
+    judge: Annotated[str, typer.Option("--judge", help="math or roles.")] = "math",
+    preset: Presets = None,
+    set_: Sets = None,
+    json: Json = False,
+) -> None:
+    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
+    from sage_cli.workflows.grade import grade_file
+
+    speak(json)
+    flags: dict[str, Any] = {"prompt": {"answer": "boxed"}} if boxed else {}
+    config = load_config(preset, None, set_, **flags).config
+    chosen = mode or Mode(config.grading.mode)
+    modes = ("strict", "math-verify") if chosen is Mode.BOTH else (str(chosen),)
+    with Live() as progress:
+        graded = grade_file(file, config, modes, judge, progress)
+    if json:
+        emit({"file": str(file), "judge": judge, **_as_json(graded)})
+        return
+    _show(graded)
+
+
+def _as_json(graded: GradedFile) -> dict[str, Any]:
+    rows = [
+        {"line": item.line, "index": item.index}
+        | {mode: grades[number].status for mode, grades in graded.grades.items()}
+        | {"extracted": _encodable(next(iter(graded.grades.values()))[number].extracted)}
+        for number, item in enumerate(graded.items)
+    ]
+    return {
+        "statuses": {mode: graded.counts(mode) for mode in graded.grades},
+        "differences": [{"line": item.line, "index": item.index} for item, _ in graded.differences],
+        "malformed": [{"line": one.line, "why": one.why} for one in graded.malformed],
+        "grades": rows,
+    }
+
+
+def _encodable(text: str | None) -> str | None:
+    """Lone surrogates, which no output stream takes, as escapes."""
+    return text and text.encode("utf-8", "backslashreplace").decode()
+
+
+def _show(graded: GradedFile) -> None:
+    table = Table("status", box=None, padding=(0, 2, 0, 0))
+    for mode in graded.grades:
+        table.add_column(mode, justify="right")
+    columns = [graded.counts(mode) for mode in graded.grades]
+    for status in columns[0]:
+        table.add_row(status, *(str(counts[status]) for counts in columns))
+    table.add_row("completions", *(str(len(graded.items)) for _ in columns), style="dim")
+    console.print(table)
+    for item, by_mode in graded.differences[:_SHOWN]:
+        verdicts = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
+        answer = next(iter(by_mode.values())).extracted
+        shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
+        console.print(f"line {item.line}, completion {item.index}: {verdicts}; {escape(shown)}")
+    if len(graded.differences) > _SHOWN:
+        console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
+    for one in graded.malformed:
+        console.print(f"[yellow]line {one.line} is left out[/]: {escape(one.why)}")

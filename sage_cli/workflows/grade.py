@@ -1,0 +1,137 @@
+"""`sage grade`: the verdicts on a file of golds and completions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import DataError
+from sage_cli.grading import Grade, Grader
+from sage_cli.grading.verdict import STATUSES
+from sage_cli.workflows.progress import Progress
+
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Item:
+    """A completion and where it stands: its line, and its place among the line's completions."""
+
+    line: int
+    index: int
+    gold: object
+    completion: object
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A line that isn't graded, and why."""
+
+    line: int
+    why: str
+
+
+@dataclass(frozen=True)
+class GradedFile:
+    """The items of a file, each mode's grades of them in the same order, and the lines left out."""
+
+    items: list[Item]
+    grades: dict[str, list[Grade]]
+    malformed: list[Malformed]
+
+    def counts(self, mode: str) -> dict[str, int]:
+        """How many completions have each status."""
+        found = Counter(grade.status for grade in self.grades[mode])
+        return {status: found[status] for status in STATUSES}
+
+    @property
+    def differences(self) -> list[tuple[Item, dict[str, Grade]]]:
+        """The items whose reward differs between the modes."""
+        pairs = [
+            (item, {mode: grades[number] for mode, grades in self.grades.items()})
+            for number, item in enumerate(self.items)
+        ]
+        return [
+            (item, by_mode)
+            for item, by_mode in pairs
+            if len({grade.reward for grade in by_mode.values()}) > 1
+        ]
+
+
+def grade_file(
+    path: Path, config: SageConfig, modes: tuple[str, ...], judge: str, progress: Progress
+) -> GradedFile:
+    """Grade the rows {gold, completion} or {gold, completions} of a JSONL file in each mode.
+
+    Raises DataError when the file can't be read or has no row that can be graded.
+    """
+    items: list[Item] = []
+    malformed: list[Malformed] = []
+    for found in _read(path):
+        (items if isinstance(found, Item) else malformed).append(found)  # type: ignore[arg-type]
+    if not items:
+        why = f"; line {malformed[0].line}: {malformed[0].why}" if malformed else ""
+        raise DataError(
+            f"{path} has no row to grade{why}",
+            'each line is an object as {"gold": "27", "completion": "..."}',
+        )
+    grades: dict[str, list[Grade]] = {}
+    for mode in modes:
+        progress.begin(f"grading ({mode})", len(items), "completions")
+        with _grader(config, mode, judge) as grader:
+            grades[mode] = []
+            for start in range(0, len(items), _AT_ONCE):
+                part = items[start : start + _AT_ONCE]
+                grades[mode] += grader.grade_many((one.gold, one.completion) for one in part)
+                progress.advance(len(part))
+        progress.end()
+    return GradedFile(items, grades, malformed)
+
+
+def _grader(config: SageConfig, mode: str, judge: str) -> Grader:
+    settings, prompt = config.grading, config.prompt
+    return Grader(
+        workers=settings.workers,
+        mode=mode,
+        judge=judge,
+        timeout_s=settings.timeout_s,
+        memory_mb=settings.memory_mb,
+        tolerance=settings.tolerance,
+        answer_open=prompt.answer_open,
+        answer_close=prompt.answer_close,
+        boxed=prompt.answer == "boxed",
+    )
+
+
+def _read(path: Path) -> Iterator[Item | Malformed]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise DataError(f"can't read {path}: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield from _row(number, line)
+
+
+def _row(number: int, line: bytes) -> Iterator[Item | Malformed]:
+    try:
+        row: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        yield Malformed(number, f"not JSON: {str(error)[:200]}")
+        return
+    if not isinstance(row, dict):
+        yield Malformed(number, "not an object")
+    elif "gold" not in row:
+        yield Malformed(number, "no field 'gold'")
+    elif isinstance(row.get("completions"), list):
+        for index, completion in enumerate(row["completions"]):
+            yield Item(number, index, row["gold"], completion)
+    elif "completion" in row:
+        yield Item(number, 0, row["gold"], row["completion"])
+    else:
+        yield Malformed(number, "no field 'completion', and no list 'completions'")
