@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sage_cli.cli import algos, compare, config, data, demo, evaluate, passk, rl, runs, sft, sweep
+from sage_cli.cli import (
+    algos,
+    compare,
+    config,
+    data,
+    demo,
+    evaluate,
+    grade,
+    passk,
+    rl,
+    runs,
+    sft,
+    sweep,
+)
 from sage_cli.cli.group import new_app
 from sage_cli.cli.surroundings import prepare
 
@@ -14,6 +27,7 @@ app.command("eval")(evaluate.command)
 app.command("passk")(passk.command)
 app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
+app.command("grade")(grade.command)
 app.command("algos")(algos.command)
 app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
