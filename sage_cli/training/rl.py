@@ -20,6 +20,7 @@ from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
+from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.safeguards import Safeguards
@@ -47,8 +48,9 @@ def train_rl(
     `reference_completions`, by problem id, are what `anchor.kl: forward` is computed on.
     """
     metrics = MetricsFile(run_folder / "metrics.jsonl")
-    checkpoint = newest_sealed(run_folder / "checkpoints")
-    metrics.rewind(step_of(checkpoint) if checkpoint else 0)
+    with join_processes().main_process_first():
+        checkpoint = newest_sealed(run_folder / "checkpoints")
+        metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = build_trainer(
         config,
         model,
@@ -66,7 +68,8 @@ def train_rl(
     else:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.save_model(str(run_folder / "model"))
-    (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)
+    if trainer.accelerator.is_main_process:
+        (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)
 
 
 def build_trainer(
@@ -82,7 +85,7 @@ def build_trainer(
     reference_completions: Mapping[str, Sequence[Completion]] | None = None,
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train."""
-    arguments = grpo_arguments(config, run_folder / "checkpoints")
+    arguments = grpo_arguments(config, run_folder / "checkpoints", processes=world_size())
     if reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         model.config._name_or_path = str(reference)
@@ -92,8 +95,9 @@ def build_trainer(
         safeguards.remember(earlier)
 
     def record(step: Mapping[str, Any]) -> None:
-        metrics.append(step)
-        on_step(step)
+        if trainer.accelerator.is_main_process:
+            metrics.append(step)
+            on_step(step)
         safeguards.check(step)
 
     forward = None
