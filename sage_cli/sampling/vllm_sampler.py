@@ -79,6 +79,7 @@ class VllmSampler:
                 trust_remote_code=trust_remote_code,
                 max_num_seqs=rows,
                 enable_prefix_caching=True,
+                enforce_eager=not torch.cuda.is_available(),  # compiling costs minutes on a CPU
                 seed=parameters.seed,
                 **options,
             ).llm_engine

@@ -1,0 +1,161 @@
+"""The in-process engine and `vllm serve` with a small model: one sample set, filled by either."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from sage_cli.config.evaluation import SamplingSection
+from sage_cli.models.load import load_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.sampling.build import build_sampler
+from sage_cli.sampling.fill import fill
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
+from sage_cli.sampling.server_sampler import ServerSampler
+from sage_cli.sampling.vllm_sampler import VllmSampler
+from sage_cli.store.completion import Completion
+from sage_cli.store.samples import SampleIdentity, SampleSet
+
+PROMPTS = {f"p{a}": f"{a}*{a + 3}=?" for a in range(11, 21)}
+SAMPLED = SamplingParameters(0.9, 0.95, 20, 0.02, 24, "</SOLUTION>", seed=7)
+GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 24, "</SOLUTION>", seed=7)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights, large enough that answers differ from each other."""
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=128,
+            intermediate_size=256,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=256,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=None,
+        )
+    )
+    for weight in model.parameters():
+        if weight.ndim == 2:
+            torch.nn.init.normal_(weight, std=0.15)
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("adapter")
+    torch.manual_seed(1)
+    model = get_peft_model(
+        Qwen2ForCausalLM.from_pretrained(folder),
+        LoraConfig(r=8, lora_alpha=16, target_modules=["q_proj", "v_proj"]),
+    )
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.2)
+    model.save_pretrained(path)
+    load_tokenizer(folder).save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> VllmSampler:
+    return VllmSampler(folder, load_tokenizer(folder), SAMPLED, rows=32, dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # What `vllm serve` runs; the script itself asks for the metadata of a package named vllm,
+    # which the build for CPUs doesn't have.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
+    command += ["--dtype", "float32", "--port", str(port), "--enforce-eager"]
+    with subprocess.Popen(command, env=os.environ | {"VLLM_LOGGING_LEVEL": "WARNING"}) as process:
+        address = f"http://127.0.0.1:{port}"
+        for _ in range(300):
+            assert process.poll() is None, "vllm serve ended"
+            try:
+                httpx.get(f"{address}/health").raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(1)
+        yield address
+        process.terminate()
+
+
+def requests(indices: Sequence[int], names: Sequence[str] = tuple(PROMPTS)) -> list[SampleRequest]:
+    return [SampleRequest(name, PROMPTS[name], tuple(indices)) for name in names]
+
+
+def by_key(sampler: Sampler, wanted: Sequence[SampleRequest]) -> dict[tuple[str, int], Completion]:
+    drawn = list(sampler.sample(wanted))
+    keyed = {(row.problem_id, row.index): row for row in drawn}
+    assert len(keyed) == len(drawn) == sum(len(request.indices) for request in wanted)
+    return keyed
+
+
+def share_equal(
+    a: dict[tuple[str, int], Completion], b: dict[tuple[str, int], Completion]
+) -> float:
+    assert a.keys() == b.keys()
+    return sum(a[key].text == b[key].text for key in a) / len(a)
+
+
+def test_a_sample_depends_on_its_seed_and_not_on_its_company(engine: VllmSampler) -> None:
+    together = by_key(engine, requests(range(16)))
+    assert len({row.text for row in together.values()}) > 0.9 * len(together)
+    alone = by_key(engine, requests([5], ["p13"]))
+    assert alone["p13", 5] == together["p13", 5]
+    reordered = by_key(engine, requests(range(16), list(PROMPTS)[::-1]))
+    # Equal seeds give equal text up to sums that are added in another order.
+    assert share_equal(reordered, together) >= 0.95
+    assert {row.finish_reason for row in together.values()} <= {"stop", "length"}
+    assert all(row.tokens == 24 for row in together.values() if row.finish_reason == "length")
+
+
+def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
+    engine: VllmSampler, server: str, tmp_path: Path
+) -> None:
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}))
+    assert fill(samples, PROMPTS, 8, engine).drawn == 80
+    remote = ServerSampler([server], SAMPLED, in_flight=16)
+    assert fill(samples, PROMPTS, 16, remote).drawn == 80
+    rows = {(row.problem_id, row.index): row for row in samples.completions()}
+    assert len(rows) == 160
+    assert share_equal(rows, by_key(engine, requests(range(16)))) >= 0.95
+
+
+@pytest.mark.parametrize("which", ["folder", "adapter"])
+def test_greedy_text_equals_the_transformers_backend(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue(which)
+    sections = [
+        SamplingSection(backend=backend, temperature=0.0, max_tokens=24, batch_rows=16)
+        for backend in ("vllm", "transformers")
+    ]
+    drawn = [
+        by_key(build_sampler(section, GREEDY, path, dtype="float32"), requests([0]))
+        for section in sections
+    ]
+    assert share_equal(*drawn) >= 0.9
