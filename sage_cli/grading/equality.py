@@ -22,11 +22,12 @@ Prove = Callable[[str, str], bool]
 """(gold, answer), normalised, -> whether algebra finds them equal."""
 
 _MAX_DENOMINATOR = 10**6
-_BASED = re.compile(r"(\w+)_\{(?:\\text\{)?(\d+)\}?\}")
+_BASED = re.compile(r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))_\{(?:\\text\{)?(\d+)\}?\}")
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _WORDS = re.compile(r"\\text\{[^{}\d]*\}")
 _CHOICE = re.compile(r"\(?([A-Z])\)?")
 _NAME = re.compile(r"[A-Za-z|\\\[\]{}']+")
+_SYMBOL = re.compile(r"(?:\\[a-z]+ )?\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?'*(?:\([\w,.+-]*\))?")
 _ARGUMENT = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\((?:[-+]?[\w.]+,?)+\)")
 _FORMATTING = re.compile(
     r"\\(?:begin|end) ?\{[a-z]*\}|\\(?:frac|sqrt|[a-z]*(?:sin|cos|tan)h?|cot|sec|csc|ln|log|exp|"
@@ -62,9 +63,9 @@ class Equality:
             return _plain_word(gold) == _plain_word(answer)
         if text := _TEXT.fullmatch(gold):
             return text[1] == answer
-        if match := _BASED.fullmatch(gold):
-            other = _BASED.fullmatch(answer)
-            return other is not None and _digits(match) == _digits(other)
+        numerals = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
+        if numerals[0] or numerals[1]:
+            return _digits(numerals[0]) == _digits(numerals[1])
         shapes = read_shape(gold), read_shape(answer)
         if "leaf" in (shapes[0].kind, shapes[1].kind) and shapes[0].kind != shapes[1].kind:
             return self._leaf_beside_structure(gold, answer, *shapes)
@@ -86,7 +87,8 @@ class Equality:
             return False
         if name and before and _is_name(before[0]) and before[0] != name:
             return False
-        return all(_is_name(member) or self._is_value(number, member) for member in before)
+        is_name = _is_name if number.value else _is_symbol  # x-y=0 says nothing of x-y
+        return all(is_name(member) or self._is_value(number, member) for member in before)
 
     def _is_value(self, number: Number, member: str) -> bool:
         value = constant(member)
@@ -148,9 +150,9 @@ class Equality:
             return True
         *gold_names, gold_last = split(gold, "=")
         *names, last = split(answer, "=")
-        if gold_names and names and (len(_letters(gold)) > 1 or not _is_name(gold_names[0])):
+        if gold_names and names and (len(_letters(gold)) > 1 or not _is_symbol(gold_names[0])):
             return self._same_equation(gold, answer)
-        if gold_names and (not _is_name(gold_names[0]) or (names and gold_names[0] != names[0])):
+        if gold_names and (not _is_symbol(gold_names[0]) or (names and gold_names[0] != names[0])):
             return False
         if (number := read_number(gold_last)) is not None:
             return self._is_number(gold_names[0] if gold_names else "", number, answer)
@@ -184,9 +186,14 @@ class Equality:
 def _number(gold: str) -> tuple[str, Number | None]:
     """The number that a gold is, and the name that it assigns it to."""
     name, equals, value = gold.rpartition("=")
-    if equals and not _is_name(name):
+    if equals and not _is_symbol(name):
         return "", None
     return name, read_number(value)
+
+
+def _is_symbol(text: str) -> bool:
+    """Whether `text` is one name, as x, x_1, f(3), AB, and no expression of several."""
+    return _SYMBOL.fullmatch(text) is not None
 
 
 def _is_name(text: str) -> bool:
@@ -218,8 +225,8 @@ def _plain_word(text: str) -> str:
     return text if len(text) == 1 else re.sub(r"[\s.]", "", text).casefold()
 
 
-def _digits(match: re.Match[str]) -> tuple[str, str]:
-    return match[1].lstrip("0").upper() or "0", match[2]
+def _digits(numeral: re.Match[str] | None) -> tuple[str, str] | None:
+    return (numeral[1].lstrip("0").upper() or "0", numeral[2]) if numeral else None
 
 
 def _letters(text: str) -> frozenset[str]:

@@ -15,7 +15,8 @@ found = []
 
 def work():
     with Grader(workers=2) as grader:
-        pairs = [(r"\sqrt{%d}" % (4 * n), r"<SOLUTION>2\sqrt{%d}</SOLUTION>" % n) for n in (2, 3, 5)]
+        surds = [(r"\sqrt{%d}" % (4 * n), r"2\sqrt{%d}" % n) for n in (2, 3, 5)]
+        pairs = [(gold, "<SOLUTION>" + surd + "</SOLUTION>") for gold, surd in surds]
         found.extend(one.status for one in grader.grade_many(pairs))
 
 thread = threading.Thread(target=work)

@@ -1,7 +1,6 @@
 """Grading against real golds, real completions, judged cases and hostile ones."""
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -63,7 +62,7 @@ def test_hostile_completions_keep_to_their_budgets(shared, grader):
 
 def resident_mb(pid):
     """The peak of a worker's resident memory, 0 where it can't be read or the worker is gone."""
-    if sys.platform != "linux" or not os.path.exists(f"/proc/{pid}"):
+    if sys.platform != "linux" or not Path(f"/proc/{pid}").exists():
         return 0
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0)
@@ -94,10 +93,7 @@ def test_every_gold_of_a_benchmark_grades_itself_right(shared, grader, name):
         for gold, other, status in zip(golds, shifted, statuses, strict=True)
         if status == "right" and str(gold).replace(" ", "") != str(other).replace(" ", "")
     ]
-    assert paid in ([], EQUAL_NEIGHBOURS.get(name, []))
-
-
-EQUAL_NEIGHBOURS = {}
+    assert paid == ([("5", "x=5")] if name == "math500" else [])
 
 
 def test_real_completions_agree_with_the_record(shared):
