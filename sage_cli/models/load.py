@@ -86,8 +86,11 @@ def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
     )
 
 
-def attach_lora(model: Any, lora: LoraSection) -> Any:
-    """`model` with fresh low-rank adapters on `lora.targets`, everything else frozen."""
+def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
+    """`model` with fresh low-rank adapters on `lora.targets`, everything else frozen.
+
+    Their random halves are drawn from `seed`, so that a training that is begun again is the same.
+    """
     config = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
@@ -95,7 +98,9 @@ def attach_lora(model: Any, lora: LoraSection) -> Any:
         target_modules=list(lora.targets),
         task_type="CAUSAL_LM",
     )
-    return get_peft_model(model, config)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return get_peft_model(model, config)
 
 
 def is_model_folder(folder: Path) -> bool:

@@ -21,10 +21,12 @@ from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.rl_arguments import grpo_arguments
+from sage_cli.training.rl_arguments import batch_arithmetic, grpo_arguments
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.safeguards import Safeguards
+from sage_cli.training.shortage import memory_explained
 from sage_cli.training.verdicts import Grader, VerdictReward
+from sage_cli.training.vllm_rollouts import require_rollouts, seeded_engine
 
 OnStep = Callable[[Mapping[str, Any]], None]
 
@@ -47,26 +49,31 @@ def train_rl(
     problems. `on_step` hears each optimiser step's record, after it is in metrics.jsonl.
     `reference_completions`, by problem id, are what `anchor.kl: forward` is computed on.
     """
+    require_rollouts(config.rollout)
     metrics = MetricsFile(run_folder / "metrics.jsonl")
     with join_processes().main_process_first():
         checkpoint = newest_sealed(run_folder / "checkpoints")
-        metrics.rewind(step_of(checkpoint) if checkpoint else 0)
-    trainer = build_trainer(
-        config,
-        model,
-        reference,
-        tokenizer,
-        prompts,
-        grader,
-        run_folder,
-        metrics,
-        on_step,
-        reference_completions,
-    )
-    if checkpoint and step_of(checkpoint) >= config.rl.steps:
+        done = step_of(checkpoint) if checkpoint else 0
+        metrics.rewind(done)
+    with seeded_engine(config.rl.seed, done):
+        trainer = build_trainer(
+            config,
+            model,
+            reference,
+            tokenizer,
+            prompts,
+            grader,
+            run_folder,
+            metrics,
+            on_step,
+            reference_completions,
+        )
+    if done >= config.rl.steps:
         trainer._load_from_checkpoint(str(checkpoint))
     else:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        micro_batch, _ = batch_arithmetic(config.rl, world_size())
+        with memory_explained(micro_batch, config.rollout.max_tokens):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.save_model(str(run_folder / "model"))
     if trainer.accelerator.is_main_process:
         (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)

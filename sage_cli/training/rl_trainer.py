@@ -19,6 +19,7 @@ from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.reference import check_reference, choose_reference
+from sage_cli.training.shortage import disk_explained
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import STATUSES, VerdictReward
 
@@ -169,9 +170,11 @@ class RlTrainer(AnchoredTrainer):
         shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()
-        if self.args.should_save:
-            folder = Path(self.args.output_dir)
-            seal(folder / f"checkpoint-{self.state.global_step}")
-            rotate(folder, self.rl.keep_checkpoints)
+        folder = Path(self.args.output_dir)
+        checkpoint = folder / f"checkpoint-{self.state.global_step}"
+        with disk_explained(folder, checkpoint):
+            super()._save_checkpoint(model, trial)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                seal(checkpoint)
+                rotate(folder, self.rl.keep_checkpoints)
