@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -30,18 +30,16 @@ class Decoder:
 
     def run(self, tokenized: Sequence[tuple[SampleRequest, Sequence[int]]]) -> Iterator[Completion]:
         """Yield completions of (request, prompt token ids) pairs as they finish."""
-        waiting = deque(
-            (request, ids, index) for request, ids in tokenized for index in request.indices
-        )
+        waiting = ((request, ids, index) for request, ids in tokenized for index in request.indices)
+        left = sum(len(request.indices) for request, _ in tokenized)
         cohorts: list[Cohort] = []
         spare: list[OwnTokens] = []
         prompt: Prompt | None = None
-        while waiting or cohorts:
+        while left or cohorts:
             free = self._batch_rows - sum(map(len, cohorts))
-            while waiting and free >= min(self._cohort_rows, len(waiting)):
+            while left and free >= (size := min(self._cohort_rows, left)):
                 rows = []
-                for _ in range(min(self._cohort_rows, len(waiting))):
-                    request, ids, index = waiting.popleft()
+                for request, ids, index in islice(waiting, size):
                     if prompt is None or prompt.request is not request:
                         prompt = Prompt(self._model, request, ids)
                     rows.append((prompt, index))
@@ -49,7 +47,7 @@ class Decoder:
                 cohort = Cohort(rows, self._parameters.seed, own)
                 yield from self._advance([cohort], cohort.first_logits_BV)
                 cohorts.append(cohort)
-                free -= len(cohort)
+                left, free = left - size, free - len(cohort)
             spare += [cohort.memory.own for cohort in cohorts if not len(cohort)]
             cohorts = [cohort for cohort in cohorts if len(cohort)]
             if cohorts:

@@ -25,11 +25,10 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.sampling.transformers_sampler import TransformersSampler
 from sage_cli.store import samples as module
 
-folder, kills, problems, n, module.FLUSH_ROWS = Path(sys.argv[1]), *map(int, sys.argv[2:])
-samples = module.SampleSet(folder, module.SampleIdentity("m", "t", {}))
+root, problems, n, module.FLUSH_ROWS = Path(sys.argv[1]), *map(int, sys.argv[2:])
 
 
-def run(report):
+def run(samples, report):
     torch.set_num_threads(1)
     torch.manual_seed(0)
     tokenizer = character_tokenizer(["</SOLUTION>"])
@@ -47,15 +46,16 @@ def run(report):
     fill(samples, prompts, n, sampler, lambda rows: os.write(report, b"."))
 
 
-for attempt in range(kills + 1):
+for name, killed in [("straight", False), *[("killed", True)] * 3, ("killed", False)]:
+    samples = module.SampleSet(root / name, module.SampleIdentity("m", "t", {}))
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        run(writing)
+        run(samples, writing)
         os._exit(0)
     os.close(writing)
     reported = 0
-    if attempt < kills:
+    if killed:
         moment = random.randint(1, 5)
         while reported < moment and os.read(reading, 1):
             reported += 1
@@ -70,30 +70,26 @@ for attempt in range(kills + 1):
 """
 
 
-def filled(folder: Path, kills: int) -> tuple[SampleSet, list[list[int]]]:
-    numbers = [str(number) for number in (kills, PROBLEMS, N, ROWS_OF_A_PART)]
+def test_killed_three_times_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
+    numbers = [str(number) for number in (PROBLEMS, N, ROWS_OF_A_PART)]
     driven = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(folder), *numbers],
+        [sys.executable, "-c", DRIVER, str(tmp_path), *numbers],
         capture_output=True,
         text=True,
         check=True,
     )
     attempts = [json.loads(line) for line in driven.stdout.splitlines()]
-    return SampleSet(folder, SampleIdentity("m", "t", {})), attempts
-
-
-def test_killed_three_times_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
-    straight, _ = filled(tmp_path / "straight", kills=0)
-    expected = {(row.problem_id, row.index): row for row in straight.completions()}
-    killed, attempts = filled(tmp_path / "killed", kills=3)
-    assert [code for code, _, _ in attempts] == [-9, -9, -9, 0]
+    assert [code for code, _, _ in attempts] == [0, -9, -9, -9, 0]
     stored_before = 0
-    for _, reported, stored in attempts[:-1]:
+    for _, reported, stored in attempts[1:-1]:
         assert stored >= stored_before + ROWS_OF_A_PART * reported
         assert stored < PROBLEMS * N
         stored_before = stored
+    identity = SampleIdentity("m", "t", {})
+    straight, killed = (SampleSet(tmp_path / name, identity) for name in ("straight", "killed"))
+    expected = {(row.problem_id, row.index): row for row in straight.completions()}
     rows = list(killed.completions())
+    assert len(expected) == PROBLEMS * N
     assert max(Counter((row.problem_id, row.index) for row in rows).values()) == 1
     assert {(row.problem_id, row.index): row for row in rows} == expected
-    assert len(expected) == PROBLEMS * N
     assert not list(killed.folder.glob(".*.tmp"))
