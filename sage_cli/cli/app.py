@@ -9,7 +9,9 @@ from sage_cli.cli import (
     data,
     demo,
     evaluate,
+    export,
     grade,
+    guide,
     passk,
     rl,
     runs,
@@ -28,9 +30,11 @@ app.command("passk")(passk.command)
 app.command("compare")(compare.command)
 app.command("sweep")(sweep.command)
 app.command("grade")(grade.command)
+app.command("export")(export.command)
 app.command("algos")(algos.command)
 app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
+app.add_typer(guide.app, name="guide")
 app.add_typer(runs.app, name="runs")
 app.add_typer(config.app, name="config")
 

@@ -22,16 +22,21 @@ def guide_statistics(log_q_T: Tensor, guide: Guide) -> dict[str, float]:
     if not len(log_q_T):
         return dict.fromkeys(("q_mean", "q_min", "q_max", "shaped", "clamped", "log_q"), math.nan)
     q_T = log_q_T.exp()
-    slack = 1e-6
-    clamped_T = (q_T >= guide.q_max - slack) | (q_T <= guide.q_min + slack)
     return {
         "q_mean": q_T.mean().item(),
         "q_min": q_T.min().item(),
         "q_max": q_T.max().item(),
         "shaped": (log_q_T != 0).double().mean().item(),
-        "clamped": (clamped_T & (log_q_T != 0)).double().mean().item(),
+        "clamped": clamped(log_q_T, guide).double().mean().item(),
         "log_q": log_q_T.mean().item(),
     }
+
+
+def clamped(log_q: Tensor, guide: Guide) -> Tensor:
+    """Which of the shaped tokens stand at an end of the guide's clamp; any shape."""
+    q, slack = log_q.double().exp(), 1e-6
+    at_an_end: Tensor = (q >= guide.q_max - slack) | (q <= guide.q_min + slack)
+    return at_an_end & (log_q != 0)
 
 
 def entropy_percentiles(entropy_T: Tensor) -> dict[str, float]:

@@ -44,9 +44,7 @@ def measure(
     """
     template = PromptTemplate.from_section(config.prompt, policy.tokenizer())
     refuse_other_template(policy, template, config)
-    parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
-    identity = SampleIdentity(policy.fingerprint, template.hash, asdict(parameters))
-    samples = SampleSet(config.run.root, identity)
+    samples, parameters = sample_set(policy, config, template, seed)
     golds = {problem.id: problem.gold for problem in problems}
     with grader_for(config, benchmark) as grader:
         _draw(policy, config, parameters, samples, problems, template, grader, progress)
@@ -60,6 +58,15 @@ def measure(
     return Measured(
         policy.label, benchmark, seed, counts, statuses, truncated, samples.identity.key
     )
+
+
+def sample_set(
+    policy: Policy, config: SageConfig, template: PromptTemplate, seed: int
+) -> tuple[SampleSet, SamplingParameters]:
+    """Where a policy's completions under `sampling` and an evaluation seed are, drawn or not."""
+    parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
+    identity = SampleIdentity(policy.fingerprint, template.hash, asdict(parameters))
+    return SampleSet(config.run.root, identity), parameters
 
 
 def refuse_other_template(policy: Policy, template: PromptTemplate, config: SageConfig) -> None:

@@ -1,0 +1,44 @@
+"""`sage export`: a run's policy as an ordinary model folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.options import Json, RunRoot
+
+
+class Dtype(StrEnum):
+    """The type of the written weights."""
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run, RUN@step or a model folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
+    dtype: Annotated[
+        Dtype, typer.Option(help="Type of the weights; auto: as stored.")
+    ] = Dtype.AUTO,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Merge a run's adapter and write a Hugging Face folder that vLLM serves."""
+    speak(json)
+    from sage_cli.workflows.export import export
+
+    exported = export(run, folder, runs or Path("runs"), force=force, dtype=dtype)
+    if json:
+        emit({"folder": str(folder), **asdict(exported)})
+        return
+    how = "adapter merged" if exported.merged else "no adapter to merge"
+    console.print(f"exported {exported.source} ({exported.dtype}, {how}): [bold]{folder}[/]")

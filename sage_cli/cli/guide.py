@@ -1,0 +1,121 @@
+"""`sage guide show`: what a guide does to a run's completions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.group import new_app
+from sage_cli.cli.live import Live
+from sage_cli.cli.measuring import load_for_measuring
+from sage_cli.cli.options import Benchmark, Json, OtherTemplate, Presets, RunRoot, Sets
+
+if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
+    from sage_cli.reports.specimens import View
+
+app = new_app("Look at what a guide does.")
+
+
+@app.callback()
+def _group() -> None:
+    """Look at what a guide does."""
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="A run, RUN@step or a model folder.")],
+    limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
+    guide: Annotated[str | None, typer.Option("--guide", help="Another than its own.")] = None,
+    tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page as well.")] = None,
+    benchmark: Benchmark = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Show completions with each token coloured by q and entropy, in numbers and as a page."""
+    speak(json)
+    evaluation = {
+        "benchmark": benchmark,
+        "limit": limit,
+        "allow_template_mismatch": allow_template_mismatch or None,
+    }
+    own = load_for_measuring([run], preset, None, None, runs).config
+    chosen, notes = _guide(own, run, guide)
+    settings = load_for_measuring(
+        [run],
+        preset,
+        None,
+        set_,
+        runs,
+        evaluation=evaluation,
+        guide={**chosen, **_given(tau=tau, rho=rho)},
+        # only the guide is read: any anchor that a guide can shape will do
+        anchor={"kl": "reverse", "beta": own.anchor.beta or 1.0},
+    ).config
+    from sage_cli.workflows.guide_show import guide_show
+
+    with Live() as live:
+        view = guide_show(settings, run, live, notes)
+    if html is not None:
+        from sage_cli.reports.microscope import to_html
+        from sage_cli.store.atomic import write_text
+
+        write_text(html, to_html(view))
+    if json:
+        emit(_plain(asdict(view)))
+        return
+    _print(view)
+    if html is not None:
+        console.print(f"page: [bold]{html}[/]", soft_wrap=True)
+
+
+def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The guide to show as settings of `guide`: asked for, the run's own, or branch."""
+    from sage_cli.config.preset_of import guide_settings
+
+    name = asked or (own.guide.name if own.guide.name != "none" else "branch")
+    if name == own.guide.name:
+        return {"name": name}, []
+    preset, values = guide_settings(own, name)
+    whose = f"preset {preset}'s" if values else "the paper's"
+    why = "" if asked else f"{run} has no guide: "
+    return {"name": name, **values}, [f"{why}{name} with {whose} values, where not set otherwise"]
+
+
+def _given(**flags: float | None) -> dict[str, float]:
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _print(view: View) -> None:
+    from rich.markup import escape
+
+    from sage_cli.reports.microscope_terminal import legend, specimen_text, strongest, to_rich
+
+    for number, one in enumerate(view.specimens, 1):
+        colour = "green" if one.status == "right" else "red"
+        verdict = f"[{colour}]{one.status}[/], gold {escape(one.gold)}"
+        console.print(f"\n[bold]{number}  {escape(one.question)}[/]  {verdict}")
+        console.print(specimen_text(one, view))
+        if found := strongest(one):
+            console.print(f"[dim]shaped most: {escape(found)}[/]")
+    console.print("", legend(view), "", sep="\n")
+    console.print(to_rich(view))
+
+
+def _plain(value: Any) -> Any:
+    """For JSON, which has no NaN."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

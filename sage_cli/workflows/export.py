@@ -1,0 +1,94 @@
+"""`sage export`: a run's policy becomes a model folder that stands on its own."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.errors import StoreError
+from sage_cli.models.load import is_model_folder
+from sage_cli.store.atomic import write_json
+from sage_cli.store.atomic_folder import replacing_folder
+from sage_cli.store.run import Runs, run_of, surroundings
+from sage_cli.workflows.base import Policy, named_policy
+
+SAGE_FILE = "sage.json"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `sage.json` says of an exported model: where it came from and how to prompt it.
+
+    `fingerprint` is the source's, `merged` tells whether a LoRA adapter was merged in. `template`
+    and `prompt` are None for a model that no run made.
+    """
+
+    source: str
+    run: str | None
+    checkpoint: int | None
+    fingerprint: str
+    merged: bool
+    dtype: str
+    template: str | None
+    prompt: dict[str, Any] | None
+    versions: dict[str, str]
+
+
+def export(
+    name: str, folder: Path, root: Path, *, force: bool = False, dtype: str = "auto"
+) -> Exported:
+    """Write the policy called `name` to `folder`: merged weights, tokenizer and `sage.json`.
+
+    `name` is a run below `root`, RUN@step or a model folder. `dtype` is the type in which weights
+    are merged and written; "auto" keeps the stored one, in which an adapter of a bfloat16 model is
+    rounded once more. Raises StoreError where `folder` holds something: with `force` an earlier
+    model there is replaced, anything else never.
+    """
+    policy = named_policy(name, Runs(root))
+    check_destination(folder, policy, force)
+    tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
+    adapted = hasattr(model, "peft_config")
+    if adapted:
+        model = model.merge_and_unload(safe_merge=True)
+    run = policy.run
+    exported = Exported(
+        source=policy.label,
+        run=run.id if run else None,
+        checkpoint=policy.checkpoint,
+        fingerprint=policy.fingerprint,
+        merged=adapted,
+        dtype=str(model.dtype).removeprefix("torch."),
+        template=run.manifest.get("template") if run else None,
+        prompt=run.config.get("prompt") if run else None,
+        versions=surroundings()["versions"],
+    )
+    with replacing_folder(folder) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        write_json(temporary / SAGE_FILE, asdict(exported))
+    return exported
+
+
+def check_destination(folder: Path, policy: Policy, force: bool) -> None:
+    """Refuse to write over anything but, with `force`, another model."""
+    here, source = folder.resolve(), Path(policy.path).resolve()
+    if here == source or here in source.parents or source in here.parents:
+        raise StoreError(
+            f"{folder} and the model to export, {policy.path}, lie inside one another",
+            "name a folder elsewhere",
+        )
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is a file", "name a folder")
+    if not any(folder.iterdir()):
+        return
+    if run_of(folder) is not None:
+        raise StoreError(f"{folder} belongs to a run", "name a folder elsewhere")
+    if not is_model_folder(folder):
+        raise StoreError(f"{folder} is not empty and holds no model", "name a new or empty folder")
+    if not force:
+        raise StoreError(
+            f"{folder} holds a model already", "name another folder, or replace it with --force"
+        )

@@ -1,0 +1,176 @@
+"""`sage guide show`: what a guide does to completions of a run, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.grading import Grade
+from sage_cli.guides import BranchGuide, build_guide
+from sage_cli.guides.microscope import examine
+from sage_cli.models.signals import completion_signals
+from sage_cli.problems.load import benchmark_names
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.reports.specimens import Specimen, View
+from sage_cli.sampling.build import build_sampler
+from sage_cli.sampling.fill import fill
+from sage_cli.store.completion import Completion
+from sage_cli.store.run import Runs
+from sage_cli.workflows.base import Policy, named_policy
+from sage_cli.workflows.graders import benchmark_problems, grader_for
+from sage_cli.workflows.measure import refuse_other_template, sample_set
+from sage_cli.workflows.progress import Progress
+
+Ids = tuple[list[int], list[int]]
+"""Token ids of a prompt and of its completion."""
+
+
+def guide_show(
+    config: SageConfig, name: str, progress: Progress, notes: Sequence[str] = ()
+) -> View:
+    """Sample 0 of the first `evaluation.limit` problems under the configuration's guide.
+
+    `name` is a run, RUN@step or a model folder. Stored completions are used where the policy has
+    been measured under `sampling`; the others are drawn, and kept. The problems are those of the
+    first benchmark of `evaluation.benchmark`.
+    """
+    policy = named_policy(name, Runs(config.run.root))
+    tokenizer = policy.tokenizer()
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    refuse_other_template(policy, template, config)
+    benchmark = benchmark_names(config.evaluation.benchmark)[0]
+    problems = benchmark_problems(config, benchmark)
+    completions = _completions(policy, config, template, problems, progress)
+    with grader_for(config, benchmark) as grader:
+        grades = grader.grade_many(
+            [(problem.gold, row.text) for problem, row in zip(problems, completions, strict=True)]
+        )
+    ids = [
+        (
+            tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"],
+            token_ids(tokenizer, row, template.stop),
+        )
+        for problem, row in zip(problems, completions, strict=True)
+    ]
+    guide, step = build_guide(config), last_step(policy, config)
+    signals = _signals(policy.model(), ids, config, progress)
+    read_by_guide = None
+    if guide.signal == "reference":
+        read_by_guide = _signals(_reference(policy, config), ids, config, progress)
+    seen = examine(signals, guide, step, read_by_guide)
+    specimens = tuple(
+        _specimen(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
+        for problem, row, grade, (_, completed), examined in zip(
+            problems, completions, grades, ids, seen.rows, strict=True
+        )
+    )
+    return View(
+        policy=policy.label,
+        guide=in_words(config),
+        step=step,
+        q_min=guide.q_min,
+        q_max=guide.q_max,
+        tau=guide.tau if isinstance(guide, BranchGuide) else None,
+        specimens=specimens,
+        summary=seen.summary,
+        notes=tuple(notes),
+    )
+
+
+def last_step(policy: Policy, config: SageConfig) -> int:
+    """The optimiser step at which a policy's q was computed last, counted from 0.
+
+    Of a policy that no RL run trained, the last of the schedule's steps. q is computed on the
+    first of the `rl.iterations` passes over a batch.
+    """
+    steps = config.rl.steps
+    if policy.run is not None and policy.run.manifest.get("kind") == "rl":
+        records = policy.run.metrics.read()
+        steps = policy.checkpoint or (int(records[-1]["step"]) if records else steps)
+    return (steps - 1) // config.rl.iterations * config.rl.iterations
+
+
+def token_ids(tokenizer: Any, completion: Completion, stop: str | None) -> list[int]:
+    """The tokens of a stored text, with the end-of-sequence token where that is what ended it."""
+    ids: list[int] = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
+    stopped_by_text = stop is not None and completion.text.endswith(stop)
+    ended = completion.finish_reason == "stop" and not stopped_by_text
+    return [*ids, tokenizer.eos_token_id] if ended else ids
+
+
+def in_words(config: SageConfig) -> str:
+    """`branch (tau 0.465, rho 0.775, q in [0.6, 1.4])`."""
+    settings = config.guide.model_dump(mode="json")
+    name, low, high = (settings.pop(key) for key in ("name", "q_min", "q_max"))
+    said = "".join(f"{key} {value}, " for key, value in settings.items())
+    return f"{name} ({said}q in [{low:g}, {high:g}])"
+
+
+def _completions(
+    policy: Policy,
+    config: SageConfig,
+    template: PromptTemplate,
+    problems: Sequence[Problem],
+    progress: Progress,
+) -> list[Completion]:
+    """Sample 0 of each problem, from the policy's sample set or drawn into it."""
+    samples, parameters = sample_set(policy, config, template, config.evaluation.seed)
+    prompts = {problem.id: template.render(problem.question) for problem in problems}
+    inventory = samples.inventory()
+    missing = sum(bool(inventory.missing(problem_id, 1)) for problem_id in prompts)
+    if missing:
+        progress.say(f"drawing {missing} of {len(prompts)} completions: not sampled before")
+        sampler = build_sampler(config.sampling, parameters, policy.path, **policy.loading)
+        fill(samples, prompts, 1, sampler)
+    rows = {row.problem_id: row for row in samples.completions(prompts, 1)}
+    return [rows[problem.id] for problem in problems]
+
+
+def _signals(
+    model: Any, ids: Sequence[Ids], config: SageConfig, progress: Progress
+) -> list[tuple[Tensor, Tensor]]:
+    """Log-probabilities and entropies at the temperature of training, a row at a time."""
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    progress.begin("read", len(ids), "completions")
+    signals = []
+    for prompt, completion in ids:
+        signals.append(completion_signals(model, prompt, completion, config.rollout.temperature))
+        progress.advance()
+    progress.end()
+    return signals
+
+
+def _reference(policy: Policy, config: SageConfig) -> Any:
+    """The frozen reference that an RL run's policy was held to."""
+    parent = policy.run.manifest.get("parent") if policy.run is not None else None
+    if parent is None:
+        raise ConfigurationError(
+            f"guide.signal is 'reference', and {policy.label} was trained against none",
+            "use --set guide.signal=policy",
+        )
+    runs = Runs(config.run.root)
+    known = any(run.id == parent for run in runs.all())
+    model = (named_policy(parent, runs) if known else Policy(parent)).model()
+    without_adapter = config.anchor.reference == "base" and hasattr(model, "peft_config")
+    return model.unload() if without_adapter else model
+
+
+def _specimen(
+    problem: Problem, row: Completion, grade: Grade, tokens: list[str], examined: Any
+) -> Specimen:
+    return Specimen(
+        problem.id,
+        problem.question,
+        problem.gold,
+        grade.status,
+        grade.extracted,
+        tuple(tokens),
+        examined,
+        redrawn=len(tokens) != row.tokens,
+    )
