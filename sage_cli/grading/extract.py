@@ -33,14 +33,22 @@ def _last_tagged(text: str, tags: AnswerTags) -> str | None:
 
 
 def _last_boxed(text: str) -> str | None:
+    """The closed box that begins last; what follows the last one is read first, mostly enough."""
+    last = max(text.rfind(r"\boxed"), text.rfind(r"\fbox"))
+    return None if last < 0 else _closed_box(text, last) or _closed_box(text, 0)
+
+
+def _closed_box(text: str, begin: int) -> str | None:
     open_braces: list[tuple[int, bool]] = []
-    found: tuple[int, int] | None = None
-    for match in _BOX_OR_BRACE.finditer(text):
+    found = (-1, -1)
+    for match in _BOX_OR_BRACE.finditer(text, begin):
         token = match.group()
         if token[-1] == "{" and token != r"\{":
             open_braces.append((match.end(), len(token) > 1))
         elif token == "}" and open_braces:
-            begin, is_box = open_braces.pop()
+            opened, is_box = open_braces.pop()
             if is_box:
-                found = begin, match.start()
-    return text[slice(*found)] if found else None
+                found = max(found, (opened, match.start()))
+            if begin and not open_braces:
+                break
+    return text[slice(*found)] if found[0] >= 0 else None

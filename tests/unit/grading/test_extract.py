@@ -37,7 +37,7 @@ def test_the_last_closed_pair_of_tags(completion, answer):
         (r"\boxed {27}", "27"),
         (r"\fbox{27}", "27"),
         (r"\boxed{\{1,2\}}", r"\{1,2\}"),
-        (r"\boxed{a \boxed{b}}", r"a \boxed{b}"),
+        (r"\boxed{a \boxed{b}}", "b"),
         (r"\boxed{27} \boxed{28", "27"),
         (r"} {\boxed{27}", "27"),
         (r"\boxed 27", None),
