@@ -1,0 +1,306 @@
+"""The whole loop as typed, on a model of a few thousand weights: sft, rl, passk, eval, sweep.
+
+What a process boundary matters for (Ctrl-C, exit codes, a clean stdout) is typed in processes of
+their own; the rest runs in this one, which has loaded the libraries already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from sage_cli.cli.app import app
+
+pytestmark = pytest.mark.slow
+
+SMALL = """
+model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
+data:
+  arithmetic:
+    {low: 2, high: 6, held_out: 4, development: 4, familiar_share: 1.0,
+     phases: [{share: 1.0, mix: {D: 1}}]}
+sft: {steps: 120, batch_size: 32, max_length: 48, learning_rate: 1.0e-2, save_every: 1000}
+rl: {steps: 12, prompts_per_step: 4, rollouts_per_prompt: 4, save_every: 2, stop_when_stuck: false}
+rollout: {max_tokens: 16}
+anchor: {beta: 0.4}
+sampling: {max_tokens: 16}
+evaluation: {samples: 8, k: 1..8, bootstrap: 100}
+sweep: {samples: 8, k: [1, 8], steps: 2}
+tracking: {wandb: off}
+"""
+SPACE = """
+guide: branch
+parameters:
+  tau: {key: guide.tau, values: [0.1, 0.5]}
+  rho: {key: guide.rho, values: [0.3, 0.8]}
+"""
+PRESETS = ("--preset", "tiny", "--preset", "small.yaml")
+RL = (
+    "rl", *PRESETS, "--algo", "dapo", "--guide", "branch", "--set", "tracking.wandb=offline",
+)  # fmt: skip
+SWEEP = ("sweep", *PRESETS, "--space", "space.yaml")
+
+
+@dataclass
+class Lab:
+    """A folder where commands are typed."""
+
+    folder: Path
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """The real command line, in a process group of its own as a terminal gives it."""
+        return subprocess.Popen(
+            [str(Path(sys.executable).with_name("sage")), *words],
+            cwd=self.folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def process(self, *words: str) -> Any:
+        """Type a command with --json and return the one object on its stdout."""
+        started = self.start(*words, "--json")
+        out, errors = started.communicate(timeout=300)
+        assert started.returncode == 0, errors
+        return json.loads(out)
+
+    def here(self, *words: str, code: int = 0) -> str:
+        """Type a command in this process and return what it printed."""
+        with contextlib.chdir(self.folder):
+            result = CliRunner().invoke(app, list(words))
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def json(self, *words: str) -> Any:
+        """As `here`, with --json: the object that it printed last, after what goes to stderr."""
+        with contextlib.chdir(self.folder):
+            result = CliRunner().invoke(app, [*words, "--json"])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def records(self, run: str) -> list[dict[str, Any]]:
+        """metrics.jsonl of a run."""
+        text = (self.folder / "runs" / run / "metrics.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def untimed(records: list[dict[str, Any]], *more: str) -> list[dict[str, Any]]:
+    """Records without timings and other keys that begin as `more` say."""
+    return [{k: v for k, v in r.items() if not k.startswith(("time/", *more))} for r in records]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "small.yaml").write_text(SMALL)
+    (folder / "space.yaml").write_text(SPACE)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the processes
+    yield Lab(folder)
+    torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """How a training ended that Ctrl-C met, what it left, and the manifest of its continuation.
+
+    `base` is the manifest of the base that the first command trained on its way.
+    """
+
+    code: int
+    output: str
+    status: str
+    steps_before: int
+    manifest: dict[str, Any]
+    base: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def trained(lab: Lab) -> Interrupted:
+    """RL in an empty folder, interrupted after some steps, then the same command again."""
+    started = lab.start(*RL)
+    runs = lab.folder / "runs"
+    deadline = time.monotonic() + 240
+    while sum(len(path.read_text().splitlines()) for path in runs.glob("rl-*/metrics.jsonl")) < 5:
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(started.pid, signal.SIGINT)
+    out, errors = started.communicate(timeout=120)
+    (run,) = runs.glob("rl-*")
+    status = json.loads((run / "manifest.json").read_text())["status"]
+    before = len(lab.records(run.name))
+    again, base = lab.process(*RL), lab.json("sft", *PRESETS)
+    return Interrupted(started.returncode, out + errors, status, before, again, base)
+
+
+@pytest.fixture(scope="module")
+def swept(lab: Lab, trained: Interrupted) -> Any:
+    return lab.process(*SWEEP)
+
+
+@pytest.fixture(scope="module")
+def curves(lab: Lab, swept: Any) -> Any:
+    return lab.json("passk", "--k", "1..8", "--n", "8")
+
+
+def test_a_missing_base_is_trained_first_and_once(lab: Lab, trained: Interrupted) -> None:
+    base = trained.base
+    assert (base["kind"], base["status"], base["parent"]) == ("sft", "finished", None)
+    assert len(list(lab.folder.glob("runs/sft-*"))) == 1
+    records = lab.records(base["id"])
+    assert [record["step"] for record in records] == list(range(1, 121))
+    assert records[-1]["loss"] < 0.5 * records[0]["loss"]
+    assert "is trained already" in lab.here("sft", *PRESETS)
+
+
+def test_ctrl_c_leaves_a_run_that_the_same_command_continues(
+    lab: Lab, trained: Interrupted
+) -> None:
+    assert trained.code == 130
+    assert "Traceback" not in trained.output
+    assert "the same command again continues" in trained.output
+    assert trained.status == "interrupted"
+    assert 5 <= trained.steps_before < 12
+    manifest = trained.manifest
+    assert (manifest["status"], manifest["reason"]) == ("finished", None)
+    assert manifest["parent"] == trained.base["id"]
+    assert [record["step"] for record in lab.records(manifest["id"])] == list(range(1, 13))
+    mirrors = lab.folder.glob(f"runs/{manifest['id']}/wandb/offline-run-*")
+    assert len(list(mirrors)) == 1
+
+
+def test_the_same_command_again_finds_the_finished_run(lab: Lab, trained: Interrupted) -> None:
+    before = lab.records(trained.manifest["id"])
+    assert "is trained already" in lab.here(*RL)
+    assert lab.records(trained.manifest["id"]) == before
+
+
+def test_starting_over_without_an_interruption_gives_the_same_records(
+    lab: Lab, trained: Interrupted, curves: Any
+) -> None:
+    interrupted = lab.records(trained.manifest["id"])
+    again = lab.json(*RL, "--fresh")
+    assert again["id"] == trained.manifest["id"]
+    assert again["created"] > trained.manifest["ended"]
+    assert untimed(lab.records(again["id"])) == untimed(interrupted)
+
+
+def test_a_guide_that_does_nothing_changes_nothing(lab: Lab, trained: Interrupted) -> None:
+    steps = ("--steps", "4", "--beta", "0.4", "--kl", "reverse")
+    command = ("rl", *PRESETS, "--algo", "dapo", *steps)
+    plain = lab.json(*command, "--guide", "none")
+    neutral = lab.json(*command, "--guide", "branch", "--rho", "0")
+    strong = lab.json(*command, "--guide", "branch", "--tau", "0.1", "--rho", "3")
+    assert len({run["id"] for run in (plain, neutral, strong)}) == 3
+    one, other, shaped = (
+        untimed(lab.records(run["id"]), "guide/") for run in (plain, neutral, strong)
+    )
+    assert len(one) == 4
+    assert one == other
+    assert one[0]["kl/shaped"] != shaped[0]["kl/shaped"]
+    assert [r["loss"] for r in one] != [r["loss"] for r in shaped]
+    assert one[-1]["kl/reference"] != shaped[-1]["kl/reference"]  # it went elsewhere
+
+
+def test_adapters_on_a_base_from_scratch(lab: Lab, trained: Interrupted) -> None:
+    lora = ("--set", "model.tuning=lora", "--set", "model.lora.rank=2")
+    command = ("rl", *PRESETS, "--guide", "branch", "--steps", "2", *lora)
+    run = lab.json(*command)
+    assert run["parent"] == trained.base["id"]  # the same base: it is always trained in full
+    folder = lab.folder / "runs" / run["id"] / "model"
+    assert (folder / "adapter_config.json").is_file()
+    measured = lab.json("passk", run["id"], "--n", "2", "--k", "1,2")
+    assert [curve["policy"] for curve in measured["curves"]] == [run["id"]]
+    refused = lab.here("rl", *PRESETS, "--init", run["id"], "--full", "--steps", "2", code=2)
+    assert "is a LoRA adapter" in refused
+    shutil.rmtree(folder.parent)
+
+
+def test_a_sweep_trains_and_measures_every_cell(lab: Lab, trained: Interrupted, swept: Any) -> None:
+    assert len(swept["cells"]) == 4
+    assert {(cell["guide.tau"], cell["guide.rho"]) for cell in swept["cells"]} == {
+        (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
+    }  # fmt: skip
+    folder = lab.folder / swept["folder"]
+    assert json.loads((folder / "results.json").read_text()) == swept
+    assert {"sweep.csv", "heatmap.png"} <= {path.name for path in folder.iterdir()}
+    for cell in swept["cells"]:
+        assert 0 <= cell["pass@1"] <= cell["pass@8"] <= 1
+        run = lab.folder / "runs" / cell["run"]
+        assert json.loads((run / "manifest.json").read_text())["sweep"] == folder.name
+        tracking = json.loads((run / "config.json").read_text())["tracking"]
+        assert tracking["group"] == folder.name  # one group in W&B
+        assert len(lab.records(cell["run"])) == 2
+    again = lab.here(*SWEEP)
+    assert "cell 1 of 4" not in again
+    assert swept["cells"][0]["run"] in again
+
+
+def test_passk_measures_the_latest_run_that_is_no_trial(
+    lab: Lab, trained: Interrupted, curves: Any
+) -> None:
+    (curve,) = curves["curves"]
+    assert curve["policy"] == trained.manifest["id"]
+    assert curves["k"] == list(range(1, 9))
+    values = curve["pass@k"]
+    assert values == sorted(values)
+    assert all(
+        low <= v <= high for low, v, high in zip(curve["low"], values, curve["high"], strict=True)
+    )
+    (seed,) = curve["seeds"]
+    assert [problem["n"] for problem in seed["problems"]] == [8] * 4
+    assert sum(seed["statuses"].values()) == 32
+    assert seed["statuses"].get("right", 0) == sum(problem["c"] for problem in seed["problems"])
+    # pass@1 is the mean of c / n over problems
+    assert values[0] == pytest.approx(seed["statuses"].get("right", 0) / 32, abs=1e-12)
+    files = {path.name for path in (lab.folder / curves["folder"]).iterdir()}
+    assert {"passk.json", "passk.csv", "passk.png"} <= files
+
+
+def test_eval_and_more_samples_use_what_is_there(
+    lab: Lab, trained: Interrupted, curves: Any
+) -> None:
+    name = trained.manifest["id"]
+    table = lab.here("eval", name, "--n", "8", "--k", "1,8")
+    assert "samples" in table
+    assert f"sample {name}" not in table  # nothing was drawn
+    more = lab.here("passk", name, "--n", "12", "--k", "1..12")
+    assert f"sample {name}: 48 samples, 32 done before" in more
+    both = lab.json("passk", name, trained.base["id"], "--n", "8", "--k", "1,8")
+    assert [curve["policy"] for curve in both["curves"]] == [name, trained.base["id"]]
+    assert both["curves"][0]["pass@k"][0] == curves["curves"][0]["pass@k"][0]
+
+
+def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) -> None:
+    listed = {run["id"]: run for run in lab.json("runs", "list")}
+    ours = [trained.base["id"], trained.manifest["id"], *(cell["run"] for cell in swept["cells"])]
+    assert {listed[id_]["status"] for id_ in ours} == {"finished"}
+    assert {listed[id_]["parent"] for id_ in ours[1:]} == {trained.base["id"]}
+
+
+def test_without_any_run_the_base_is_trained_and_measured(lab: Lab) -> None:
+    words = ("passk", *PRESETS, "--set", "sft.steps=2", "--runs", "other", "--k", "1,2", "--n", "2")
+    (curve,) = lab.json(*words)["curves"]
+    assert curve["policy"].startswith("sft-arithmetic-")
+    assert [path.name for path in (lab.folder / "other").glob("sft-*")] == [curve["policy"]]
