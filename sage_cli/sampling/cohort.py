@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling.memory import CohortMemory, OwnTokens, PromptMemory, SharedPrompts
+from sage_cli.sampling.memory import CohortMemory
+from sage_cli.sampling.own_tokens import OwnTokens
+from sage_cli.sampling.prompts import PromptMemory, SharedPrompts
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from sage_cli.sampling.cohort import Cohort, Prompt
 from sage_cli.sampling.draw import choose, uniforms
-from sage_cli.sampling.memory import OwnTokens, SideBySide
+from sage_cli.sampling.memory import SideBySide
+from sage_cli.sampling.own_tokens import OwnTokens
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 from sage_cli.sampling.stopping import Stopping
 from sage_cli.store.completion import Completion

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sage_cli.errors import SamplingError
+from sage_cli.models.load import ADAPTER_FILE
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
 from sage_cli.store.completion import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-ADAPTER_FILE = "adapter_config.json"
 
 
 def installed_vllm() -> str | None:

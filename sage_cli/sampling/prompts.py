@@ -1,0 +1,111 @@
+"""Prompts' keys and values: read once per problem, attended to by all of its samples at once.
+
+Shapes: layers Y, prompts G, rows B, key-value heads H, queries per key-value head Q, tokens T,
+head size D; S = rank x Q counts the queries of one problem side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+
+class PromptMemory:
+    """One prompt's keys and values, recorded while the model reads it."""
+
+    def __init__(self) -> None:
+        self.keys_Y: list[Tensor] = []
+        self.values_Y: list[Tensor] = []
+
+    def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
+        """Causal attention within the prompt (B = 1); layers come in order."""
+        assert layer == len(self.keys_Y)
+        self.keys_Y.append(k_BHTD[0])
+        self.values_Y.append(v_BHTD[0])
+        out_BHTD = scaled_dot_product_attention(
+            q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=1.0, enable_gqa=True
+        )
+        return out_BHTD.transpose(1, 2)
+
+
+class SharedPrompts:
+    """The prompts of a cohort, each attended to by all its rows in one matrix product.
+
+    Prompts are padded on the left to one length. Rows take slots in a (problem, rank) rectangle,
+    so that the products of several problems are one batch.
+    """
+
+    def __init__(self, prompts: Sequence[PromptMemory], groups_B: Sequence[int]) -> None:
+        lengths = [prompt.keys_Y[0].shape[1] for prompt in prompts]
+        self._keys_YGHTD = _stack([prompt.keys_Y for prompt in prompts], max(lengths))
+        self._values_YGHTD = _stack([prompt.values_Y for prompt in prompts], max(lengths))
+        self._bias_G11T = _padding_bias(lengths, self._keys_YGHTD)
+        self._problems = len(prompts)
+        self._groups_B = np.asarray(groups_B)
+        self._place_rows()
+
+    def scores(self, layer: int, q_BHQD: Tensor) -> Tensor:
+        """Queries against the prompts' keys, (B, H, Q, T)."""
+        scores_GHST = self._by_problem(q_BHQD) @ self._keys_YGHTD[layer].transpose(-1, -2)
+        if self._bias_G11T is not None:
+            scores_GHST = scores_GHST + self._bias_G11T
+        return self._by_row(scores_GHST, q_BHQD.shape[2])
+
+    def mix(self, layer: int, weights_BHQT: Tensor) -> Tensor:
+        """The prompts' values, weighted, (B, H, Q, D)."""
+        mixed_GHSD = self._by_problem(weights_BHQT) @ self._values_YGHTD[layer]
+        return self._by_row(mixed_GHSD, weights_BHQT.shape[2])
+
+    def keep(self, holes: Sequence[int], movers: Sequence[int], rows: int) -> None:
+        """Move rows `movers` into `holes`, then keep the first `rows`."""
+        self._groups_B[holes] = self._groups_B[movers]
+        self._groups_B = self._groups_B[:rows]
+        self._place_rows()
+
+    def _place_rows(self) -> None:
+        if self._problems == 1:
+            return
+        counts_G = np.bincount(self._groups_B, minlength=self._problems)
+        order_B = np.argsort(self._groups_B, kind="stable")
+        ranks_B = np.empty_like(order_B)
+        ranks_B[order_B] = np.arange(len(order_B)) - np.repeat(
+            np.cumsum(counts_G) - counts_G, counts_G
+        )
+        self._width = int(counts_G.max(initial=1))
+        slots_B = self._groups_B * self._width + ranks_B
+        self._slots_B = torch.from_numpy(slots_B).to(self._keys_YGHTD.device)
+
+    def _by_problem(self, x_BHQD: Tensor) -> Tensor:
+        _, heads, queries, size = x_BHQD.shape
+        if self._problems > 1:
+            slots = x_BHQD.new_zeros((self._problems * self._width, heads, queries, size))
+            x_BHQD = slots.index_copy_(0, self._slots_B, x_BHQD)
+        x_GBHQD = x_BHQD.view(self._problems, -1, heads, queries, size)
+        return x_GBHQD.transpose(1, 2).reshape(self._problems, heads, -1, size)
+
+    def _by_row(self, x_GHSD: Tensor, queries: int) -> Tensor:
+        _, heads, _, size = x_GHSD.shape
+        x_GBHQD = x_GHSD.view(self._problems, heads, -1, queries, size).transpose(1, 2)
+        x_BHQD = x_GBHQD.reshape(-1, heads, queries, size)
+        return x_BHQD[self._slots_B] if self._problems > 1 else x_BHQD
+
+
+def _stack(prompts: list[list[Tensor]], length: int) -> Tensor:
+    """Left-pad to (Y, G, H, T, D)."""
+    padded = [[pad(x_HTD, (0, 0, length - x_HTD.shape[1], 0)) for x_HTD in p] for p in prompts]
+    return torch.stack([torch.stack(layers) for layers in padded], dim=1)
+
+
+def _padding_bias(lengths: list[int], like: Tensor) -> Tensor | None:
+    """(G, 1, 1, T): minus infinity where a prompt is padded; None when none is."""
+    longest = max(lengths)
+    if min(lengths) == longest:
+        return None
+    bias_GT = like.new_zeros((len(lengths), longest))
+    for row, length in enumerate(lengths):
+        bias_GT[row, : longest - length] = -torch.inf
+    return bias_GT[:, None, None, :]
