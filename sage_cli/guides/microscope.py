@@ -53,7 +53,7 @@ def examine(
         log_qs.append(log_q_T)
         rows.append(
             Examined(
-                tuple((-logps_T).tolist()),
+                tuple((0 - logps_T).tolist()),
                 tuple(entropy_T.tolist()),
                 tuple(log_q_T.exp().tolist()),
                 tuple(clamped(log_q_T, guide).tolist()),

@@ -63,5 +63,5 @@ def token_style(pull: float, heat: float) -> Style:
     if not pull:
         return weight
     strength = _SHAPED_AT_LEAST + (1 - _SHAPED_AT_LEAST) * abs(pull)
-    red, green, blue = (strength * part for part in (_MORE if pull > 0 else _LESS))
+    red, green, blue = (round(strength * part) for part in (_MORE if pull > 0 else _LESS))
     return weight + Style(color=_WHITE.name, bgcolor=Color.from_rgb(red, green, blue).name)
