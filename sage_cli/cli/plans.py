@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit
-from sage_cli.config.schema import SageConfig
+
+if TYPE_CHECKING:
+    from sage_cli.config.schema import SageConfig
 
 
 def show_plan(config: SageConfig, stages: Sequence[str], json: bool) -> None:
