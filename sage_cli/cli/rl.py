@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,6 +36,10 @@ def command(
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Tune every weight, no LoRA.")] = False,
+    processes: Annotated[int | None, typer.Option(help="Train in so many processes.")] = None,
+    accelerate: Annotated[
+        Path | None, typer.Option(help="Launch them by this accelerate configuration.")
+    ] = None,
     init: Annotated[str | None, typer.Option(help="Start from this run or model.")] = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -51,7 +56,14 @@ def command(
         config,
         set_,
         model={"tuning": "full" if full else None},
-        rl={"algo": algo, "advantage": advantage, "steps": steps, "seed": seed},
+        rl={
+            "algo": algo,
+            "advantage": advantage,
+            "steps": steps,
+            "seed": seed,
+            "processes": processes,
+            "accelerate": accelerate,
+        },
         guide={"name": guide, "tau": tau, "rho": rho},
         anchor={"kl": kl, "beta": beta},
         run={"root": runs},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -71,6 +72,10 @@ class RlSection(Section):
     gradient_checkpointing: bool = True
     save_every: int = Field(50, ge=1)
     keep_checkpoints: int = Field(2, ge=1)
+    processes: int = Field(1, ge=1)
+    """Data-parallel processes on this machine, unless a launcher has started some already."""
+    accelerate: Path | None = None
+    """An accelerate configuration (FSDP, DeepSpeed) to launch them with, instead of plain DDP."""
     stop_when_stuck: bool = True
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407

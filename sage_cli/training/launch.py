@@ -6,13 +6,25 @@ accelerate configuration file where one is given.
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
+from typing import Any, TextIO
 
 import torch
 from accelerate import PartialState
+
+from sage_cli.errors import TrainingError
+
+POLL_S = 0.1
+OnStep = Callable[[Mapping[str, Any]], None]
+PATIENCE = timedelta(days=1)
+"""How long processes wait for one that trains the base before they train together."""
 
 
 def world_size() -> int:
@@ -27,7 +39,7 @@ def is_launched() -> bool:
 
 def join_processes() -> PartialState:
     """This process's place among those launched with it; on CPUs they talk over gloo."""
-    return PartialState(cpu=not torch.cuda.is_available())
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
 
 
 def launch_command(
@@ -41,6 +53,40 @@ def launch_command(
     return [sys.executable, "-m", *launcher, "-m", *module]
 
 
-def launch_environment() -> dict[str, str]:
-    """The environment for the processes: one thread each, or they slow each other down sixfold."""
-    return {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+def run_together(command: Sequence[str], metrics: Path, log: Path, on_step: OnStep) -> None:
+    """Run the processes of `launch_command` to their end and hear every new line of `metrics`.
+
+    What they print goes to `log`. Raises TrainingError when they fail.
+    """
+    # one thread each: two processes with two threads on two cores slow each other down sixfold
+    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    metrics.parent.mkdir(parents=True, exist_ok=True)
+    metrics.touch()
+    with log.open("w") as output, metrics.open(encoding="utf-8") as lines:
+        lines.seek(0, os.SEEK_END)
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        try:
+            while process.poll() is None:
+                for record in _new_records(lines):
+                    on_step(record)
+                time.sleep(POLL_S)
+        finally:
+            process.terminate()
+            process.wait()
+        for record in _new_records(lines):
+            on_step(record)
+    if process.returncode:
+        raise TrainingError(
+            f"a training process failed (exit code {process.returncode})", f"{log} says why"
+        )
+
+
+def _new_records(lines: TextIO) -> Iterator[dict[str, Any]]:
+    """Whole lines written since the last call; a line that is still being written waits."""
+    while True:
+        place = lines.tell()
+        line = lines.readline()
+        if not line.endswith("\n"):
+            lines.seek(place)
+            return
+        yield json.loads(line)

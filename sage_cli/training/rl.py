@@ -52,9 +52,8 @@ def train_rl(
     require_rollouts(config.rollout)
     metrics = MetricsFile(run_folder / "metrics.jsonl")
     with join_processes().main_process_first():
-        checkpoint = newest_sealed(run_folder / "checkpoints")
-        done = step_of(checkpoint) if checkpoint else 0
-        metrics.rewind(done)
+        checkpoint = take_up(run_folder)
+    done = step_of(checkpoint) if checkpoint else 0
     with seeded_engine(config.rl.seed, done):
         trainer = build_trainer(
             config,
@@ -77,6 +76,13 @@ def train_rl(
     trainer.save_model(str(run_folder / "model"))
     if trainer.accelerator.is_main_process:
         (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)
+
+
+def take_up(run_folder: Path) -> Path | None:
+    """The checkpoint to go on from; records of later steps are forgotten, they come again."""
+    checkpoint = newest_sealed(run_folder / "checkpoints")
+    MetricsFile(run_folder / "metrics.jsonl").rewind(step_of(checkpoint) if checkpoint else 0)
+    return checkpoint
 
 
 def build_trainer(

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from sage_cli.config.labels import rl_label
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.grading import Grade
-from sage_cli.models.load import attach_lora
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.store.run import Run, Runs, content_of, identity_of
-from sage_cli.training.rl import train_rl
+from sage_cli.training.launch import is_launched, join_processes, world_size
 from sage_cli.workflows.base import Policy, base_policy, named_policy
-from sage_cli.workflows.graders import grader_for, origins
-from sage_cli.workflows.progress import Progress
+from sage_cli.workflows.graders import origins
+from sage_cli.workflows.progress import Progress, Silent
+from sage_cli.workflows.rl_training import draw_reference_samples, train_policy
+from sage_cli.workflows.rl_worker import train_in_processes
 from sage_cli.workflows.watch import watched
 
-COSMETIC = ("save_every", "keep_checkpoints")
+COSMETIC = ("save_every", "keep_checkpoints", "processes", "accelerate")
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
 
 
@@ -34,6 +32,10 @@ def rl(
     sweep: str | None = None,
 ) -> Run:
     """Train by RL from the base (or from `init`), or go on with it, or find it finished."""
+    if is_launched():
+        _require_base(config, init)
+        if not join_processes().is_main_process:
+            return accompany(config, init=init)
     runs = Runs(config.run.root)
     problems = load_training_problems(config)  # first: a broken file is named before any training
     base = named_policy(init, runs) if init else base_policy(config, progress)
@@ -42,11 +44,11 @@ def rl(
         run.clear()
     if run.finished:
         progress.say(f"[bold]{run.id}[/] is trained already")
+        join_processes().wait_for_everyone()
         return run
-    tokenizer = base.tokenizer()
-    template = PromptTemplate.from_section(config.prompt, tokenizer)
-    prompts = [(template.render(problem.question), problem) for problem in problems]
-    model, reference = _policy_and_reference(config, base)
+    if config.anchor.kl == "forward":
+        draw_reference_samples(config, base, problems, progress)
+    template = PromptTemplate.from_section(config.prompt, base.tokenizer())
     record = run.recording(
         config.model_dump(mode="json"),
         kind="rl",
@@ -56,17 +58,36 @@ def rl(
         data=origins(problems) or config.data.rl.name,
         sweep=sweep,
     )
-    with (
-        record,
-        grader_for(config, config.data.rl.name) as grader,
-        watched(config, run, "rl", progress, SHOWN) as on_step,
-    ):
-
-        def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
-            return grader.grade_many(list(zip(golds, completions, strict=True)))
-
-        train_rl(config, model, reference, tokenizer, prompts, verdicts, run.folder, on_step)
+    with record, watched(config, run, "rl", progress, SHOWN) as on_step:
+        if config.rl.processes > 1 and not is_launched():
+            train_in_processes(config, base, run, on_step)
+        else:
+            join_processes().wait_for_everyone()
+            train_policy(config, base, problems, run.folder, on_step)
     return run
+
+
+def accompany(config: SageConfig, *, init: str | None = None) -> Run:
+    """Train as one of several processes that a launcher started, all but the first of them.
+
+    The first prepares base and run, holds the run's folder and writes; these wait, then train.
+    """
+    join_processes().wait_for_everyone()
+    runs, problems = Runs(config.run.root), load_training_problems(config)
+    base = named_policy(init, runs) if init else base_policy(config, Silent())
+    run = rl_run(config, base, problems)
+    if not run.finished:
+        train_policy(config, base, problems, run.folder, lambda _: None)
+    return run
+
+
+def _require_base(config: SageConfig, init: str | None) -> None:
+    """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
+    if init is None and config.sft.enabled:
+        raise ConfigurationError(
+            "a launcher started this command, and its base may have to be trained first",
+            "run `sage sft` alone and name its run with --init, or use --processes instead",
+        )
 
 
 def rl_run(config: SageConfig, base: Policy, problems: Sequence[Problem]) -> Run:
@@ -83,18 +104,7 @@ def rl_run(config: SageConfig, base: Policy, problems: Sequence[Problem]) -> Run
         "grading": [config.grading.mode, config.grading.tolerance],
         "data": content_of((problem.question, problem.gold) for problem in problems),
     }
+    processes = world_size() if is_launched() else config.rl.processes
+    if processes > 1:  # each draws rollouts of its own
+        determinants["processes"] = processes
     return Runs(config.run.root).at("rl", rl_label(config), identity_of("rl", determinants))
-
-
-def _policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | None]:
-    """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
-    model = base.model(dtype=config.model.dtype, trainable=True)
-    has_adapter = hasattr(model, "peft_config")
-    if config.model.tuning == "full":
-        if has_adapter:
-            raise ConfigurationError(
-                f"{base.label} is a LoRA adapter, and model.tuning is 'full'",
-                "use --set model.tuning=lora, or start from a model that was tuned in full",
-            )
-        return model, Path(base.path) if config.anchor.kl != "none" else None
-    return (model if has_adapter else attach_lora(model, config.model.lora)), None

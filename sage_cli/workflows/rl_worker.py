@@ -1,0 +1,43 @@
+"""One of several processes that train together: python -m sage_cli.workflows.rl_worker RUN."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from sage_cli.config.model import PretrainedModel
+from sage_cli.config.schema import SageConfig
+from sage_cli.problems.training import load_training_problems
+from sage_cli.store.atomic import write_json
+from sage_cli.store.run import Run
+from sage_cli.training.launch import OnStep, launch_command, run_together
+from sage_cli.training.rl import take_up
+from sage_cli.workflows.base import Policy
+from sage_cli.workflows.rl_training import train_policy
+
+BASE_FILE = "base.json"
+
+
+def train_in_processes(config: SageConfig, base: Policy, run: Run, on_step: OnStep) -> None:
+    """Train `run` in `rl.processes` processes of this machine, hearing their steps."""
+    section = base.section.model_dump(mode="json") if base.section else None
+    write_json(run.folder / BASE_FILE, {"path": base.path, "section": section})
+    take_up(run.folder)
+    module = ["sage_cli.workflows.rl_worker", str(run.folder)]
+    command = launch_command(config.rl.processes, module, config.rl.accelerate)
+    run_together(command, run.metrics.path, run.folder / "processes.log", on_step)
+
+
+def main(folder: Path) -> None:
+    """Train what `folder`'s config.json and base.json say, together with the other processes."""
+    run = Run(folder)
+    config = SageConfig.model_validate(run.config)
+    order = json.loads((folder / BASE_FILE).read_text(encoding="utf-8"))
+    section = PretrainedModel.model_validate(order["section"]) if order["section"] else None
+    base = Policy(order["path"], section=section)
+    train_policy(config, base, load_training_problems(config), folder, lambda _: None)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

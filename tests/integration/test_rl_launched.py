@@ -1,0 +1,93 @@
+"""`sage rl` in several processes, launched by itself or by torchrun, and on reference samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_policy import base, tokenizer
+
+__all__ = ["base", "tokenizer"]
+pytestmark = pytest.mark.slow
+
+SMALL = """
+data: {arithmetic: {low: 2, high: 9, held_out: 4, development: 4}}
+rl: {steps: 3, prompts_per_step: 4, rollouts_per_prompt: 4, save_every: 2, stop_when_stuck: false}
+rollout: {max_tokens: 12}
+sampling: {max_tokens: 12}
+tracking: {wandb: "off"}
+"""
+
+
+def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "small.yaml").write_text(SMALL)
+    command = [sys.executable, *launcher, "rl", "--preset", "tiny", "--preset", "small.yaml"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        timeout=400,
+    )  # fmt: skip
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
+    return [json.loads(line) for line in metrics.read_text().splitlines()]
+
+
+SCRIPT = ["-c", "from sage_cli.cli.app import main; main()"]
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+
+
+def test_processes_and_torchrun_train_the_same(tmp_path: Path, base: Path):
+    common = ("--init", str(base), "--guide", "random", "--full")
+    found = []
+    program = tmp_path / "sage.py"
+    program.write_text(SCRIPT[1])
+    for name, launcher, extra in (
+        ("own", SCRIPT, ("--processes", "2")),
+        ("torchrun", [*TORCHRUN, str(program)], ()),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        finished = typed(folder, launcher, *common, *extra)
+        assert finished.returncode == 0, finished.stderr[-2000:]
+        (weights,) = folder.glob("runs/rl-*/model/model.safetensors")
+        found.append((weights.read_bytes(), [record["step"] for record in records(folder)]))
+    assert found[0] == found[1]
+    assert found[0][1] == [1, 2, 3]
+    (manifest,) = (tmp_path / "own").glob("runs/rl-*/manifest.json")
+    assert json.loads(manifest.read_text())["status"] == "finished"
+
+
+def test_a_failing_process_is_reported_with_its_log(tmp_path: Path, base: Path):
+    finished = typed(
+        tmp_path, SCRIPT, "--init", str(base), "--processes", "2", "--full",
+        "--set", "rl.micro_batch=16",
+    )  # fmt: skip
+    assert finished.returncode == 2
+    assert "a training process failed" in " ".join(finished.stderr.split())
+    (log,) = tmp_path.glob("runs/rl-*/processes.log")
+    assert "can't be divided into micro-batches of 16 on 2 processes" in log.read_text()
+
+
+def test_forward_kl_draws_its_samples_once(tmp_path: Path, base: Path):
+    common = (
+        "--init",
+        str(base),
+        "--kl",
+        "forward",
+        "--full",
+        "--set",
+        "anchor.reference_samples=2",
+    )
+    finished = typed(tmp_path, SCRIPT, *common)
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    assert all("kl/forward" in record for record in records(tmp_path))
+    again = typed(tmp_path, SCRIPT, *common, "--seed", "1", "--fresh")
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert "sample the reference" not in again.stdout
