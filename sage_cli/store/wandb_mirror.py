@@ -23,7 +23,7 @@ class WandbMirror:
         self, tracking: TrackingSection, run: Run, config: Mapping[str, Any], job: str
     ) -> None:
         self._tracking, self._run, self._config, self._job = tracking, run, config, job
-        self._wandb: Any = None
+        self._mirror: Any = None
         self._failed = tracking.wandb == "off"
 
     def log(self, record: Mapping[str, Any]) -> None:
@@ -31,37 +31,38 @@ class WandbMirror:
         if self._failed:
             return
         try:
-            if self._wandb is None:
-                self._start()
-                for earlier in self._run.metrics.read():
-                    self._wandb.log(_plain(earlier), step=int(earlier["step"]))
-            else:
-                self._wandb.log(_plain(record), step=int(record["step"]))
+            if self._mirror is not None:
+                self._mirror.log(_plain(record), step=int(record["step"]))
+                return
+            self._mirror = self._start()
+            for earlier in self._run.metrics.read():
+                self._mirror.log(_plain(earlier), step=int(earlier["step"]))
         except Exception as error:  # whatever W&B does, training goes on
             self._give_up(error)
 
     def close(self) -> None:
         """Finish W&B's run."""
-        if self._wandb is not None and not self._failed:
+        if self._mirror is not None and not self._failed:
             try:
-                self._wandb.finish()
+                self._mirror.finish()
             except Exception as error:
                 self._give_up(error)
 
-    def _start(self) -> None:
+    def _start(self) -> Any:
         import wandb
 
-        if self._tracking.wandb == "offline":
+        mode: Any = self._tracking.wandb
+        if mode == "offline":
             shutil.rmtree(self._run.folder / "wandb", ignore_errors=True)
-        self._wandb = wandb.init(
+        return wandb.init(
             dir=str(self._run.folder),
             id=self._run.id,
             name=self._run.id,
             project=self._tracking.project,
             group=self._tracking.group,
             job_type=self._job,
-            mode=self._tracking.wandb,
-            resume="allow" if self._tracking.wandb == "online" else None,
+            mode=mode,
+            resume="allow" if mode == "online" else None,
             config=dict(self._config),
             settings=wandb.Settings(console="off", silent=True, x_disable_stats=True),
         )
