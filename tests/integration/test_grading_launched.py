@@ -14,7 +14,7 @@ torch.ones(2).sum()
 found = []
 
 def work():
-    with Grader(workers=2) as grader:
+    with Grader(workers=2, timeout_s=60) as grader:
         surds = [(r"\sqrt{%d}" % (4 * n), r"2\sqrt{%d}" % n) for n in (2, 3, 5)]
         pairs = [(gold, "<SOLUTION>" + surd + "</SOLUTION>") for gold, surd in surds]
         found.extend(one.status for one in grader.grade_many(pairs))

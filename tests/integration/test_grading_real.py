@@ -18,9 +18,15 @@ NOISE = 4
 
 @pytest.fixture(scope="module")
 def grader():
-    with Grader(workers=2, timeout_s=2) as shared_grader:
-        shared_grader.grade(r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")
+    with Grader(workers=2, timeout_s=60) as shared_grader:
         yield shared_grader
+
+
+@pytest.fixture(scope="module")
+def hurried():
+    with Grader(workers=2, timeout_s=2) as hurried_grader:
+        hurried_grader.grade(r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")
+        yield hurried_grader
 
 
 def rows(path):
@@ -38,25 +44,25 @@ def test_every_judged_case(shared, grader):
     assert wrong == []
 
 
-def test_hostile_completions_keep_to_their_budgets(shared, grader):
+def test_hostile_completions_keep_to_their_budgets(shared, hurried):
     over = []
     for case in rows(shared / "grading/hostile.jsonl"):
-        idle = {pid: resident_mb(pid) for pid in grader.pool.pids}
+        idle = {pid: resident_mb(pid) for pid in hurried.pool.pids}
         spent = []
         for _ in range(NOISE):
-            grader._known.clear()
+            hurried._known.clear()
             began = time.perf_counter()
-            grade = grader.grade(case["gold"], case["completion"])
+            grade = hurried.grade(case["gold"], case["completion"])
             spent.append(time.perf_counter() - began)
             if spent[-1] <= case["budget_s"]:
                 break
-        grew = max((resident_mb(pid) - idle.get(pid, 60) for pid in grader.pool.pids), default=0)
+        grew = max((resident_mb(pid) - idle.get(pid, 60) for pid in hurried.pool.pids), default=0)
         right = grade.status == "right"
         if right != case["expected"] or min(spent) > case["budget_s"]:
             over.append((case["name"], grade.status, min(spent)))
         if grew > case["budget_mem_mb"]:
             over.append((case["name"], "memory", grew))
-        assert grader.grade("27", "<SOLUTION>27</SOLUTION>").status == "right"
+        assert hurried.grade("27", "<SOLUTION>27</SOLUTION>").status == "right"
     assert over == []
 
 

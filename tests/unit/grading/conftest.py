@@ -7,7 +7,7 @@ from sage_cli.grading import Grader
 
 @pytest.fixture(scope="session")
 def grader():
-    with Grader(workers=2, timeout_s=5) as shared_grader:
+    with Grader(workers=2, timeout_s=60) as shared_grader:
         yield shared_grader
 
 

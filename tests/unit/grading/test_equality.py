@@ -1,8 +1,19 @@
 """Equality of answers: what each gold accepts and what it refuses."""
 
+import json
+
 import pytest
 
+from sage_cli.grading.equality import Equality
+from sage_cli.grading.literal import read_number
+from sage_cli.grading.normalise import normalise
+
 CASES = [
+    ("0", ["x=0", "f(0)=0", "-0", "0.0"], ["y-x=0", "y'+ry-rx(t)=0", "0=1"]),
+    (r"m \frac{d v}{d t}+b v=f", [r"m\frac{dv}{dt} + bv = f"], ["f", r"b v=f"]),
+    ("FF_{16}", ["FF_{16}", "0FF_{16}"], ["ff_{8}", "255", "FE_{16}"]),
+    ("2", ["2"], ["10_2", "2_8"]),
+    (r"3\sqrt{13}", [], ["52_8"]),
     ("27",
      ["$27$", r"\boxed{27}", r"$\boxed{27}$", r"\(27\)", r"\[27\]", "**27**", r"\text{27}",
       r"\mathbf{27}", "{27}", "(27)", r"\{27\}", r"x \in \{27\}", "54/2", r"\frac{54}{2}",
@@ -317,3 +328,17 @@ def test_a_gold_accepts_its_equals_and_nothing_else(grader, gold, right, wrong):
     assert found == [
         (answer, status) for answer, status in zip([*right, *wrong], expected, strict=True)
     ]
+
+
+def test_golds_that_are_no_numbers_are_told_apart_without_algebra(shared):
+    lines = (shared / "data/benchmarks/math500.jsonl").read_text(encoding="utf-8").splitlines()
+    golds = {json.loads(line)["answer"] for line in lines}
+    other = sorted(gold for gold in golds if read_number(normalise(gold)) is None)
+    assert len(other) == 99
+    pairs = [(gold, answer) for gold in other for answer in other if gold != answer]
+    unrefused = {(gold, answer) for gold, answer in pairs if Equality()(gold, answer) is not False}
+    spelled = {(r"2 \sqrt{5}", r"2\sqrt{5}"), ("1,-2", "-2,1")}
+    undecided = {("y = 2x + 3", "y = -2x")}
+    assert unrefused == {
+        pair for one, two in spelled | undecided for pair in ((one, two), (two, one))
+    } | {("(-2,1)", "-2,1")}

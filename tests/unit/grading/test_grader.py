@@ -105,11 +105,12 @@ def test_time_is_bounded_and_the_next_grade_is_ordinary():
         ("x^2+1", tagged("9.5^{9.5^{9.5^{9.5}}}x")),
         SURD,
     ]
-    with Grader(workers=2, timeout_s=1) as grader:
+    with Grader(workers=2, timeout_s=2) as grader:
         grader.grade(*SURD)
         began = time.monotonic()
         statuses = [one.status for one in grader.grade_many(pairs)]
-        assert time.monotonic() - began < 15  # four of at most 2 s each on two workers
+        # four of at most 3 s each on two workers, and workers to replace on a busy machine
+        assert time.monotonic() - began < 60
         assert statuses[1] == statuses[5] == "right"
         assert set(statuses) - {"right"} <= {"timeout", "error", "wrong"}
         assert statuses[0] == "timeout"
@@ -118,7 +119,7 @@ def test_time_is_bounded_and_the_next_grade_is_ordinary():
 
 def test_a_worker_that_ignores_its_alarm_is_killed():
     """As under gmpy2, whose arithmetic doesn't return to Python: the process is stopped here."""
-    with Grader(workers=1, timeout_s=1) as grader:
+    with Grader(workers=1, timeout_s=2) as grader:
         grader.grade(*SURD)
         (pid,) = grader.pool.pids
         os.kill(pid, signal.SIGSTOP)
@@ -128,7 +129,7 @@ def test_a_worker_that_ignores_its_alarm_is_killed():
 
 
 def test_a_worker_that_dies_is_replaced():
-    with Grader(workers=1) as grader:
+    with Grader(workers=1, timeout_s=60) as grader:
         grader.grade(*SURD)
         os.kill(grader.pool.pids[0], signal.SIGKILL)
         statuses = [
@@ -171,7 +172,7 @@ def test_threads_share_a_grader(grader):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_leaves_its_parent_s_workers_alone():
-    with Grader(workers=1) as grader:
+    with Grader(workers=1, timeout_s=60) as grader:
         grader.grade(*SURD)
         pids = grader.pool.pids
         child = os.fork()
@@ -186,7 +187,7 @@ def test_a_forked_process_leaves_its_parent_s_workers_alone():
 
 
 def test_workers_end_with_the_grader():
-    with Grader(workers=1) as grader:
+    with Grader(workers=1, timeout_s=60) as grader:
         grader.grade(*SURD)
         (pid,) = grader.pool.pids
     with pytest.raises(ProcessLookupError):
@@ -195,7 +196,7 @@ def test_workers_end_with_the_grader():
 
 def test_workers_that_cannot_start_are_errors(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with Grader(workers=1) as grader:
+    with Grader(workers=1, timeout_s=60) as grader:
         assert grader.grade(*SURD).status == "error"
 
 
@@ -212,7 +213,7 @@ def test_a_tolerance_is_relative_and_off_by_default(grader):
 
 
 def test_math_verify_mode_is_the_plain_recipe():
-    with Grader(workers=2, mode="math-verify") as plain:
+    with Grader(workers=2, mode="math-verify", timeout_s=60) as plain:
         grades = plain.grade_many(
             [
                 ("27", tagged("27")),
