@@ -92,13 +92,15 @@ def server(folder: Path) -> Iterator[str]:
     command += ["--dtype", "float32", "--port", str(port), "--enforce-eager"]
     with subprocess.Popen(command, env=os.environ | {"VLLM_LOGGING_LEVEL": "WARNING"}) as process:
         address = f"http://127.0.0.1:{port}"
-        for _ in range(300):
-            assert process.poll() is None, "vllm serve ended"
+        for _ in range(600):
+            assert process.poll() is None, "the server ended before it answered"
             try:
                 httpx.get(f"{address}/health").raise_for_status()
                 break
             except httpx.HTTPError:
                 time.sleep(1)
+        else:
+            pytest.fail("the server didn't answer within ten minutes")
         yield address
         process.terminate()
 
