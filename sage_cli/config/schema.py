@@ -63,10 +63,12 @@ def contradictions(config: SageConfig) -> list[str]:
         found.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
     rl = config.rl
     completions = rl.prompts_per_step * rl.rollouts_per_prompt
-    if rl.micro_batch is not None and completions % rl.micro_batch:
+    micro_batch = rl.micro_batch or max(1, completions // rl.processes)
+    if completions % (micro_batch * rl.processes):
+        together = f" x rl.processes {rl.processes}" if rl.processes > 1 else ""
         found.append(
-            f"rl.micro_batch {rl.micro_batch} doesn't divide the {completions} completions of a "
-            f"step ({rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts)"
+            f"rl.micro_batch {micro_batch}{together} doesn't divide the {completions} completions "
+            f"of a step ({rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts)"
         )
     if rl.advantage == "beta" and rl.overlong_punishment:
         found.append(

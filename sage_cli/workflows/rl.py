@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sage_cli.config.labels import rl_label
+from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.problem import Problem
@@ -46,6 +47,8 @@ def rl(
         progress.say(f"[bold]{run.id}[/] is trained already")
         join_processes().wait_for_everyone()
         return run
+    for remark in remarks(config):
+        progress.say(remark)
     if config.anchor.kl == "forward":
         draw_reference_samples(config, base, problems, progress)
     template = PromptTemplate.from_section(config.prompt, base.tokenizer())

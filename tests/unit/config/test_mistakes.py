@@ -57,6 +57,17 @@ def test_all_problems_at_once_in_the_schemas_order():
         (GUIDED, ["anchor.kl=forward"], "forward KL has none"),
         (GUIDED, ["anchor.beta=0"], "the guide would have no effect"),
         ({}, ["rl.micro_batch=7"], "rl.micro_batch 7 doesn't divide the 256 completions"),
+        (
+            {},
+            ["rl.processes=3"],
+            "rl.micro_batch 85 x rl.processes 3 doesn't divide the 256 completions",
+        ),
+        (
+            {},
+            ["rl.advantage=beta", "rl.overlong_punishment=true"],
+            "rl.advantage 'beta' is defined for rewards in [0, 1]",
+        ),
+        ({}, ["rl.loss=cispo"], "rl.loss 'cispo' reads rl.epsilon_high as an absolute cap"),
         ({}, ["sft.micro_batch=7"], "sft.micro_batch 7 doesn't divide sft.batch_size 64"),
         ({}, ["sweep.samples=8"], "sweep.k asks for pass@64 of 8 samples"),
         (GUIDED, ["guide.q_min=1.5"], "q_min 1.5 is above q_max 1.4"),
