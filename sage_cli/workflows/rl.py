@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sage_cli.config.labels import rl_label
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.models.load import ADAPTER_FILE
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
@@ -40,6 +42,11 @@ def rl(
     runs = Runs(config.run.root)
     problems = load_training_problems(config)  # first: a broken file is named before any training
     base = named_policy(init, runs) if init else base_policy(config, progress)
+    if config.model.tuning == "full" and (Path(base.path) / ADAPTER_FILE).is_file():
+        raise ConfigurationError(
+            f"{base.label} is a LoRA adapter, and model.tuning is 'full'",
+            "use --set model.tuning=lora, or start from a model that was tuned in full",
+        )
     run = rl_run(config, base, problems)
     if fresh:
         run.clear()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
 from sage_cli.grading import Grade
 from sage_cli.models.load import attach_lora
 from sage_cli.problems.problem import Problem
@@ -63,11 +62,6 @@ def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | 
     model = base.model(dtype=config.model.dtype, trainable=True)
     has_adapter = hasattr(model, "peft_config")
     if config.model.tuning == "full":
-        if has_adapter:
-            raise ConfigurationError(
-                f"{base.label} is a LoRA adapter, and model.tuning is 'full'",
-                "use --set model.tuning=lora, or start from a model that was tuned in full",
-            )
         return model, Path(base.path) if config.anchor.kl == "reverse" else None
     return (model if has_adapter else attach_lora(model, config.model.lora)), None
 
