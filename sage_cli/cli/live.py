@@ -77,7 +77,7 @@ class Live:
     def advance(self, amount: int = 1, **numbers: float) -> None:
         """Go on by `amount` and show `numbers`."""
         self._done += amount
-        shown = "  ".join(f"{name} {value:.3g}" for name, value in numbers.items())
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
         if self._bars is not None and self._task is not None:
             self._bars.update(self._task, advance=amount, numbers=shown)
         elif time.monotonic() - self._spoke_s > PLAIN_LINE_EVERY_S:
