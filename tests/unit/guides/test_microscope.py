@@ -86,3 +86,10 @@ def test_noise_is_that_of_the_step_and_the_row(guide):
     assert examine([FIRST, SECOND, FIRST], guide, step=6).rows[0].q_T != seen.rows[0].q_T
     assert seen.rows[0].q_T != seen.rows[2].q_T
     assert examine([FIRST], guide, step=5).rows[0].q_T == seen.rows[0].q_T
+
+
+def test_a_token_at_1_is_not_called_clamped():
+    held = BranchGuide(tau=0.6, rho=0.3, q_min=0.6, q_max=1.0)
+    seen = examine([FIRST], held, step=0)
+    assert seen.rows[0].clamped_T == (False, False, False)
+    assert seen.summary["clamped"] == 0.0

@@ -194,3 +194,5 @@ def test_a_clamp_without_room_pulls_nowhere():
     assert flat.pull(1.0) == 0.0
     assert view().pull(0.8) == pytest.approx(-0.5)
     assert view().pull(0.2) == -1.0
+    uneven = View("r", "g", 0, 0.5, 3.0, None, view().specimens, view().summary)
+    assert (uneven.pull(1.5), uneven.pull(0.75)) == (0.25, -0.5)
