@@ -29,7 +29,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     speak(json)
     found = _runs(runs).all()
     if json:
-        emit([run.manifest for run in found])
+        emit([{**run.manifest, "status": run.status} for run in found])
         return
     table = Table("run", "kind", "status", "steps", "time", "parent", box=None)
     for run in found:
@@ -37,7 +37,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
         table.add_row(
             run.id,
             manifest["kind"],
-            manifest["status"],
+            run.status,
             str(_steps(run)),
             f"{manifest.get('seconds', 0):.0f} s",
             escape(str(manifest.get("parent") or "")),

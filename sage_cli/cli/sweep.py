@@ -20,7 +20,9 @@ def command(
         str | None, typer.Option("--space", help="tau,rho, or a YAML file of parameters.")
     ] = None,
     algo: Annotated[str | None, typer.Option("--algo", help="Algorithm of every trial.")] = None,
-    guide: Annotated[str, typer.Option("--guide", help="Guide of every trial.")] = "branch",
+    guide: Annotated[
+        str | None, typer.Option("--guide", help="Guide of every trial (default: the space's).")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="RL steps of a trial.")] = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -31,15 +33,18 @@ def command(
 ) -> None:
     """Train and measure every cell of a search space on development problems."""
     speak(json)
-    settings = load_config(
-        preset,
-        config,
-        set_,
-        rl={"algo": algo},
-        guide={"name": guide},
-        sweep={"space": space, "steps": steps},
-        run={"root": runs},
-    ).config
+    flags: dict[str, dict[str, Any]] = {
+        "rl": {"algo": algo},
+        "guide": {"name": guide},
+        "sweep": {"space": space, "steps": steps},
+        "run": {"root": runs},
+    }
+    settings = load_config(preset, config, set_, **flags).config
+    if settings.guide.name == "none":
+        from sage_cli.sweep.space import space_file
+
+        flags["guide"] = {"name": space_file(settings.sweep.space).guide}
+        settings = load_config(preset, config, set_, **flags).config
     if dry_run:
         show_plan(settings, ("sft", "rl", "sweep"), json)
         return

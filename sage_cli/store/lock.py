@@ -30,3 +30,15 @@ def writer(folder: Path) -> Iterator[None]:
         handle.write(f"process {os.getpid()} on {socket.gethostname()}")
         handle.flush()
         yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a living process holds `folder` for writing."""
+    try:
+        with (folder / ".lock").open("r", encoding="utf-8") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False

@@ -23,7 +23,7 @@ from typing import Any
 from sage_cli import RESULT_VERSION, __version__
 from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
-from sage_cli.store.lock import writer
+from sage_cli.store.lock import is_held, writer
 from sage_cli.store.metrics_file import MetricsFile
 
 RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
@@ -65,6 +65,12 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         """Versions, commit, host, parent, status, timings; empty for a run not yet begun."""
         return self._read("manifest.json") if (self.folder / "manifest.json").is_file() else {}
+
+    @property
+    def status(self) -> str:
+        """What became of the run; one that was killed says running, and nobody holds it."""
+        status = str(self.manifest.get("status"))
+        return INTERRUPTED if status == RUNNING and not is_held(self.folder) else status
 
     @property
     def finished(self) -> bool:

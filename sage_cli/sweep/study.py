@@ -46,7 +46,6 @@ class Study:
             directions=["maximize"] * len(objectives),
             load_if_exists=True,
         )
-        self._study.set_metric_names(list(objectives))
         for trial in self._study.get_trials(states=_UNDONE):
             # left behind by an interruption: its run goes on under the same identity
             waiting = trial.state == TrialState.WAITING  # must be asked for before it is told

@@ -93,7 +93,7 @@ def named_policy(name: str, runs: Runs) -> Policy:
         return _checkpoint(run, step)
     if not run.finished:
         raise StoreError(
-            f"{run.id} is {run.manifest.get('status')}, not finished",
+            f"{run.id} is {run.status}, not finished",
             "type its command again to continue it, or name a checkpoint as RUN@step",
         )
     return Policy(str(run.model), run)

@@ -176,3 +176,11 @@ def test_content_of_rows_is_their_order_and_every_field():
 def test_the_manifest_is_json_for_other_programs(runs):
     run = made(runs)
     assert json.loads((run.folder / "manifest.json").read_text()) == run.manifest
+
+
+def test_a_killed_run_is_interrupted_and_a_held_one_runs(tmp_path):
+    run = Run(tmp_path / "rl-x-1")
+    with run.recording({}, kind="rl"):
+        assert run.status == "running"
+    run.note(status="running")  # as a SIGKILL leaves it: the kernel has dropped the lock
+    assert run.status == "interrupted"
