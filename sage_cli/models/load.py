@@ -16,6 +16,8 @@ from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
 
 ADAPTER_FILE = "adapter_config.json"
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
+"""Without any of these Transformers makes up an empty tokenizer and says nothing."""
 
 
 def load_tokenizer(
@@ -26,6 +28,13 @@ def load_tokenizer(
     Raises DataError when the folder has none.
     """
     _check_folder(path)
+    folder = Path(path)
+    if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise DataError(
+            f"no tokenizer can be loaded from {path}: it holds none of "
+            + ", ".join(TOKENIZER_FILES),
+            "name a folder that holds tokenizer.json, or a model of the Hub",
+        )
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             str(path), revision=revision, trust_remote_code=trust_remote_code

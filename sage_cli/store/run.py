@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import platform
 import shutil
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from sage_cli import RESULT_VERSION, __version__
 from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import is_held, writer
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.surroundings import surroundings
 
-RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
 
 
@@ -184,51 +176,6 @@ def run_of(folder: Path) -> Run | None:
         if (place / "manifest.json").is_file():
             return Run(place)
     return None
-
-
-def identity_of(kind: str, determinants: Any) -> str:
-    """The hash of what determines a result: settings, data, parent, and the code's result version."""  # noqa: E501
-    text = json.dumps([RESULT_VERSION, kind, determinants], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def content_of(rows: Iterable[Any]) -> str:
-    """The hash of data rows (dataclasses or tuples), wherever they were read from."""
-    digest = hashlib.sha256()
-    for row in rows:
-        plain = row if isinstance(row, tuple) else asdict(row)
-        digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
-    return digest.hexdigest()[:16]
-
-
-@cache
-def surroundings() -> dict[str, Any]:
-    """Versions, commit, host and command line: what a reader needs to run it again."""
-    versions = {"sage": __version__, "python": platform.python_version()}
-    for package in RECORDED_PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {
-        "versions": versions,
-        "commit": _commit(),
-        "host": socket.gethostname(),
-        "command": " ".join(["sage", *sys.argv[1:]]),
-    }
-
-
-def _commit() -> str | None:
-    """The checkout's commit, with `+` where it has uncommitted changes."""
-    here = Path(__file__).resolve().parent
-    try:
-        described = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12"],
-            capture_output=True, text=True, timeout=5, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return described.stdout.strip()
 
 
 def _now() -> str:

@@ -15,7 +15,7 @@ from sage_cli.metrics import Counts, Curve, curve, parse_ks, read_counts
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.curves import draw_curves
 from sage_cli.store.atomic import write_json, write_text
-from sage_cli.store.run import identity_of
+from sage_cli.store.identity import identity_of
 from sage_cli.workflows.measured import Measured, record
 
 

@@ -126,7 +126,9 @@ def _completions(
     missing = sum(bool(inventory.missing(problem_id, 1)) for problem_id in prompts)
     if missing:
         progress.say(f"drawing {missing} of {len(prompts)} completions: not sampled before")
-        sampler = build_sampler(config.sampling, parameters, policy.path, **policy.loading)
+        sampler = build_sampler(
+            config.sampling, parameters, policy.path, dtype=config.model.dtype, **policy.loading
+        )
         fill(samples, prompts, 1, sampler)
     rows = {row.problem_id: row for row in samples.completions(prompts, 1)}
     return [rows[problem.id] for problem in problems]

@@ -97,7 +97,9 @@ def _draw(
     missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
     if not missing:
         return
-    sampler = build_sampler(config.sampling, parameters, policy.path, **policy.loading)
+    sampler = build_sampler(
+        config.sampling, parameters, policy.path, dtype=config.model.dtype, **policy.loading
+    )
     golds = {problem.id: problem.gold for problem in problems}
     prompts = {problem.id: template.render(problem.question) for problem in problems}
     total = n * len(problems)

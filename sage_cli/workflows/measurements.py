@@ -9,7 +9,8 @@ from pathlib import Path
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.load import benchmark_names
-from sage_cli.store.run import Runs, identity_of
+from sage_cli.store.identity import identity_of
+from sage_cli.store.run import Runs
 from sage_cli.workflows.base import Policy, base_policy, named_policies
 from sage_cli.workflows.graders import benchmark_problems
 from sage_cli.workflows.measure import measure

@@ -13,7 +13,8 @@ from sage_cli.models.load import ADAPTER_FILE
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
-from sage_cli.store.run import Run, Runs, content_of, identity_of
+from sage_cli.store.identity import content_of, identity_of
+from sage_cli.store.run import Run, Runs
 from sage_cli.training.launch import is_launched, join_processes, world_size
 from sage_cli.workflows.base import Policy, base_policy, named_policy
 from sage_cli.workflows.graders import origins

@@ -13,8 +13,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, SageError, TrainingError
 from sage_cli.metrics import pass_at_k
 from sage_cli.problems.problem import Problem
+from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
-from sage_cli.store.run import identity_of
 from sage_cli.sweep.space import Cell, Space, resolve, space_file
 from sage_cli.sweep.study import Study
 from sage_cli.workflows.base import Policy, base_policy

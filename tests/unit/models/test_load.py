@@ -184,3 +184,10 @@ def test_pickled_weights_are_not_read(copy):
 
 def load_model_state(folder):
     return build_scratch(SMALL, load_tokenizer(folder)).state_dict()
+
+
+def test_a_folder_without_tokenizer_files_is_named(tmp_path):
+    """Transformers alone makes up an empty Qwen2 tokenizer for such a folder."""
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+    with pytest.raises(DataError, match="holds none of tokenizer.json"):
+        load_tokenizer(tmp_path)

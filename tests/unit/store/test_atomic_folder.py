@@ -31,9 +31,14 @@ def test_the_old_content_is_gone(tmp_path):
 def test_an_error_leaves_the_old_folder_and_nothing_beside(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "old").write_text("old")
-    with pytest.raises(OSError, match="disk"), replacing_folder(tmp_path / "a") as temporary:
-        (temporary / "new").write_text("half")
-        raise OSError("disk full")
+
+    def fill_until_the_disk_is_full():
+        with replacing_folder(tmp_path / "a") as temporary:
+            (temporary / "new").write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk"):
+        fill_until_the_disk_is_full()
     assert names(tmp_path / "a") == ["old"]
     assert names(tmp_path) == ["a"]
 

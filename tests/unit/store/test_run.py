@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from sage_cli.errors import StoreError, TrainingError
+from sage_cli.store.identity import content_of, identity_of
 from sage_cli.store.lock import writer
-from sage_cli.store.run import Run, Runs, content_of, identity_of, run_of
+from sage_cli.store.run import Run, Runs, run_of
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ class Row:
 def test_identity_is_the_same_in_every_process():
     """Hash randomisation, insertion order and number types must not show."""
     program = (
-        "from sage_cli.store.run import identity_of;"
+        "from sage_cli.store.identity import identity_of;"
         "print(identity_of('rl', {'rl': {'seed': 1, 'lr': 1e-5}, 'tags': ['a'], 'beta': None}))"
     )
     found = {
@@ -161,7 +162,7 @@ def test_identity_tells_apart_what_determines_a_result(monkeypatch):
     one = identity_of("rl", {"seed": 1})
     assert one != identity_of("rl", {"seed": 2})
     assert one != identity_of("sft", {"seed": 1})
-    monkeypatch.setattr("sage_cli.store.run.RESULT_VERSION", 10**6)
+    monkeypatch.setattr("sage_cli.store.identity.RESULT_VERSION", 10**6)
     assert one != identity_of("rl", {"seed": 1})
 
 
