@@ -189,5 +189,5 @@ def load_model_state(folder):
 def test_a_folder_without_tokenizer_files_is_named(tmp_path):
     """Transformers alone makes up an empty Qwen2 tokenizer for such a folder."""
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
-    with pytest.raises(DataError, match="holds none of tokenizer.json"):
+    with pytest.raises(DataError, match="holds none of"):
         load_tokenizer(tmp_path)
