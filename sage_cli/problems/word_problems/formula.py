@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial, reduce
 from operator import add, mul, sub
 
 _UNITS = re.compile(r"\(\s*[a-zA-Z][a-zA-Z /]*\)")
@@ -74,13 +75,27 @@ def with_numbers(formula: Formula, new: Mapping[int, int]) -> Formula:
 
 
 def in_order(formula: Formula, places: Mapping[int, int]) -> Formula:
-    """`formula` with the numbers of a sum or product in the order in which the text names them."""
+    """`formula` with the parts of a sum or product in the order in which the text names them.
+
+    A part stands where the first of its numbers does; a constant that has no place comes last.
+    """
     if isinstance(formula, int):
         return formula
-    left, right = in_order(formula.left, places), in_order(formula.right, places)
-    if formula.operator in "+*" and isinstance(left, int) and isinstance(right, int):
-        left, right = sorted((left, right), key=lambda number: places.get(number, math.inf))
-    return Operation(formula.operator, left, right)
+    if formula.operator not in "+*":
+        left, right = in_order(formula.left, places), in_order(formula.right, places)
+        return Operation(formula.operator, left, right)
+    parts = [in_order(part, places) for part in _parts(formula, formula.operator)]
+    parts.sort(key=lambda part: min(places.get(number, math.inf) for number in numbers(part)))
+    return reduce(partial(Operation, formula.operator), parts)
+
+
+def _parts(formula: Formula, operator: str) -> Iterator[Formula]:
+    """What a chain of one operator joins: 1, 2 and 3*4 of `1+(2+3*4)`."""
+    if isinstance(formula, int) or formula.operator != operator:
+        yield formula
+    else:
+        yield from _parts(formula.left, operator)
+        yield from _parts(formula.right, operator)
 
 
 def infix(formula: Formula) -> str:
