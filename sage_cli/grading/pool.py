@@ -83,7 +83,11 @@ class _Run:
         return [status or "error" for status in self.statuses]
 
     def _start(self) -> None:
-        worker = WorkerProcess(self.memory_mb)
+        try:
+            worker = WorkerProcess(self.memory_mb)
+        except OSError:  # no memory, no processes left
+            self.failed_starts += 1
+            return
         self.pool.append(worker)
         self.selector.register(worker, selectors.EVENT_READ)
 
@@ -126,9 +130,8 @@ class _Run:
         self.selector.unregister(worker)
         self.pool.remove(worker)
         worker.kill()
-        if any(status is None for status in self.statuses) or self.failed_starts:
-            return
-        self.pool.append(WorkerProcess(self.memory_mb))  # ready by the next call
+        if None not in self.statuses and not self.failed_starts:
+            self._start()  # to be ready by the next call
 
 
 def _kill_all(pool: list[WorkerProcess], owner: int) -> None:

@@ -342,3 +342,12 @@ def test_golds_that_are_no_numbers_are_told_apart_without_algebra(shared):
     assert unrefused == {
         pair for one, two in spelled | undecided for pair in ((one, two), (two, one))
     } | {("(-2,1)", "-2,1")}
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [(r"\sum a_n", r"\sum b_n"), (r"\int 4t", r"\int 4"), (r"\sum R^2", r"\sum r^2")],
+)
+def test_other_letters_are_refused_where_values_are_unknown(gold, answer):
+    assert Equality()(gold, answer) is False
+    assert Equality()(gold, gold.replace(" ", "  ") + "+0") is None

@@ -194,8 +194,9 @@ def test_workers_end_with_the_grader():
         os.kill(pid, 0)
 
 
-def test_workers_that_cannot_start_are_errors(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+@pytest.mark.parametrize("interpreter", ["/bin/false", "/nowhere/python"])
+def test_workers_that_cannot_start_are_errors(monkeypatch, interpreter):
+    monkeypatch.setattr(sys, "executable", interpreter)
     with Grader(workers=1, timeout_s=60) as grader:
         assert grader.grade(*SURD).status == "error"
 
