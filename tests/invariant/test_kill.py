@@ -16,11 +16,16 @@ import pytest
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
-def killed_after(order: dict[str, Any], folder: Path, lines: int, delay_s: float) -> None:
-    """Run the order in a process and kill it `delay_s` after it has written `lines` records."""
+def started(order: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """A process that carries out the order; one thread, since sums depend on how many there are."""
     environment = os.environ | {"PYTHONPATH": str(SUPPORT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(SUPPORT / "toy_run.py"), json.dumps(order)]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+
+def killed_after(order: dict[str, Any], folder: Path, lines: int, delay_s: float) -> None:
+    """Run the order in a process and kill it `delay_s` after it has written `lines` records."""
+    process = started(order)
     metrics = folder / "metrics.jsonl"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
@@ -35,31 +40,36 @@ def killed_after(order: dict[str, Any], folder: Path, lines: int, delay_s: float
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", ["random", "token"])
-def test_killed_trainings_end_as_undisturbed_ones(bench: Any, configure: Any, guide: str):
-    sections = {
-        "guide": {"name": guide},
-        "rl": {"steps": 14, "save_every": 3, "dynamic_sampling": True},
-    }
-    whole = bench.run(configure(**sections), "whole")
-    assert sum(record["groups/discarded"] for record in whole) > 0
+def test_killed_trainings_end_as_undisturbed_ones(bench: Any, guide: str):
     order = {
-        "base": str(bench.base), "folder": str(bench.folder), "name": "killed",
-        "sections": sections,
-    }  # fmt: skip
+        "base": str(bench.base),
+        "folder": str(bench.folder),
+        "name": "killed",
+        "sections": {
+            "guide": {"name": guide},
+            "rl": {"steps": 14, "save_every": 3, "dynamic_sampling": True},
+        },
+    }
+    assert started({**order, "name": "whole"}).wait() == 0
     for lines, delay_s in ((4, 0.0), (9, 0.02)):
         killed_after(order, bench.folder / "killed", lines, delay_s)
-    bench.run(configure(**sections), "killed")
+    assert started(order).wait() == 0
 
+    whole, killed = (timeless_records(bench.folder / name) for name in ("whole", "killed"))
+    assert [record["step"] for record in killed] == list(range(1, 15))
+    assert sum(record["groups/discarded"] for record in whole) > 0
+    assert killed == whole
     weights = [
         (bench.folder / name / "model/model.safetensors").read_bytes()
         for name in ("whole", "killed")
     ]
     assert weights[0] == weights[1]
-    records = [
-        json.loads(line)
-        for line in (bench.folder / "killed/metrics.jsonl").read_text().splitlines()
+
+
+def timeless_records(run: Path) -> list[dict[str, Any]]:
+    """The run's records without what a clock says."""
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [
+        {key: value for key, value in json.loads(line).items() if not key.startswith("time/")}
+        for line in lines
     ]
-    assert [record["step"] for record in records] == list(range(1, 15))
-    for record, undisturbed in zip(records, whole, strict=True):
-        timeless = {k: v for k, v in undisturbed.items() if not k.startswith("time/")}
-        assert {k: record[k] for k in timeless} == timeless
