@@ -54,6 +54,7 @@ def command(
         show_plan(settings, ("measure",), json)
         return
     from sage_cli.reports.render import to_rich
+    from sage_cli.reports.table import by_group
     from sage_cli.workflows.evaluate import as_json, evaluate
 
     with Live() as live:
@@ -61,7 +62,11 @@ def command(
     if json:
         emit(as_json(result, settings))
         return
-    console.print(to_rich(result.table))
+    whole = to_rich(result.table)
+    wanted = console.measure(whole, options=console.options.update(width=10_000)).maximum
+    fits = wanted <= console.width
+    for table in [whole] if fits else map(to_rich, by_group(result.table)):
+        console.print(table)
     for (name, policy), measured in result.measured.items():
         for one in measured:
             console.print(f"[dim]{policy}, {name}, seed {one.seed}: {verdicts(one)}[/]")

@@ -68,3 +68,16 @@ class Table:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"{len(row.cells)} cells in a row of {len(self.columns)} columns")
+
+
+def by_group(table: Table) -> list[Table]:
+    """A table per group of columns, each beside the columns without one: for narrow terminals."""
+    groups = list(dict.fromkeys(column.group for column in table.columns if column.group))
+    parts = []
+    for group in groups:
+        kept = [i for i, column in enumerate(table.columns) if column.group in ("", group)]
+        columns = tuple(table.columns[i] for i in kept)
+        rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)
+        notes = table.notes if group == groups[-1] else ()
+        parts.append(Table(f"{table.title}, {group}", columns, rows, notes))
+    return parts or [table]
