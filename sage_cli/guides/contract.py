@@ -9,6 +9,8 @@ needs pytest (or any runner that calls `test_*` methods) and nothing else.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 
 from sage_cli.guides.guide import Guide
@@ -17,12 +19,12 @@ from sage_cli.guides.signals import Signals
 ROWS, TOKENS, STEP = 5, 23, 7
 
 
-class GuideContract:
+class GuideContract(ABC):
     """Positive, inside the clamp, 1 outside the mask, no gradient, deterministic, shape kept."""
 
+    @abstractmethod
     def make(self) -> Guide:
         """A new instance of the guide under test."""
-        raise NotImplementedError
 
     def signals(self) -> Signals:
         """A batch whose rows have 23, 18, 13, 8 and 3 tokens."""
