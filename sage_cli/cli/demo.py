@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from sage_cli.cli.console import console, speak
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import Sets
+from sage_cli.cli.options import DryRun, Sets
 from sage_cli.cli.passk import show
+from sage_cli.cli.plans import show_stages
 
 
-def command(set_: Sets = None) -> None:
+def command(set_: Sets = None, dry_run: DryRun = False) -> None:
     """Train a base, then DAPO without KL and with the branch guide, and draw their pass@k."""
     speak(json=False)
+    settings = tuple(set_ or ())
+    if dry_run:
+        from sage_cli.config.demo import demo_configs
+        from sage_cli.workflows.plan import plan
+
+        without, branch = demo_configs("tiny", settings)
+        show_stages([*plan(without, ("sft", "rl")), *plan(branch, ("rl", "measure"))])
+        return
     from sage_cli.workflows.demo import demo
 
     with Live() as live:
-        result = demo("tiny", tuple(set_ or ()), live)
+        result = demo("tiny", settings, live)
     show(result.curves)
     console.print("runs:", *(f"  {run.folder}" for run in result.runs), sep="\n")
     console.print(f"picture: [bold]{result.curves.picture}[/]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,9 +10,6 @@ from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import ConfigFile, DryRun, Json, Presets, RunRoot, Sets, load_config
 from sage_cli.cli.plans import show_plan
-
-if TYPE_CHECKING:
-    pass
 
 
 def command(
@@ -46,7 +43,9 @@ def command(
         flags["guide"] = {"name": space_file(settings.sweep.space).guide}
         settings = load_config(preset, config, set_, **flags).config
     if dry_run:
-        show_plan(settings, ("sft", "rl", "sweep"), json)
+        from sage_cli.sweep.trials import trials
+
+        show_plan(trials(settings)[0], ("sft", "rl", "sweep"), json)
         return
     from sage_cli.reports.render import to_rich
     from sage_cli.workflows.sweep import sweep

@@ -109,4 +109,4 @@ def _square(row: Any, column: Any, **style: Any) -> Rectangle:
 
 
 def _tick(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+    return value if isinstance(value, str) else f"{value:.3g}"

@@ -25,9 +25,8 @@ Grader = Callable[[Sequence[str], Sequence[str]], Sequence[Verdict]]
 class VerdictReward:
     """TRL's reward function around a grader.
 
-    The verdicts of the batch at hand are remembered, so that a completion graded while groups
-    are being replaced isn't graded again; `statuses` are the last batch's, in its order, and
-    `seconds` what grading has taken since `begin`.
+    `statuses` are the last batch's, in its order, and `seconds` what grading has taken since
+    `begin`. A completion graded while groups are replaced is asked about again: a grader remembers.
     """
 
     __name__ = "verdict"
@@ -36,25 +35,17 @@ class VerdictReward:
         self.grader = grader
         self.statuses: list[str] = []
         self.seconds = 0.0
-        self._known: dict[tuple[str, str], str] = {}
 
     def begin(self) -> None:
-        """Forget the batch before."""
-        self._known.clear()
+        """Count a new batch's time."""
         self.seconds = 0.0
 
     def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
-        """The status of each completion; pairs that were seen in this batch aren't graded again."""
+        """The status of each completion."""
         began = time.perf_counter()
-        pairs = list(zip(golds, completions, strict=True))
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
-        if new:
-            verdicts = self.grader([gold for gold, _ in new], [text for _, text in new])
-            self._known |= {
-                pair: verdict.status for pair, verdict in zip(new, verdicts, strict=True)
-            }
+        statuses = [verdict.status for verdict in self.grader(golds, completions)]
         self.seconds += time.perf_counter() - began
-        return [self._known[pair] for pair in pairs]
+        return statuses
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
         """Rewards for TRL: 1.0 where the status is right, else 0.0."""

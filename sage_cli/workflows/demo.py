@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.demo import demo_configs
 from sage_cli.store.run import Run
 from sage_cli.workflows.curves import Curves
 from sage_cli.workflows.passk import passk
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sft import sft
-
-ARMS = ("none", "branch")
 
 
 @dataclass(frozen=True)
@@ -24,14 +21,9 @@ class DemoResult:
     curves: Curves
 
 
-def demo_config(guide: str, preset: str, settings: tuple[str, ...]) -> SageConfig:
-    """What `sage rl --algo dapo --guide GUIDE` resolves to."""
-    return load([preset], {"rl": {"algo": "dapo"}, "guide": {"name": guide}}, settings).config
-
-
 def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
     """Base, both arms, curves; what is there already isn't done again."""
-    configs = [demo_config(guide, preset, settings) for guide in ARMS]
+    configs = demo_configs(preset, settings)
     base = sft(configs[0], progress)
     arms = [rl(config, progress) for config in configs]
     runs = (base, *arms)

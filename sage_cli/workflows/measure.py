@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import islice
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.grading import Grader
+from sage_cli.grading import Grade, Grader
 from sage_cli.metrics import Counts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -104,14 +104,19 @@ def _draw(
     prompts = {problem.id: template.render(problem.question) for problem in problems}
     total = n * len(problems)
     progress.begin(f"sample {policy.label}", total, "samples", total - missing)
+    grading: list[Future[list[Grade]]] = []
     with ThreadPoolExecutor(1) as beside:
 
         def drawn(rows: list[Completion]) -> None:
             progress.advance(len(rows))
             pairs = [(golds[row.problem_id], row.text) for row in rows]
-            beside.submit(grader.grade_many, pairs)
+            while grading and grading[0].done():
+                grading.pop(0).result()  # an error in the thread is ours
+            grading.append(beside.submit(grader.grade_many, pairs))
 
         fill(samples, prompts, n, sampler, drawn)
+    for graded in grading:
+        graded.result()
     progress.end()
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.labels import base_label, rl_label
-from sage_cli.config.layers import leaves
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.store.run import Runs
-from sage_cli.sweep.space import resolve, space_file
+from sage_cli.sweep.trials import trials
 
 
 @dataclass(frozen=True)
@@ -108,12 +107,8 @@ def _measure(config: SageConfig) -> Stage:
 
 
 def _sweep(config: SageConfig) -> Stage:
-    file = space_file(config.sweep.space)
-    settings = dict(leaves(config.model_dump(mode="json")))
-    space = resolve(config.sweep.space, file, settings)
-    cells = len(list(space.cells()))
-    rl = config.rl
-    steps = config.sweep.steps or rl.steps
+    config, space = trials(config)
+    cells, rl = len(list(space.cells())), config.rl
     completions = rl.prompts_per_step * rl.rollouts_per_prompt
     return Stage(
         "3. sweep",
@@ -123,11 +118,11 @@ def _sweep(config: SageConfig) -> Stage:
                 for short, values in space.values.items()
             },
             "cells": cells,
-            "steps": f"{steps} a cell, {cells * steps:,} in all",
-            "completions": f"{cells * steps * completions:,}",
+            "steps": f"{rl.steps} a cell, {cells * rl.steps:,} in all",
+            "completions": f"{cells * rl.steps * completions:,}",
             "objectives": " and ".join(f"pass@{k}" for k in config.sweep.k),
-            "development problems": config.sweep.benchmark,
-            "samples": f"{config.sweep.samples} per problem",
+            "development problems": config.evaluation.benchmark,
+            "samples": f"{config.evaluation.samples} per problem",
         },
     )
 

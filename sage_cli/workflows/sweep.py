@@ -7,41 +7,22 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, SageError, TrainingError
+from sage_cli.errors import SageError, TrainingError
 from sage_cli.metrics import pass_at_k
 from sage_cli.problems.problem import Problem
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
-from sage_cli.sweep.space import Cell, Space, resolve, space_file
+from sage_cli.sweep.space import Cell, Space
 from sage_cli.sweep.study import Study
+from sage_cli.sweep.trials import trials
 from sage_cli.workflows.base import Policy, base_policy
 from sage_cli.workflows.graders import benchmark_problems
 from sage_cli.workflows.measure import measure
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sweep_report import SweepResult, write_report
-
-
-def prepare(config: SageConfig) -> tuple[SageConfig, Space]:
-    """The configuration that all trials share, and the search space in absolute values."""
-    file = space_file(config.sweep.space)
-    if file.guide is not None and file.guide != config.guide.name:
-        raise ConfigurationError(
-            f"the space '{config.sweep.space}' is about guide {file.guide}, "
-            f"and the configuration has guide {config.guide.name}",
-            f"add --guide {file.guide}",
-        )
-    settings = dict(leaves(config.model_dump(mode="json")))
-    space = resolve(config.sweep.space, file, settings)
-    shared = {
-        "evaluation.benchmark": config.sweep.benchmark,
-        "evaluation.samples": config.sweep.samples,
-        **({"rl.steps": config.sweep.steps} if config.sweep.steps else {}),
-    }
-    return changed(config, shared), space
 
 
 def sweep_folder(config: SageConfig, space: Space) -> Path:
@@ -57,7 +38,7 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
 
     Raises TrainingError when no cell has a result.
     """
-    config, space = prepare(config)
+    config, space = trials(config)
     folder = sweep_folder(config, space)
     objectives = tuple(f"pass@{k}" for k in config.sweep.k)
     # what every cell needs, so that its absence isn't found cell by cell

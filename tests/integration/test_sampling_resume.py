@@ -1,95 +1,141 @@
-"""SIGKILL at random moments while a sample set is filled: nothing is lost, nothing drawn twice."""
+"""SIGKILL while `sage passk` samples: nothing lost, nothing drawn twice, one writer at a time."""
 
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-from sage_cli.store.samples import SampleIdentity, SampleSet
-
-PROBLEMS, N, ROWS_OF_A_PART = 4, 48, 8
-
-DRIVER = """
-import json, os, random, signal, sys, time
-from pathlib import Path
-
+import pytest
 import torch
-from transformers import AutoModelForCausalLM, Qwen2Config
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from sage_cli.models.tokenizer import character_tokenizer
-from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.sampling.transformers_sampler import TransformersSampler
-from sage_cli.store import samples as module
+from sage_cli.store.completion import Completion
+from sage_cli.store.samples import FLUSH_ROWS, SampleIdentity, SampleSet
 
-root, problems, n, module.FLUSH_ROWS = Path(sys.argv[1]), *map(int, sys.argv[2:])
+PROBLEMS, N = 8, 512
+"""4,096 samples, of which every 512 become a part."""
+PATIENCE_S = 120
+
+pytestmark = pytest.mark.slow
 
 
-def run(samples, report):
-    torch.set_num_threads(1)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a random model and a file of problems."""
+    folder = tmp_path_factory.mktemp("lab")
     torch.manual_seed(0)
     tokenizer = character_tokenizer(["</SOLUTION>"])
-    model = AutoModelForCausalLM.from_config(Qwen2Config(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=4, eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None, pad_token_id=tokenizer.pad_token_id,
-    ))
-    for weight in model.parameters():
-        if weight.ndim == 2:
-            torch.nn.init.normal_(weight, std=0.3)
-    greedy = SamplingParameters(0.0, 1.0, 0, 0.0, 16, "</SOLUTION>", 0)
-    sampler = TransformersSampler(model.eval(), tokenizer, greedy, batch_rows=8)
-    prompts = {f"p{i}": f"{i}*{i}=" for i in range(problems)}
-    fill(samples, prompts, n, sampler, lambda rows: os.write(report, b"."))
-
-
-for name, killed in [("straight", False), *[("killed", True)] * 3, ("killed", False)]:
-    samples = module.SampleSet(root / name, module.SampleIdentity("m", "t", {}))
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        run(samples, writing)
-        os._exit(0)
-    os.close(writing)
-    reported = 0
-    if killed:
-        moment = random.randint(1, 5)
-        while reported < moment and os.read(reading, 1):
-            reported += 1
-        time.sleep(random.uniform(0, 0.1))
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    while os.read(reading, 1):
-        reported += 1
-    os.close(reading)
-    rows = len(list(samples.completions()))
-    print(json.dumps([os.waitstatus_to_exitcode(status), reported, rows]))
-"""
-
-
-def test_killed_three_times_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
-    numbers = [str(number) for number in (PROBLEMS, N, ROWS_OF_A_PART)]
-    driven = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path), *numbers],
-        capture_output=True,
-        text=True,
-        check=True,
+    model = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
     )
-    attempts = [json.loads(line) for line in driven.stdout.splitlines()]
-    assert [code for code, _, _ in attempts] == [0, -9, -9, -9, 0]
-    stored_before = 0
-    for _, reported, stored in attempts[1:-1]:
-        assert stored >= stored_before + ROWS_OF_A_PART * reported
-        assert stored < PROBLEMS * N
-        stored_before = stored
-    identity = SampleIdentity("m", "t", {})
-    straight, killed = (SampleSet(tmp_path / name, identity) for name in ("straight", "killed"))
-    expected = {(row.problem_id, row.index): row for row in straight.completions()}
-    rows = list(killed.completions())
-    assert len(expected) == PROBLEMS * N
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim == 2:
+                torch.nn.init.normal_(weight, std=0.3)
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    lines = (json.dumps({"question": f"{i}*{i}=?", "gold": str(i * i)}) for i in range(PROBLEMS))
+    (folder / "problems.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+def start(lab: Path, root: str) -> subprocess.Popen[str]:
+    """`sage passk` on that model, greedily, as it is typed."""
+    words = f"passk model --benchmark problems.jsonl --k 1,256 --n {N} --runs {root} --json"
+    settings = ("sampling.temperature=0", "sampling.batch_rows=64", "sampling.max_tokens=24")
+    sets = [word for setting in settings for word in ("--set", setting)]
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("sage")), *words.split(), *sets],
+        cwd=lab,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(started: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code and what was said on stderr."""
+    _, said = started.communicate(timeout=PATIENCE_S)
+    return started.returncode, said
+
+
+def await_parts(lab: Path, root: str, count: int) -> None:
+    """Wait until that many parts are on disk."""
+    deadline = time.monotonic() + PATIENCE_S
+    while len(list((lab / root).glob("samples/*/part-*.parquet"))) < count:
+        assert time.monotonic() < deadline, f"no {count} parts within {PATIENCE_S} s"
+        time.sleep(0.005)
+
+
+def stored(lab: Path, root: str) -> Iterator[Completion]:
+    """What the only sample set below `root` holds."""
+    (described,) = (lab / root).glob("samples/*/set.json")
+    identity = SampleIdentity(**json.loads(described.read_text()))
+    return SampleSet(lab / root, identity).completions()
+
+
+@pytest.fixture(scope="module")
+def straight(lab: Path) -> dict[tuple[str, int], str]:
+    """The texts of a run that nobody disturbed."""
+    code, said = finish(start(lab, "straight"))
+    assert code == 0, said
+    return {(row.problem_id, row.index): row.text for row in stored(lab, "straight")}
+
+
+def test_killed_three_times_and_resumed_equals_uninterrupted(
+    lab: Path, straight: dict[tuple[str, int], str]
+) -> None:
+    assert len(straight) == PROBLEMS * N
+    parts = 0
+    for _ in range(3):
+        parts += random.randint(1, 2)
+        started = start(lab, "killed")
+        await_parts(lab, "killed", parts)
+        time.sleep(random.uniform(0, 0.05))
+        started.send_signal(signal.SIGKILL)
+        assert finish(started)[0] == -signal.SIGKILL
+        survived = len(list(stored(lab, "killed")))
+        assert parts * FLUSH_ROWS <= survived < PROBLEMS * N
+        parts = survived // FLUSH_ROWS
+    code, said = finish(start(lab, "killed"))
+    assert code == 0, said
+    rows = list(stored(lab, "killed"))
     assert max(Counter((row.problem_id, row.index) for row in rows).values()) == 1
-    assert {(row.problem_id, row.index): row for row in rows} == expected
-    assert not list(killed.folder.glob(".*.tmp"))
+    assert {(row.problem_id, row.index): row.text for row in rows} == straight
+    assert not list((lab / "killed").glob("samples/*/.*.tmp"))
+
+
+def test_a_second_writer_is_refused_by_name(
+    lab: Path, straight: dict[tuple[str, int], str]
+) -> None:
+    first = start(lab, "shared")
+    await_parts(lab, "shared", 1)
+    first.send_signal(signal.SIGSTOP)
+    try:
+        code, said = finish(start(lab, "shared"))
+    finally:
+        first.send_signal(signal.SIGCONT)
+    assert code == 2
+    assert f"process {first.pid}" in " ".join(said.replace("│", " ").split())
+    assert finish(first)[0] == 0
+    assert {(row.problem_id, row.index): row.text for row in stored(lab, "shared")} == straight

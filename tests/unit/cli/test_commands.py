@@ -62,6 +62,14 @@ def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stage
     assert typed.written == []
 
 
+def test_the_demos_plan_has_both_arms(sage):
+    typed = sage("demo", "--dry-run")
+    assert typed.code == 0
+    assert typed.words.count("2. RL") == 2
+    assert "guide branch" in typed.words
+    assert typed.written == []
+
+
 def test_a_plans_arithmetic(sage):
     tiny = {
         "rl.prompts_per_step": 16, "rl.rollouts_per_prompt": 16, "rl.micro_batch": 64,
@@ -69,10 +77,10 @@ def test_a_plans_arithmetic(sage):
     }  # fmt: skip
     sets = [word for key, value in tiny.items() for word in ("--set", f"{key}={value}")]
     _, rl, sweep = json.loads(sage("sweep", "--steps", "5", *sets, "--dry-run", "--json").stdout)
-    # 16 x 16 = 256 completions a step, in 4 micro-batches; 200 x 256 completions of 48 tokens
+    # a trial: 16 x 16 = 256 completions a step, in 4 micro-batches; 5 x 256 of 48 tokens
     assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
-    assert rl["completions"] == "51,200"
-    assert rl["tokens at most"] == "2,457,600"
+    assert rl["completions"] == "1,280"
+    assert rl["tokens at most"] == "61,440"
     assert (sweep["cells"], sweep["steps"]) == (9, "5 a cell, 45 in all")
     assert sweep["completions"] == "11,520"  # 9 cells x 5 steps x 256
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,23 +79,20 @@ class Graded:
     status: str
 
 
-def test_each_pair_is_graded_once_in_a_batch():
-    asked: list[tuple[str, str]] = []
-
+def test_rewards_are_one_for_right_and_zero_for_everything_else():
     def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
-        pairs = list(zip(golds, completions, strict=True))
-        asked.extend(pairs)
+        time.sleep(0.01)
+        pairs = zip(golds, completions, strict=True)
         return [Graded("right" if gold == text else "timeout") for gold, text in pairs]
 
     reward = VerdictReward(grader)
-    reward.begin()
-    assert reward.grade(["1", "1", "2"], ["1", "1", "1"]) == ["right", "right", "timeout"]
+    assert reward.grade(["1", "2"], ["1", "1"]) == ["right", "timeout"]
+    assert reward.statuses == []
     assert reward(completions=["1", "3"], gold=["2", "3"], prompts=[]) == [0.0, 1.0]
     assert reward.statuses == ["timeout", "right"]
-    assert asked == [("1", "1"), ("2", "1"), ("3", "3")]
+    assert reward.seconds >= 0.02  # both calls
     reward.begin()
-    reward.grade(["1"], ["1"])
-    assert len(asked) == 4
+    assert reward.seconds == 0
 
 
 def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:
