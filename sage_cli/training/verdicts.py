@@ -26,14 +26,15 @@ class VerdictReward:
     """TRL's reward function around a grader.
 
     The verdicts of the batch at hand are remembered, so that a completion graded while groups
-    are being replaced isn't graded again; `statuses` are the last batch's, in its order, and
-    `seconds` what grading has taken since `begin`.
+    are being replaced isn't graded again; `completions` and `statuses` are the last batch's, in
+    its order, and `seconds` what grading has taken since `begin`.
     """
 
     __name__ = "verdict"
 
     def __init__(self, grader: Grader) -> None:
         self.grader = grader
+        self.completions: list[str] = []
         self.statuses: list[str] = []
         self.seconds = 0.0
         self._known: dict[tuple[str, str], str] = {}
@@ -58,5 +59,6 @@ class VerdictReward:
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
         """Rewards for TRL: 1.0 where the status is right, else 0.0."""
+        self.completions = completions
         self.statuses = self.grade(gold, completions)
         return [float(status == "right") for status in self.statuses]
