@@ -44,5 +44,7 @@ def check(
     file: Annotated[Path, typer.Argument(help="A YAML file of settings.")],
 ) -> None:
     """Check a file of settings and report every problem at once."""
-    load_config([str(file)], None, None)
+    from sage_cli.store.mirrors import require_mirrors
+
+    require_mirrors(load_config([str(file)], None, None).config.tracking)
     console.print(f"[green]{file} is a valid configuration[/]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from sage_cli.errors import SageError
+from sage_cli.store.json_text import json_text
 
 console = Console(highlight=False)
 """Everything for people. With `--json` it writes to stderr, so that stdout holds JSON alone."""
@@ -23,7 +23,7 @@ def speak(json: bool) -> None:
 
 def emit(value: Any) -> None:
     """Print the one machine-readable object of a `--json` command."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(json_text(value))
     sys.stdout.flush()
 
 

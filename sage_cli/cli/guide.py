@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,7 +71,7 @@ def show(
 
         write_text(html, to_html(view))
     if json:
-        emit(_plain(asdict(view)))
+        emit(asdict(view))
         return
     _print(view)
     if html is not None:
@@ -110,12 +109,3 @@ def _print(view: View) -> None:
             console.print(f"[dim]shaped most: {escape(found)}[/]")
     console.print("", legend(view), "", sep="\n")
     console.print(to_rich(view))
-
-
-def _plain(value: Any) -> Any:
-    """For JSON, which has no NaN."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and math.isnan(value) else value

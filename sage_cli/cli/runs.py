@@ -12,6 +12,7 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
+from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run, Runs
 
 app = new_app("List, show, locate and remove runs.")
@@ -47,18 +48,19 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """A run's manifest and last metrics."""
+    """A run's manifest, its last metrics and what evaluations found."""
     speak(json)
     run = _runs(runs).find(name)
-    last = (run.metrics.read() or [{}])[-1]
+    last, found = (run.metrics.read() or [{}])[-1], evaluation_figures(run)
     if json:
-        emit({"manifest": run.manifest, "last": last, "folder": str(run.folder)})
+        shown = {"manifest": run.manifest, "last": last, "evaluations": found}
+        emit({**shown, "folder": str(run.folder)})
         return
     table = Table(show_header=False, box=None)
     for key in SHOWN:
         if run.manifest.get(key) is not None:
             table.add_row(key, escape(str(run.manifest[key])))
-    for key, value in last.items():
+    for key, value in {**last, **found}.items():
         table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
     console.print(f"[bold]{run.id}[/]", table)
 

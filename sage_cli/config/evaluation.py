@@ -72,7 +72,7 @@ class SweepSection(Section):
 
 
 class TrackingSection(Section):
-    """Mirrors of metrics.jsonl, which stays authoritative."""
+    """Mirrors of a run's own files, which stay authoritative; nothing here changes a result."""
 
     wandb: Annotated[
         Literal["offline", "online", "off"],
@@ -81,6 +81,10 @@ class TrackingSection(Section):
     project: str = "sage"
     group: str | None = None
     tensorboard: bool = False
+    rollouts: int = Field(4, ge=0)
+    """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt."""
+    rollouts_every: int = Field(10, ge=1)
+    """Steps from one that keeps some to the next; the first step always does."""
 
 
 class RunSection(Section):

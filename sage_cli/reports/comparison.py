@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from sage_cli.metrics import Comparison, Crossing, Difference, Support
 from sage_cli.reports.table import Column, Measure, Row, Table
 
@@ -92,32 +90,22 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "sides": [
             {
                 "name": side.label,
-                "pass@k": _plain(curve.mean_K),
-                "low": _plain(curve.low_K),
-                "high": _plain(curve.high_K),
+                "pass@k": curve.mean_K,
+                "low": curve.low_K,
+                "high": curve.high_K,
                 "spread": {
-                    "problems": _plain(spread.problems_K),
-                    "sampling": _plain(spread.sampling_K),
-                    "evaluation_seeds": _plain(spread.evaluation_seeds_K),
-                    "training_seeds": _plain(spread.training_seeds_K),
+                    "problems": spread.problems_K,
+                    "sampling": spread.sampling_K,
+                    "evaluation_seeds": spread.evaluation_seeds_K,
+                    "training_seeds": spread.training_seeds_K,
                 },
             }
             for side, curve, spread in sides
         ],
-        "difference": _plain(difference.mean_K),
-        "low": _plain(difference.low_K),
-        "high": _plain(difference.high_K),
-        "p": _plain(difference.p_K),
-        "crossing": comparison.crossing and _plain(asdict(comparison.crossing)),
-        "support": comparison.support and _plain(asdict(comparison.support)),
+        "difference": difference.mean_K,
+        "low": difference.low_K,
+        "high": difference.high_K,
+        "p": difference.p_K,
+        "crossing": comparison.crossing and asdict(comparison.crossing),
+        "support": comparison.support and asdict(comparison.support),
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return [_plain(one) for one in value.tolist()]
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value

@@ -1,9 +1,13 @@
-"""metrics.jsonl: one JSON object per optimiser step, the authoritative record of a training."""
+"""metrics.jsonl, one JSON object per optimiser step: the authoritative record of a training.
+
+rollouts.jsonl beside it has the same form: some completions of some steps, each a record.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +48,21 @@ class MetricsFile:
                     ) from None
         return records
 
+    def last(self, step: int) -> list[dict[str, Any]]:
+        """The records of `step`, which was written last; none where it wrote none."""
+        if not self.path.is_file():
+            return []
+        lines = reversed(self.path.read_text(encoding="utf-8").splitlines())
+        found = takewhile(lambda record: record["step"] == step, map(json.loads, lines))
+        return list(found)[::-1]
+
     def rewind(self, step: int) -> None:
-        """Forget every record after optimiser step `step` (0 forgets all)."""
+        """Forget every record after optimiser step `step` (0 forgets all).
+
+        Where nothing is to be forgotten the file stays the same one, for whoever follows it.
+        """
         if self.path.is_file():
             kept = [record for record in self.read() if record["step"] <= step]
-            write_text(self.path, "".join(json.dumps(record) + "\n" for record in kept))
+            text = "".join(json.dumps(record) + "\n" for record in kept)
+            if text != self.path.read_text(encoding="utf-8"):
+                write_text(self.path, text)

@@ -49,6 +49,11 @@ class Run:
         return MetricsFile(self.folder / "metrics.jsonl")
 
     @property
+    def rollouts(self) -> MetricsFile:
+        """The run's rollouts.jsonl: completions that RL drew, with their verdicts."""
+        return MetricsFile(self.folder / "rollouts.jsonl")
+
+    @property
     def config(self) -> dict[str, Any]:
         """The resolved configuration it was made with."""
         return self._read("config.json")

@@ -1,76 +1,92 @@
-"""W&B as a mirror of metrics.jsonl: it can fail or be rebuilt, the file stays authoritative."""
+"""W&B as a mirror of a run."""
 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from sage_cli.config.evaluation import TrackingSection
 from sage_cli.store.run import Run
 
 log = logging.getLogger(__name__)
+COLUMNS = ("step", "prompt", "completion", "gold", "verdict", "reward")
 
 
 class WandbMirror:
-    """One W&B run per run; its first record replays the file, so that a resumed run has one too.
+    """One W&B run per run, under its id, with its configuration, group and kind.
 
-    Offline (the default) everything lies below `runs/<id>/wandb/`; `wandb sync` uploads it.
+    `offline`: everything lies in one directory below `runs/<id>/wandb/`, which `wandb sync`
+    uploads. A finished one can't be opened again, so that opening makes it anew. `online`: W&B's
+    run is resumed, and the steps that it holds aren't sent again.
     """
 
-    def __init__(
-        self, tracking: TrackingSection, run: Run, config: Mapping[str, Any], job: str
-    ) -> None:
-        self._tracking, self._run, self._config, self._job = tracking, run, config, job
-        self._mirror: Any = None
-        self._failed = tracking.wandb == "off"
+    name = "W&B"
 
-    def log(self, record: Mapping[str, Any]) -> None:
-        """Mirror a record that metrics.jsonl already holds."""
-        if self._failed:
-            return
-        try:
-            if self._mirror is not None:
-                self._mirror.log(_plain(record), step=int(record["step"]))
-                return
-            self._mirror = self._start()
-            for earlier in self._run.metrics.read():
-                self._mirror.log(_plain(earlier), step=int(earlier["step"]))
-        except Exception as error:  # whatever W&B does, training goes on
-            self._give_up(error)
+    def __init__(self, run: Run, mode: str) -> None:
+        self._run, self._mode = run, mode
+        self._wandb: Any = None
 
-    def close(self) -> None:
-        """Finish W&B's run."""
-        if self._mirror is not None and not self._failed:
-            try:
-                self._mirror.finish()
-            except Exception as error:
-                self._give_up(error)
-
-    def _start(self) -> Any:
+    def open(self) -> None:
+        """Start W&B's run; online without a key becomes offline, since W&B would ask for one."""
         import wandb
 
-        mode: Any = self._tracking.wandb
+        mode: Any = self._mode
+        if mode == "online" and not wandb.login(prompt=False, verify=False):
+            log.warning("W&B has no key: %s is mirrored offline (`wandb login`)", self._run.id)
+            mode = "offline"
         if mode == "offline":
             shutil.rmtree(self._run.folder / "wandb", ignore_errors=True)
-        return wandb.init(
+        config = self._run.config
+        self._wandb = wandb.init(
             dir=str(self._run.folder),
             id=self._run.id,
             name=self._run.id,
-            project=self._tracking.project,
-            group=self._tracking.group,
-            job_type=self._job,
+            project=config["tracking"]["project"],
+            group=config["tracking"]["group"],
+            job_type=self._run.manifest["kind"],
             mode=mode,
             resume="allow" if mode == "online" else None,
-            config=dict(self._config),
+            reinit="finish_previous",  # one that was given up would be handed out again
+            config=config,
             settings=wandb.Settings(console="off", silent=True, x_disable_stats=True),
         )
 
-    def _give_up(self, error: Exception) -> None:
-        self._failed = True
-        log.warning("W&B stopped mirroring %s: %s; metrics.jsonl is whole", self._run.id, error)
+    def log(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
+        """Metrics, and the completions as a table, at W&B's step of the same number."""
+        import wandb
+
+        step = int(record["step"])
+        if step < self._wandb.starting_step:
+            return
+        values = {key: value for key, value in record.items() if key != "step"}
+        if rollouts:
+            rows = [[row[column] for column in COLUMNS] for row in rollouts]
+            values["rollouts"] = wandb.Table(columns=list(COLUMNS), data=rows)
+        with _staging_in(self._run.folder / "wandb"):
+            self._wandb.log(values, step=step)
+
+    def summarise(self, figures: Mapping[str, Any]) -> None:
+        """The figures in the run's summary."""
+        self._wandb.summary.update(dict(figures))
+
+    def close(self) -> None:
+        """Finish W&B's run."""
+        self._wandb.finish()
 
 
-def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key != "step"}
+@contextmanager
+def _staging_in(folder: Path) -> Iterator[None]:
+    """Let W&B put its copies of tables into `folder`, not home, unless the user said where."""
+    name = "WANDB_DATA_DIR"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[name]

@@ -17,6 +17,7 @@ from sage_cli.guides import build_guide
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
@@ -50,7 +51,7 @@ def train_rl(
     `reference_completions`, by problem id, are what `anchor.kl: forward` is computed on.
     """
     require_rollouts(config.rollout)
-    metrics = MetricsFile(run_folder / "metrics.jsonl")
+    metrics = Run(run_folder).metrics
     with join_processes().main_process_first():
         checkpoint = take_up(run_folder)
     done = step_of(checkpoint) if checkpoint else 0
@@ -81,7 +82,9 @@ def train_rl(
 def take_up(run_folder: Path) -> Path | None:
     """The checkpoint to go on from; records of later steps are forgotten, they come again."""
     checkpoint = newest_sealed(run_folder / "checkpoints")
-    MetricsFile(run_folder / "metrics.jsonl").rewind(step_of(checkpoint) if checkpoint else 0)
+    run = Run(run_folder)
+    for file in (run.metrics, run.rollouts):
+        file.rewind(step_of(checkpoint) if checkpoint else 0)
     return checkpoint
 
 
@@ -107,9 +110,14 @@ def build_trainer(
     for earlier in metrics.read():
         safeguards.remember(earlier)
 
+    tracking, rollouts = config.tracking, Run(run_folder).rollouts
+
     def record(step: Mapping[str, Any]) -> None:
         if trainer.accelerator.is_main_process:
-            metrics.append(step)
+            if (step["step"] - 1) % tracking.rollouts_every == 0:
+                for row in trainer.rollouts[: tracking.rollouts]:
+                    rollouts.append({"step": step["step"], **row})
+            metrics.append(step)  # last: who finds the step here finds its rollouts there
             on_step(step)
         safeguards.check(step)
 

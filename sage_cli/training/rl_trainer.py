@@ -19,6 +19,7 @@ from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.reference import check_reference, choose_reference
+from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.shortage import disk_explained
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import STATUSES, VerdictReward
@@ -30,7 +31,10 @@ _COMPLETION_TEXTS = 3
 
 
 class RlTrainer(AnchoredTrainer):
-    """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `on_record`."""
+    """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `on_record`.
+
+    `rollouts` are completions of the generation batch at hand, one of each prompt of this process.
+    """
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class RlTrainer(AnchoredTrainer):
         self.on_record = on_record
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
+        self.rollouts: list[Record] = []
         self._generation_s = 0.0
         self._step_began = time.perf_counter()
         super().__init__(**arguments)
@@ -89,6 +94,13 @@ class RlTrainer(AnchoredTrainer):
             right_PN = (status_PN == STATUSES.index("right")).float()
             batch["advantages"] = beta_advantages(right_PN).flatten()[batch["row_ids_B"]]
         self._batch_record = self._describe(batch, status_PN)
+        self.rollouts = rollout_rows(
+            inputs,
+            self.reward.completions,
+            self.reward.statuses,
+            self._rewards_BF[batch["row_ids_B"]],
+            int(self.num_generations),
+        )
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:

@@ -25,14 +25,16 @@ Grader = Callable[[Sequence[str], Sequence[str]], Sequence[Verdict]]
 class VerdictReward:
     """TRL's reward function around a grader.
 
-    `statuses` are the last batch's, in its order, and `seconds` what grading has taken since
-    `begin`. A completion graded while groups are replaced is asked about again: a grader remembers.
+    `completions` and `statuses` are the last batch's, in its order, and `seconds` what grading has
+    taken since `begin`. Completions graded while groups are replaced are asked about again: a
+    grader remembers.
     """
 
     __name__ = "verdict"
 
     def __init__(self, grader: Grader) -> None:
         self.grader = grader
+        self.completions: list[str] = []
         self.statuses: list[str] = []
         self.seconds = 0.0
 
@@ -49,5 +51,6 @@ class VerdictReward:
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
         """Rewards for TRL: 1.0 where the status is right, else 0.0."""
+        self.completions = completions
         self.statuses = self.grade(gold, completions)
         return [float(status == "right") for status in self.statuses]

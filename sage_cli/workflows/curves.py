@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.metrics import Counts, Curve, curve, parse_ks, read_counts
-from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.curves import draw_curves
 from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.identity import identity_of
@@ -89,20 +87,15 @@ def as_json(result: Curves, config: SageConfig) -> dict[str, Any]:
             {
                 "policy": line.policy,
                 "benchmark": benchmark,
-                "pass@k": _numbers(line.curve.mean_K),
-                "low": _numbers(line.curve.low_K),
-                "high": _numbers(line.curve.high_K),
+                "pass@k": line.curve.mean_K,
+                "low": line.curve.low_K,
+                "high": line.curve.high_K,
                 "seeds": [record(one) for one in line.measured],
             }
             for benchmark, lines in result.lines.items()
             for line in lines
         ],
     }
-
-
-def _numbers(values_K: FloatArray) -> list[float | None]:
-    """For JSON, which has no NaN: the band of a single problem is undefined, null."""
-    return [None if math.isnan(value) else float(value) for value in values_K]
 
 
 def _as_csv(result: Curves) -> str:

@@ -13,6 +13,7 @@ from sage_cli.store.identity import identity_of
 from sage_cli.store.run import Runs
 from sage_cli.workflows.base import Policy, base_policy, named_policies
 from sage_cli.workflows.graders import benchmark_problems
+from sage_cli.workflows.kept_evaluations import keep_evaluations
 from sage_cli.workflows.measure import measure
 from sage_cli.workflows.measured import Measured
 from sage_cli.workflows.progress import Progress
@@ -22,14 +23,17 @@ Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 
 
 def measure_all(config: SageConfig, names: Sequence[str], progress: Progress) -> Measurements:
-    """Measure the named policies on every benchmark of the configuration with every seed."""
+    """Measure the named policies on every benchmark of the configuration with every seed.
+
+    What is found of a run's final model is kept in its folder too.
+    """
     evaluation = config.evaluation
     # before a base is trained, so that a broken benchmark is named at once
     benchmarks = {
         name: benchmark_problems(config, name) for name in benchmark_names(evaluation.benchmark)
     }
     policies = chosen_policies(config, names, progress)
-    return {
+    measured = {
         (benchmark, policy.label): tuple(
             measure(policy, config, benchmark, problems, evaluation.seed + offset, progress)
             for offset in range(evaluation.seeds)
@@ -37,6 +41,8 @@ def measure_all(config: SageConfig, names: Sequence[str], progress: Progress) ->
         for benchmark, problems in benchmarks.items()
         for policy in policies
     }
+    keep_evaluations(config, policies, measured)
+    return measured
 
 
 def chosen_policies(config: SageConfig, names: Sequence[str], progress: Progress) -> list[Policy]:

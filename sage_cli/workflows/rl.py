@@ -14,6 +14,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.store.identity import content_of, identity_of
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.launch import is_launched, join_processes, world_size
 from sage_cli.workflows.base import Policy, base_policy, named_policy
@@ -36,6 +37,7 @@ def rl(
     sweep: str | None = None,
 ) -> Run:
     """Train by RL from the base (or from `init`), or go on with it, or find it finished."""
+    require_mirrors(config.tracking)
     if is_launched():
         _require_base(config, init)
         if not join_processes().is_main_process:

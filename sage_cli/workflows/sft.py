@@ -15,6 +15,7 @@ from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.identity import content_of, identity_of
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.sft import Example, train_sft
 from sage_cli.workflows.progress import Progress
@@ -31,6 +32,7 @@ def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
             "sft.enabled is false: this configuration takes its model as it is",
             "`sage rl` starts from the model itself; or use --set sft.enabled=true",
         )
+    require_mirrors(config.tracking)
     tokenizer = None if isinstance(config.model, ScratchModel) else _tokenizer(config.model)
     demonstrations = _demonstrations(config, tokenizer)
     run = sft_run(config, demonstrations)

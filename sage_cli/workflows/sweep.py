@@ -14,11 +14,13 @@ from sage_cli.metrics import pass_at_k
 from sage_cli.problems.problem import Problem
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
+from sage_cli.store.mirrors import require_mirrors
 from sage_cli.sweep.space import Cell, Space
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.trials import trials
 from sage_cli.workflows.base import Policy, base_policy
 from sage_cli.workflows.graders import benchmark_problems
+from sage_cli.workflows.kept_evaluations import keep_evaluations
 from sage_cli.workflows.measure import measure
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
@@ -38,6 +40,7 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
 
     Raises TrainingError when no cell has a result.
     """
+    require_mirrors(config.tracking)
     config, space = trials(config)
     folder = sweep_folder(config, space)
     objectives = tuple(f"pass@{k}" for k in config.sweep.k)
@@ -72,18 +75,15 @@ def _run_cell(
     try:
         trial_config = changed(config, {**cell, "tracking.group": name})
         run = rl(trial_config, progress, sweep=name)
+        policy, benchmark = Policy(str(run.model), run), config.sweep.benchmark
         measured = measure(
-            Policy(str(run.model), run),
-            trial_config,
-            config.sweep.benchmark,
-            problems,
-            config.evaluation.seed,
-            progress,
+            policy, trial_config, benchmark, problems, config.evaluation.seed, progress
         )
     except (SageError, RuntimeError) as error:
         study.fail(trial, f"{type(error).__name__}: {error}")
         progress.say(f"[red]failed[/]: {escape(str(error))}")
         return
+    keep_evaluations(trial_config, [policy], {(benchmark, policy.label): [measured]})
     counts = measured.counts
     scores = {
         f"pass@{k}": float(pass_at_k(counts.n_P, counts.c_P, k).mean()) for k in config.sweep.k

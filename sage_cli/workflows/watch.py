@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Run
-from sage_cli.store.wandb_mirror import WandbMirror
 from sage_cli.workflows.progress import Progress
 
 OnStep = Callable[[Mapping[str, Any]], None]
@@ -19,7 +19,7 @@ def watched(
     config: SageConfig, run: Run, job: str, progress: Progress, shown: Mapping[str, str]
 ) -> Iterator[OnStep]:
     """Yield the function that hears each step; `shown` maps metrics to the names beside the bar."""
-    mirror = WandbMirror(config.tracking, run, config.model_dump(mode="json"), job)
+    mirrors = mirrors_of(config.tracking, run)
     begun = False
 
     def on_step(metrics: Mapping[str, Any]) -> None:
@@ -30,10 +30,12 @@ def watched(
             begun = True
         numbers = {name: metrics[key] for key, name in shown.items() if key in metrics}
         progress.advance(**numbers)
-        mirror.log(metrics)
+        for mirror in mirrors:
+            mirror.log(metrics)
 
     try:
         yield on_step
     finally:
         progress.end()
-        mirror.close()
+        for mirror in mirrors:
+            mirror.close()

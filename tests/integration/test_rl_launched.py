@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offline_wandb import read_offline
 from toy_policy import base, tokenizer
 
 __all__ = ["base", "tokenizer"]
@@ -44,7 +45,8 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "
 
 
 def test_processes_and_torchrun_train_the_same(tmp_path: Path, base: Path):
-    common = ("--init", str(base), "--guide", "random", "--full")
+    mirrored = ("--set", "tracking.wandb=offline")
+    common = ("--init", str(base), "--guide", "random", "--full", *mirrored)
     found = []
     program = tmp_path / "sage.py"
     program.write_text(SCRIPT[1])
@@ -58,6 +60,9 @@ def test_processes_and_torchrun_train_the_same(tmp_path: Path, base: Path):
         assert finished.returncode == 0, finished.stderr[-2000:]
         (weights,) = folder.glob("runs/rl-*/model/model.safetensors")
         found.append((weights.read_bytes(), [record["step"] for record in records(folder)]))
+        mirror = read_offline(weights.parents[1])
+        assert list(mirror.history) == [1, 2, 3]
+        assert [(step, len(rows)) for step, rows in mirror.tables.items()] == [(1, 2)]
     assert found[0] == found[1]
     assert found[0][1] == [1, 2, 3]
     (manifest,) = (tmp_path / "own").glob("runs/rl-*/manifest.json")

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import torch
+from offline_wandb import read_offline
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
@@ -186,8 +187,11 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_continues(
     assert (manifest["status"], manifest["reason"]) == ("finished", None)
     assert manifest["parent"] == trained.base["id"]
     assert [record["step"] for record in lab.records(manifest["id"])] == list(range(1, 13))
-    mirrors = lab.folder.glob(f"runs/{manifest['id']}/wandb/offline-run-*")
-    assert len(list(mirrors)) == 1
+    mirror = read_offline(lab.folder / "runs" / manifest["id"])
+    assert list(mirror.history) == list(range(1, 13))
+    assert list(mirror.tables) == [1, 11]
+    assert [len(rows) for rows in mirror.tables.values()] == [4, 4]
+    assert (mirror.job, mirror.config["rl"]["algo"]) == ("rl", "dapo")
 
 
 def test_the_same_command_again_finds_the_finished_run(lab: Lab, trained: Interrupted) -> None:
@@ -276,6 +280,20 @@ def test_passk_measures_the_latest_run_that_is_no_trial(
     assert values[0] == pytest.approx(seed["statuses"].get("right", 0) / 32, abs=1e-12)
     files = {path.name for path in (lab.folder / curves["folder"]).iterdir()}
     assert {"passk.json", "passk.csv", "passk.png"} <= files
+
+
+def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
+    lab: Lab, trained: Interrupted, swept: Any, curves: Any
+) -> None:
+    (curve,) = curves["curves"]
+    found = read_offline(lab.folder / "runs" / trained.manifest["id"]).summary
+    for k in (1, 2, 4, 8):
+        value = found[f"eval/{curve['benchmark']}/pass@{k}"]
+        assert value == pytest.approx(curve["pass@k"][k - 1], abs=1e-12)
+    for cell in swept["cells"]:
+        (path,) = (lab.folder / "runs" / cell["run"] / "evaluations").iterdir()
+        kept = json.loads(path.read_text())
+        assert kept["pass@8"] == pytest.approx(cell["pass@8"], abs=1e-12)
 
 
 def test_eval_and_more_samples_use_what_is_there(

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.run import Runs
 
 
@@ -97,6 +98,20 @@ def test_runs_list_and_show(sage, made):
     assert shown["last"] == {"step": 2, "reward": 0.5}
     assert shown["manifest"]["seed"] == 7
     assert "reward 0.5" in sage("runs", "show", trained.id).words
+
+
+def test_what_is_undefined_is_null_in_json(sage, made):
+    made[1].metrics.append({"step": 3, "entropy": float("nan")})
+    assert "NaN" in made[1].metrics.path.read_text()
+    stdout = sage("runs", "show", "rl", "--json").stdout
+    assert json.loads(stdout, parse_constant=pytest.fail)["last"]["entropy"] is None
+
+
+def test_runs_show_says_what_evaluations_found(sage, made):
+    keep_evaluation(made[1], "amc23", {"pass@1": 0.25, "grading": "strict"})
+    shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
+    assert shown["evaluations"] == {"eval/amc23/pass@1": 0.25, "eval/amc23/grading": "strict"}
+    assert "eval/amc23/pass@1 0.25" in sage("runs", "show", "rl").words
 
 
 def test_runs_path_is_a_folder_for_scripts(sage, made):

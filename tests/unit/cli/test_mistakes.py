@@ -79,6 +79,18 @@ def test_a_guide_without_an_anchor(sage):
     refused(sage("rl", "--guide", "branch", "--kl", "none"), "there is nothing to reshape")
 
 
+def test_a_mirror_that_is_not_installed_is_named_before_anything_is_trained(
+    sage, files, monkeypatch
+):
+    monkeypatch.setattr("sage_cli.store.mirrors.find_spec", lambda _: None)
+    said = "the package tensorboard is not installed"
+    asked = ("--set", "tracking.tensorboard=true")
+    for words in (("sft",), ("rl",), ("sweep", "--set", "sft.enabled=false")):
+        refused(sage(*words, *asked), said, "pip install tensorboard")
+    (files / "mirrored.yaml").write_text("tracking: {tensorboard: true}\n")
+    refused(sage("config", "check", files / "mirrored.yaml"), said)
+
+
 @pytest.mark.parametrize("command", ["sft", "rl"])
 def test_a_model_folder_that_is_none(sage, files, command):
     kind = ("--set", "model.kind=pretrained", "--set", "prompt.format=plain")

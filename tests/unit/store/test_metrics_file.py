@@ -36,6 +36,14 @@ def test_rewind_forgets_what_comes_after(metrics, step, left):
     assert steps(metrics) == [*left, 7]
 
 
+def test_whoever_follows_the_file_goes_on_when_nothing_is_forgotten(metrics):
+    with metrics.path.open() as followed:
+        assert len(followed.readlines()) == 3
+        metrics.rewind(3)
+        metrics.append({"step": 4})
+        assert followed.readlines() == ['{"step": 4}\n']
+
+
 def test_a_torn_last_line_is_left_out_and_rewinding_removes_it(metrics):
     with metrics.path.open("a") as handle:
         handle.write('{"step": 4, "lo')
@@ -43,6 +51,14 @@ def test_a_torn_last_line_is_left_out_and_rewinding_removes_it(metrics):
     metrics.rewind(3)
     metrics.append({"step": 4})
     assert steps(metrics) == [1, 2, 3, 4]
+
+
+def test_the_last_steps_records_alone(metrics):
+    metrics.append({"step": 4, "row": 1})
+    metrics.append({"step": 4, "row": 2})
+    assert metrics.last(4) == [{"step": 4, "row": 1}, {"step": 4, "row": 2}]
+    assert metrics.last(5) == []  # it wrote none
+    assert MetricsFile(metrics.path.with_name("absent.jsonl")).last(4) == []
 
 
 def test_a_torn_line_in_the_middle_is_named(metrics):

@@ -1,95 +1,106 @@
 """The W&B mirror, offline: read back from the file that `wandb sync` would upload."""
 
-import json
-import struct
-import time
+import os
 
 import pytest
 import wandb
-from wandb.proto import wandb_internal_pb2
+from mirrored_run import resume_at, rollout, train
+from offline_wandb import read_offline
 
 from sage_cli.config.evaluation import TrackingSection
-from sage_cli.store.run import Runs
-from sage_cli.store.wandb_mirror import WandbMirror
+from sage_cli.store.evaluations import keep_evaluation
+from sage_cli.store.mirrors import mirrors_of
 
-BLOCK, HEADER = 32768, struct.Struct("<IHB")
-"""W&B writes LevelDB's log format: blocks of 32 KiB; checksum, length, type before each piece."""
-
-
-def mirrored(run):
-    """The steps and losses in the one offline directory of `run`, and its configuration."""
-    (path,) = (run.folder / "wandb").glob("offline-run-*/run-*.wandb")
-    history, config = [], {}
-    for record in whole(path):
-        if record.WhichOneof("record_type") == "history":
-            items = {item.key or item.nested_key[0]: item for item in record.history.item}
-            values = {key: json.loads(item.value_json) for key, item in items.items()}
-            history.append((values["_step"], values["loss"]))
-        if record.WhichOneof("record_type") == "run":
-            config |= {item.key: json.loads(item.value_json) for item in record.run.config.update}
-            config["group"] = record.run.run_group
-    return history, config
+OFFLINE = TrackingSection()
 
 
-def whole(path):
-    """All records; W&B's own process may write the last of them after `finish` has returned."""
-    for _ in range(600):
-        found = list(records(path.read_bytes()))
-        if found and found[-1].WhichOneof("record_type") == "exit":
-            return found
-        time.sleep(0.05)
-    pytest.fail(f"{path} was never finished")
+def test_one_directory_holds_everything_after_a_resumption(run):
+    train(run, (1, 2, 3), OFFLINE)
+    offline = read_offline(run.folder)
+    assert offline.of("loss") == [(1, 0.1), (2, 0.2), (3, 0.3)]
+    assert offline.tables == {1: [rollout(1)], 3: [rollout(3)]}
+    assert offline.config["rl"] == {"a": 1}
+    assert (offline.group, offline.job) == ("tau-rho-1", "rl")
+    resume_at(run, 2)
+    train(run, (3, 4, 5), OFFLINE)
+    offline = read_offline(run.folder)
+    assert offline.of("loss") == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4), (5, 0.5)]
+    assert offline.tables == {1: [rollout(1)], 3: [rollout(3)], 5: [rollout(5)]}
 
 
-def records(data):
-    place, begun = 7, b""  # the file's own header
-    while place + HEADER.size <= len(data):
-        left = BLOCK - place % BLOCK
-        if left < HEADER.size:
-            place += left
-            continue
-        _, length, kind = HEADER.unpack_from(data, place)
-        piece = data[place + HEADER.size : place + HEADER.size + length]
-        place += HEADER.size + length
-        if len(piece) < length:
-            return
-        begun = piece if kind in (1, 2) else begun + piece
-        if kind in (1, 4):  # whole, or the last piece
-            yield wandb_internal_pb2.Record.FromString(begun)
+def test_nothing_is_left_at_home(run, monkeypatch, tmp_path):
+    monkeypatch.delenv("WANDB_DATA_DIR", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    train(run, (1,), OFFLINE)
+    assert read_offline(run.folder).tables
+    assert not [path for path in (tmp_path / "home").rglob("*") if "artifacts" in path.parts]
+    assert "WANDB_DATA_DIR" not in os.environ
+
+
+def test_a_later_evaluation_is_in_the_summary_of_the_same_run(run):
+    train(run, (1, 2), OFFLINE)
+    keep_evaluation(run, "amc23", {"pass@1": 0.25, "pass@256": 0.75, "grading": "strict"})
+    for mirror in mirrors_of(OFFLINE, run):
+        mirror.rebuild()
+    offline = read_offline(run.folder)
+    assert offline.summary["eval/amc23/pass@1"] == 0.25
+    assert offline.summary["eval/amc23/pass@256"] == 0.75
+    assert offline.summary["eval/amc23/grading"] == "strict"
+    assert offline.of("loss") == [(1, 0.1), (2, 0.2)]
+    assert offline.tables == {1: [rollout(1)]}
+
+
+class Online:
+    """W&B's online run, which holds steps 0 to 2 already."""
+
+    starting_step = 3
+
+    def __init__(self):
+        self.steps, self.summary, self.finished = [], {}, False
+
+    def log(self, _, step):
+        self.steps.append(step)
+
+    def finish(self):
+        self.finished = True
 
 
 @pytest.fixture
-def run(tmp_path):
-    return Runs(tmp_path).at("rl", "dapo-branch", "1" * 8)
+def started(monkeypatch):
+    """What `wandb.init` was asked for, and the run that it gave."""
+    asked, online = {}, Online()
+    monkeypatch.setattr(wandb, "init", lambda **words: asked.update(words) or online)
+    return asked, online
 
 
-def train(run, steps, tracking=None):
-    """What a training does at every step: first the file, then the mirror."""
-    mirror = WandbMirror(
-        tracking or TrackingSection(group="tau-rho-1"), run, {"rl": {"a": 1}}, "rl"
-    )
-    for step in steps:
-        record = {"step": step, "of": 4, "loss": step / 10}
-        run.metrics.append(record)
-        mirror.log(record)
-    mirror.close()
+def test_online_the_run_is_resumed_and_only_what_is_new_is_sent(run, started, monkeypatch):
+    asked, online = started
+    monkeypatch.setattr(wandb, "login", lambda **words: not words["prompt"])
+    (run.folder / "wandb").mkdir()
+    keep_evaluation(run, "aime", {"pass@1": 0.5})
+    train(run, (1, 2, 3, 4), TrackingSection(wandb="online"))
+    assert (asked["mode"], asked["resume"], asked["id"]) == ("online", "allow", run.id)
+    assert online.steps == [3, 4]
+    assert online.summary == {"eval/aime/pass@1": 0.5}
+    assert online.finished
+    assert (run.folder / "wandb").is_dir()
 
 
-def test_one_directory_holds_every_step_after_a_resumption(run):
-    train(run, (1, 2, 3))
-    history, config = mirrored(run)
-    assert history == [(1, 0.1), (2, 0.2), (3, 0.3)]
-    assert config["rl"] == {"a": 1}
-    assert config["group"] == "tau-rho-1"
-    run.metrics.rewind(2)  # interrupted: goes on from the checkpoint of step 2
-    train(run, (3, 4))
-    history, _ = mirrored(run)
-    assert history == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
+def test_online_without_a_key_is_offline_and_nobody_is_asked_for_one(
+    run, started, monkeypatch, caplog
+):
+    asked, _ = started
+    monkeypatch.setattr(wandb, "login", lambda **words: words["prompt"])
+    train(run, (1,), TrackingSection(wandb="online"))
+    assert (asked["mode"], asked["resume"]) == ("offline", None)
+    assert "W&B has no key" in caplog.text
 
 
 @pytest.mark.parametrize("broken", ["init", "log", "finish"])
 def test_whatever_wandb_does_training_goes_on(run, monkeypatch, caplog, broken):
     class Broken:
+        starting_step = 0
+
         def log(self, *_, **__):
             if broken == "log":
                 raise OSError("disk full")
@@ -103,10 +114,21 @@ def test_whatever_wandb_does_training_goes_on(run, monkeypatch, caplog, broken):
         return Broken()
 
     monkeypatch.setattr(wandb, "init", init)
-    train(run, (1, 2, 3))
+    train(run, (1, 2, 3), OFFLINE)
     assert [record["step"] for record in run.metrics.read()] == [1, 2, 3]
     assert len(caplog.records) == 1  # said once, not at every step
     assert "metrics.jsonl is whole" in caplog.text
+
+
+def test_a_run_that_was_given_up_is_not_handed_to_the_next(run, monkeypatch, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setattr("sage_cli.store.wandb_mirror.WandbMirror.close", lambda _: None)
+        train(run, (1,), OFFLINE)  # W&B's run stays open
+    other = type(run)(tmp_path / "other")
+    with other.recording({"tracking": {"project": "sage", "group": None}}, kind="rl"):
+        train(other, (2,), OFFLINE)
+    assert read_offline(other.folder).of("loss") == [(2, 0.2)]
+    assert read_offline(run.folder).of("loss") == [(1, 0.1)]
 
 
 def test_off_starts_nothing(run, monkeypatch):

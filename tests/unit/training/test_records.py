@@ -15,6 +15,7 @@ import torch
 from sage_cli.guides import BranchGuide, NoGuide, entropy_percentiles, guide_statistics
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import newest_sealed, rotate, seal
+from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.token_record import TokenRecord, token_statistics
 from sage_cli.training.verdicts import VerdictReward
 
@@ -66,6 +67,21 @@ def test_batch_record_by_hand():
     assert found["completions/length"] == pytest.approx(3.5)
     assert found["completions/clipped"] == pytest.approx(1 / 6)
     assert found["reward/overlong"] == pytest.approx(-0.25)
+
+
+def test_a_rollout_of_each_prompt_by_hand():
+    prompts = [{"prompt": p, "gold": g, "row": 9} for p, g in (("1+1=", "2"), ("1+2=", "3"))]
+    rows = rollout_rows(
+        [prompts[0], prompts[0], prompts[1], prompts[1]],
+        ["2", "3", "4", "3"],
+        ["right", "wrong", "wrong", "right"],
+        torch.tensor([[1.0, -0.25], [0.0, 0.0], [0.0, -0.5], [1.0, 0.0]]),
+        group=2,
+    )
+    assert rows == [
+        {"prompt": "1+1=", "completion": "2", "gold": "2", "verdict": "right", "reward": 0.75},
+        {"prompt": "1+2=", "completion": "4", "gold": "3", "verdict": "wrong", "reward": -0.5},
+    ]
 
 
 def test_unfinished_completions_do_not_end_in_an_end():

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from toy_policy import PROMPTS, parity_grader
 
 from sage_cli.errors import TrainingError
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.run import Run
 
 
 def weights(folder: Path) -> bytes:
@@ -56,6 +58,30 @@ def test_resume_is_bit_identical(bench: Any, configure: Any, guide: dict[str, An
     resumed = MetricsFile(bench.folder / "torn/metrics.jsonl").read()
     assert timeless(resumed) == json.loads(json.dumps(timeless(whole)))
     assert [record["step"] for record in resumed] == [1, 2, 3, 4, 5]
+
+
+def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any):
+    tracking = {"rollouts": 3, "rollouts_every": 2}
+    config = configure(rl={"steps": 5, "save_every": 2}, tracking=tracking)
+    bench.run(config, "whole")
+    rows = Run(bench.folder / "whole").rollouts.read()
+    assert [row["step"] for row in rows] == [1, 1, 1, 3, 3, 3, 5, 5, 5]
+    golds = {text: problem.gold for text, problem in PROMPTS}
+    for row in rows:
+        assert row["gold"] == golds[row["prompt"]]
+        (graded,) = parity_grader([row["gold"]], [row["completion"]])
+        assert (row["verdict"], row["reward"]) == (graded.status, float(graded.status == "right"))
+    assert len({row["prompt"] for row in rows[:3]}) == 3
+    for step in (3, 5):  # both in the middle of what rollouts.jsonl holds by then
+        with pytest.raises(KilledError):
+            bench.run(config, "torn", on_step=killing_at(step))
+    bench.run(config, "torn")
+    assert Run(bench.folder / "torn").rollouts.read() == rows
+
+
+def test_no_rollouts_where_none_are_asked_for(bench: Any, configure: Any):
+    bench.run(configure(rl={"steps": 1}, tracking={"rollouts": 0}))
+    assert Run(bench.folder / "run").rollouts.read() == []
 
 
 def test_a_checkpoint_torn_by_a_kill_is_passed_over(bench: Any, configure: Any):

@@ -1,0 +1,90 @@
+"""Read back an offline W&B directory: the file that `wandb sync` would upload."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wandb.proto import wandb_internal_pb2
+
+BLOCK, HEADER = 32768, struct.Struct("<IHB")
+"""W&B writes LevelDB's log format: blocks of 32 KiB; checksum, length, type before each piece."""
+
+
+@dataclass
+class Offline:
+    """What W&B would show of a run; `history` and `tables` are by step."""
+
+    history: dict[int, dict[str, Any]] = field(default_factory=dict)
+    tables: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    group: str = ""
+    job: str = ""
+
+    def of(self, name: str) -> list[tuple[int, Any]]:
+        """(step, value) of one metric, as they were written."""
+        return [(step, row[name]) for step, row in self.history.items()]
+
+
+def read_offline(folder: Path) -> Offline:
+    """The one offline run below `folder`/wandb."""
+    (path,) = (folder / "wandb").glob("offline-run-*/run-*.wandb")
+    found = Offline()
+    for record in whole(path):
+        kind = record.WhichOneof("record_type")
+        if kind == "history":
+            row = _values(record.history.item)
+            step = row.pop("_step")
+            assert step not in found.history
+            if table := row.get("rollouts/path"):
+                found.tables[step] = _table(path.parent / "files" / table)
+            found.history[step] = row
+        if kind == "summary":
+            found.summary |= _values(record.summary.update)
+        if kind == "run":
+            found.config |= _values(record.run.config.update)
+            found.group, found.job = record.run.run_group, record.run.job_type
+    return found
+
+
+def whole(path: Path) -> list[Any]:
+    """All records; W&B's own process may write the last of them after `finish` has returned."""
+    for _ in range(600):
+        found = list(_records(path.read_bytes()))
+        if found and found[-1].WhichOneof("record_type") == "exit":
+            return found
+        time.sleep(0.05)
+    pytest.fail(f"{path} was never finished")
+
+
+def _values(items: Any) -> dict[str, Any]:
+    return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
+
+
+def _table(path: Path) -> list[dict[str, Any]]:
+    table = json.loads(path.read_text())
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+
+
+def _records(data: bytes) -> Iterator[Any]:
+    place, begun = 7, b""  # the file's own header
+    while place + HEADER.size <= len(data):
+        left = BLOCK - place % BLOCK
+        if left < HEADER.size:
+            place += left
+            continue
+        _, length, kind = HEADER.unpack_from(data, place)
+        piece = data[place + HEADER.size : place + HEADER.size + length]
+        place += HEADER.size + length
+        if len(piece) < length:
+            return
+        begun = piece if kind in (1, 2) else begun + piece
+        if kind in (1, 4):  # whole, or the last piece
+            yield wandb_internal_pb2.Record.FromString(begun)
