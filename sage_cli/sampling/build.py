@@ -50,7 +50,9 @@ def build_sampler(
 
 
 def chosen_backend(section: SamplingSection) -> str:
-    """What `auto` stands for: vLLM where it is installed and there is a GPU, else transformers."""
+    """What `auto` stands for: the servers if any are named, vLLM on a GPU, else transformers."""
     if section.backend != "auto":
         return section.backend
+    if section.servers:
+        return "server"
     return "vllm" if torch.cuda.is_available() and vllm_obstacle() is None else "transformers"

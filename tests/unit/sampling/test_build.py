@@ -75,6 +75,7 @@ def test_auto_and_what_stands_in_the_way_of_vllm(
     monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: installed)
     assert chosen_backend(SamplingSection(backend="auto")) == auto
     assert chosen_backend(SamplingSection(backend="server")) == "server"
+    assert chosen_backend(SamplingSection(servers=("http://one/v1",))) == "server"
     if obstacle is None:
         assert vllm_sampler.vllm_obstacle() is None
     else:
