@@ -22,11 +22,16 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 
 Algo = Annotated[str | None, typer.Option("--algo", help="grpo, bnpo, dapo or dr-grpo.")]
+Compat = Annotated[
+    str | None,
+    typer.Option("--compat", help="official: as the authors' code; see docs/fidelity.md."),
+]
 Guide = Annotated[str | None, typer.Option("--guide", help="none, random, token, branch, or own.")]
 
 
 def command(
     algo: Algo = None,
+    compat: Compat = None,
     guide: Guide = None,
     tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
     rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
@@ -58,6 +63,7 @@ def command(
         model={"tuning": "full" if full else None},
         rl={
             "algo": algo,
+            "compat": compat,
             "advantage": advantage,
             "steps": steps,
             "seed": seed,

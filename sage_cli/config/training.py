@@ -47,6 +47,8 @@ class RlSection(Section):
     """
 
     algo: Literal["grpo", "bnpo", "dapo", "dr-grpo"] = "grpo"
+    compat: Literal["none", "official"] = "none"
+    """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
     advantage: Literal["group", "beta", "none"] = "group"
     epsilon_low: float = Field(0.2, gt=0, lt=1)

@@ -22,6 +22,7 @@ from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
+from sage_cli.training.rl_arguments import batch_arithmetic
 from sage_cli.workflows.base import Policy, named_policy
 from sage_cli.workflows.graders import benchmark_problems, grader_for
 from sage_cli.workflows.measure import refuse_other_template, sample_set
@@ -63,7 +64,8 @@ def guide_show(
     read_by_guide = None
     if guide.signal == "reference":
         read_by_guide = _signals(_reference(policy, config), ids, config, progress)
-    seen = examine(signals, guide, step, read_by_guide)
+    _, calls = batch_arithmetic(config.rl, config.rl.processes)
+    seen = examine(signals, guide, guide.now(step, 0, calls), read_by_guide)
     specimens = tuple(
         _specimen(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
         for problem, row, grade, (_, completed), examined in zip(

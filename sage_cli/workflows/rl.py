@@ -23,7 +23,7 @@ from sage_cli.workflows.rl_training import draw_reference_samples, train_policy
 from sage_cli.workflows.rl_worker import train_in_processes
 from sage_cli.workflows.watch import watched
 
-COSMETIC = ("save_every", "keep_checkpoints", "processes", "accelerate")
+COSMETIC = ("compat", "save_every", "keep_checkpoints", "processes", "accelerate")
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
 
 

@@ -37,7 +37,7 @@ def complaint(*arguments, **named):
         ("rl.steps=0", "rl.steps is 0: input should be greater than or equal to 1"),
         ("rl.learning_rate=.nan", "rl.learning_rate is nan: input should be a finite number"),
         ("rl.algo=[dapo]", "rl.algo is '['dapo']'; it can be grpo"),
-        ("rl.zzz=1", "rl has no 'zzz'; it has algo, loss,"),
+        ("rl.zzz=1", "rl has no 'zzz'; it has algo, compat, loss,"),
     ],
 )
 def test_one_sentence_with_what_was_probably_meant(setting, said):

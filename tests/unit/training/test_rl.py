@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from sage_cli.errors import TrainingError
+from sage_cli.guides import RandomGuide
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.metrics_file import MetricsFile
 
@@ -150,6 +151,38 @@ def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
     q = [record["guide/q_mean"] for record in records]
     assert q[0] == q[1] != q[2] == q[3]
     assert records[0]["entropy"] != records[1]["entropy"]
+
+
+@pytest.mark.parametrize(
+    ("clock", "iterations", "expected"),
+    [
+        ("optimiser_step", 1, [0, 0, 1, 1, 2, 2, 3, 3]),
+        # two micro-batches a step: the call is step x 2 + place
+        ("loss_call", 1, [0, 1, 2, 3, 4, 5, 6, 7]),
+        # q is computed on the first of two passes, at steps 0 and 2; the second pass counts too
+        ("loss_call", 2, [0, 1, 4, 5]),
+    ],
+)
+def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
+    bench: Any, configure: Any, monkeypatch: Any, clock: str, iterations: int, expected: list[int]
+):
+    read: list[int] = []
+    plain = RandomGuide.log_q
+    monkeypatch.setattr(
+        RandomGuide, "log_q", lambda self, s, step: [read.append(step), plain(self, s, step)][1]
+    )
+    config = configure(
+        guide={"name": "random", "epsilon": (0.5, 0.1), "schedule_clock": clock},
+        rl={"steps": 4, "micro_batch": 8, "iterations": iterations, "save_every": 2},
+    )
+    bench.run(config, "whole")
+    assert read == expected
+    with pytest.raises(KilledError):
+        bench.run(config, "torn", on_step=killing_at(3))
+    read.clear()
+    bench.run(config, "torn")
+    assert read == expected[len(expected) // 2 :]
+    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
 
 
 def adapted(bench: Any, config: Any) -> Any:
