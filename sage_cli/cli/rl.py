@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,7 +42,7 @@ def command(
     full: Annotated[bool, typer.Option("--full", help="Tune every weight, no LoRA.")] = False,
     processes: Annotated[int | None, typer.Option(help="Train in so many processes.")] = None,
     accelerate: Annotated[
-        Path | None, typer.Option(help="Launch them by this accelerate configuration.")
+        str | None, typer.Option(help="Launch them by accelerate: ddp, fsdp2, zero3 or a file.")
     ] = None,
     init: Annotated[str | None, typer.Option(help="Start from this run or model.")] = None,
     preset: Presets = None,

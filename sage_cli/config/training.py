@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -76,8 +75,8 @@ class RlSection(Section):
     keep_checkpoints: int = Field(2, ge=1)
     processes: int = Field(1, ge=1)
     """Data-parallel processes on this machine, unless a launcher has started some already."""
-    accelerate: Path | None = None
-    """An accelerate configuration (FSDP, DeepSpeed) to launch them with, instead of plain DDP."""
+    accelerate: str | None = None
+    """Launch them by accelerate: `ddp`, `fsdp2`, `zero3`, or the file of a configuration."""
     stop_when_stuck: bool = True
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407

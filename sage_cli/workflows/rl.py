@@ -15,7 +15,12 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.store.identity import content_of, identity_of
 from sage_cli.store.run import Run, Runs
-from sage_cli.training.launch import is_launched, join_processes, world_size
+from sage_cli.training.launch import (
+    accelerate_configuration,
+    is_launched,
+    join_processes,
+    world_size,
+)
 from sage_cli.workflows.base import Policy, base_policy, named_policy
 from sage_cli.workflows.graders import origins
 from sage_cli.workflows.progress import Progress, Silent
@@ -40,8 +45,12 @@ def rl(
         _require_base(config, init)
         if not join_processes().is_main_process:
             return accompany(config, init=init)
+    elif config.rl.accelerate is not None:
+        accelerate_configuration(
+            config.rl.accelerate
+        )  # named before any training, as a broken file
     runs = Runs(config.run.root)
-    problems = load_training_problems(config)  # first: a broken file is named before any training
+    problems = load_training_problems(config)
     base = named_policy(init, runs) if init else base_policy(config, progress)
     if config.model.tuning == "full" and (Path(base.path) / ADAPTER_FILE).is_file():
         raise ConfigurationError(

@@ -115,6 +115,16 @@ def test_a_run_that_does_not_exist(sage, command):
     refused(sage(*command, "rl-dapo"), "there is no run 'rl-dapo' in runs", "sage runs list")
 
 
+def test_an_accelerate_configuration_that_does_not_exist(sage, files):
+    two = ("rl", "--processes", "2", "--accelerate")
+    refused(
+        sage(*two, "fsdp"),
+        "no accelerate configuration 'fsdp'; there are ddp, fsdp2, zero3", "did you mean fsdp2?",
+    )  # fmt: skip
+    refused(sage(*two, files / "gone.yaml"), "there is no file")
+    refused(sage("rl", "--accelerate", "ddp"), "rl.processes is 1", "--processes N")
+
+
 def test_a_start_that_does_not_exist(sage):
     refused(sage("rl", "--init", "nothing"), "there is no run 'nothing'")
 

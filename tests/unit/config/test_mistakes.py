@@ -62,6 +62,7 @@ def test_all_problems_at_once_in_the_schemas_order():
             ["rl.processes=3"],
             "rl.micro_batch 85 x rl.processes 3 doesn't divide the 256 completions",
         ),
+        ({}, ["rl.accelerate=ddp"], "launches several processes, and rl.processes is 1"),
         (
             {},
             ["rl.advantage=beta", "rl.overlong_punishment=true"],
