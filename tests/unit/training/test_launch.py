@@ -64,7 +64,7 @@ def test_what_accelerate_would_start_as_one_process_is_refused(tmp_path, kind):
 
 @on_cpu
 def test_deepspeed_needs_a_gpu():
-    with pytest.raises(ConfigurationError, match="zero3 .* needs GPUs"):
+    with pytest.raises(ConfigurationError, match=r"zero3 .* needs GPUs"):
         accelerate_configuration("zero3")
 
 

@@ -224,6 +224,18 @@ def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, r
     )
 
 
+def test_an_adapter_trained_under_a_relative_path_names_its_base_absolutely(
+    bench: Any, configure: Any, monkeypatch: Any
+):
+    monkeypatch.chdir(bench.base.parent)
+    config = configure(model={"kind": "pretrained", "tuning": "lora"}, rl={"steps": 2})
+    model = attach_lora(load_model(bench.base.name), config.model.lora)
+    bench.run(config, model=model, reference=None)
+    for place in ("model", "checkpoints/checkpoint-2"):
+        saved = json.loads((bench.folder / "run" / place / "adapter_config.json").read_text())
+        assert saved["base_model_name_or_path"] == str(bench.base)
+
+
 def test_another_reference_than_the_policys_start_is_found_out(
     bench: Any, configure: Any, tmp_path: Path
 ):
