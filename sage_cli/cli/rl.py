@@ -13,6 +13,7 @@ from sage_cli.cli.options import (
     DryRun,
     Fresh,
     Json,
+    OtherTemplate,
     Presets,
     RunRoot,
     Sets,
@@ -45,6 +46,7 @@ def command(
         str | None, typer.Option(help="Launch them by accelerate: ddp, fsdp2, zero3 or a file.")
     ] = None,
     init: Annotated[str | None, typer.Option(help="Start from this run or model.")] = None,
+    allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
@@ -68,6 +70,7 @@ def command(
             "seed": seed,
             "processes": processes,
             "accelerate": accelerate,
+            "allow_template_mismatch": allow_template_mismatch or None,
         },
         guide={"name": guide, "tau": tau, "rho": rho},
         anchor={"kl": kl, "beta": beta},

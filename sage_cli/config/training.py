@@ -77,6 +77,8 @@ class RlSection(Section):
     """Data-parallel processes on this machine, unless a launcher has started some already."""
     accelerate: str | None = None
     """Launch them by accelerate: `ddp`, `fsdp2`, `zero3`, or the file of a configuration."""
+    allow_template_mismatch: bool = False
+    """Start from a run (`--init`) that was trained under another prompt template."""
     stop_when_stuck: bool = True
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407

@@ -52,7 +52,7 @@ def train_rl(
     require_rollouts(config.rollout)
     metrics = MetricsFile(run_folder / "metrics.jsonl")
     with join_processes().main_process_first():
-        checkpoint = take_up(run_folder)
+        checkpoint = take_up(run_folder, model)
     done = step_of(checkpoint) if checkpoint else 0
     with seeded_engine(config.rl.seed, done):
         trainer = build_trainer(
@@ -78,9 +78,9 @@ def train_rl(
         (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)
 
 
-def take_up(run_folder: Path) -> Path | None:
-    """The checkpoint to go on from; records of later steps are forgotten, they come again."""
-    checkpoint = newest_sealed(run_folder / "checkpoints")
+def take_up(run_folder: Path, model: Any = None) -> Path | None:
+    """The checkpoint of `model` to go on from; records of later steps are forgotten."""
+    checkpoint = newest_sealed(run_folder / "checkpoints", model)
     MetricsFile(run_folder / "metrics.jsonl").rewind(step_of(checkpoint) if checkpoint else 0)
     return checkpoint
 

@@ -24,8 +24,9 @@ from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
 from sage_cli.training.rl_arguments import batch_arithmetic
 from sage_cli.workflows.base import Policy, named_policy
+from sage_cli.workflows.belonging import refuse_other_template
 from sage_cli.workflows.graders import benchmark_problems, grader_for
-from sage_cli.workflows.measure import refuse_other_template, sample_set
+from sage_cli.workflows.measure import sample_set
 from sage_cli.workflows.progress import Progress
 
 Ids = tuple[list[int], list[int]]
@@ -44,7 +45,8 @@ def guide_show(
     policy = named_policy(name, Runs(config.run.root))
     tokenizer = policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
-    refuse_other_template(policy, template, config)
+    allowed = config.evaluation.allow_template_mismatch
+    refuse_other_template(policy, template, allowed=allowed, use="this view")
     benchmark = benchmark_names(config.evaluation.benchmark)[0]
     problems = benchmark_problems(config, benchmark)
     completions = _completions(policy, config, template, problems, progress)

@@ -15,6 +15,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.store.identity import content_of, identity_of
 from sage_cli.store.run import Run, Runs
+from sage_cli.training.checkpoints import refuse_foreign
 from sage_cli.training.launch import (
     accelerate_configuration,
     is_launched,
@@ -22,13 +23,17 @@ from sage_cli.training.launch import (
     world_size,
 )
 from sage_cli.workflows.base import Policy, base_policy, named_policy
+from sage_cli.workflows.belonging import refuse_unfit_start
 from sage_cli.workflows.graders import origins
 from sage_cli.workflows.progress import Progress, Silent
 from sage_cli.workflows.rl_training import draw_reference_samples, train_policy
 from sage_cli.workflows.rl_worker import train_in_processes
 from sage_cli.workflows.watch import watched
 
-COSMETIC = ("compat", "save_every", "keep_checkpoints", "processes", "accelerate")
+COSMETIC = (
+    "compat", "allow_template_mismatch", "save_every", "keep_checkpoints", "processes",
+    "accelerate",
+)  # fmt: skip
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
 
 
@@ -57,6 +62,8 @@ def rl(
             f"{base.label} is a LoRA adapter, and model.tuning is 'full'",
             "use --set model.tuning=lora, or start from a model that was tuned in full",
         )
+    if init:
+        refuse_unfit_start(base, config)
     run = rl_run(config, base, problems)
     if fresh:
         run.clear()
@@ -64,6 +71,7 @@ def rl(
         progress.say(f"[bold]{run.id}[/] is trained already")
         join_processes().wait_for_everyone()
         return run
+    refuse_foreign(run.checkpoints)
     for remark in remarks(config):
         progress.say(remark)
     if config.anchor.kl == "forward":

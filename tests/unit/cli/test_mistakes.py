@@ -5,6 +5,11 @@ import shutil
 
 import pytest
 
+from sage_cli.config.load import load
+from sage_cli.models.scratch import save_scratch
+from sage_cli.store.run import Runs
+from sage_cli.workflows.sft import tags
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -127,6 +132,20 @@ def test_an_accelerate_configuration_that_does_not_exist(sage, files):
 
 def test_a_start_that_does_not_exist(sage):
     refused(sage("rl", "--init", "nothing"), "there is no run 'nothing'")
+
+
+def test_a_start_under_another_prompt_or_of_another_model(sage, files):
+    config = load(sets=["model.hidden=16", "model.layers=1", "model.heads=2"]).config
+    run = Runs(files / "runs").at("sft", "arithmetic", "1" * 8)
+    save_scratch(config.model, tags(config.prompt), [], run.model)
+    with run.recording(config.model_dump(mode="json"), kind="sft", template="abcdef123456"):
+        pass
+    refused(sage("rl", "--init", run.folder), "another model than the configuration's",
+            "hidden_size 16 and 96", "num_hidden_layers 1 and 3", "--preset")  # fmt: skip
+    stored = ("--config", run.folder / "config.json")
+    refused(sage("rl", *stored, "--init", run.folder, "--runs", "runs"), run.id,
+            "trained with prompt template abcdef123456, and this training uses",
+            "--allow-template-mismatch")  # fmt: skip
 
 
 def test_search_spaces(sage, files):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.training.checkpoints import seal
 
 
 def weights(folder: Path) -> bytes:
@@ -68,6 +70,41 @@ def test_a_checkpoint_torn_by_a_kill_is_passed_over(bench: Any, configure: Any):
     newest.write_bytes(newest.read_bytes()[:1000])
     bench.run(config, "torn")
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+
+
+def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench: Any, configure: Any):
+    bench.run(configure(rl={"steps": 2}), "theirs")
+    with pytest.raises(KilledError):
+        bench.run(configure(), "ours", on_step=killing_at(1))
+    theirs, ours = (bench.folder / name / "checkpoints" for name in ("theirs", "ours"))
+    copied = shutil.copytree(theirs / "checkpoint-2", ours / "checkpoint-2")
+    before = (bench.folder / "ours/metrics.jsonl").read_bytes()
+    with pytest.raises(StoreError, match="checkpoint-2 was written by theirs"):
+        bench.run(configure(), "ours")
+    # one that claims to be ours, of a model with a layer more
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    (copied / "sealed.json").unlink()
+    seal(copied)
+    with pytest.raises(StoreError, match=r"another model .* num_hidden_layers 3 and 2"):
+        bench.run(configure(), "ours")
+    assert (bench.folder / "ours/metrics.jsonl").read_bytes() == before
+    assert not (bench.folder / "ours/model").exists()
+
+
+def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(
+    bench: Any, configure: Any, tmp_path: Path
+):
+    config = configure(model={"kind": "pretrained", "tuning": "lora"})
+    other = shutil.copytree(bench.base, tmp_path / "other")
+    for base, steps in ((bench.base, 3), (other, None)):
+        model = attach_lora(load_model(base), config.model.lora)
+        if steps:
+            with pytest.raises(KilledError):
+                bench.run(config, model=model, reference=None, on_step=killing_at(steps))
+        else:
+            with pytest.raises(StoreError, match=f"folder {bench.base} and {other}"):
+                bench.run(config, model=model, reference=None)
 
 
 def test_a_run_killed_after_its_last_step_only_saves(bench: Any, configure: Any):
