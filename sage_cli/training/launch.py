@@ -28,6 +28,8 @@ PATIENCE = timedelta(days=1)
 """How long processes wait for one that trains the base before they train together."""
 ALONE = ("NO", "MULTI_CPU")
 """Types of accelerate configurations that start a single process and say nothing."""
+SHARDED = ("FSDP", "DEEPSPEED")
+"""Types that accelerate takes for plain DDP on CPUs, and says nothing."""
 
 
 def world_size() -> int:
@@ -52,15 +54,16 @@ def accelerate_configuration(name: str) -> Path:
     """
     file = accelerate_file(name)
     kind = str(read_yaml(file).get("distributed_type", "NO")).upper()
-    instead = "use --accelerate ddp or fsdp2, or --processes N alone: they run on CPUs too"
+    instead = "use --accelerate ddp, or --processes N alone: both run on CPUs too"
     if kind in ALONE:
         raise ConfigurationError(
             f"{file} has distributed_type {kind}, with which accelerate starts a single process",
             instead,
         )
-    if kind == "DEEPSPEED" and not torch.cuda.is_available():
+    if kind in SHARDED and not torch.cuda.is_available():
         raise ConfigurationError(
-            f"--accelerate {name} (DeepSpeed) needs GPUs, and this machine has none", instead
+            f"--accelerate {name} ({kind}) shards a model over GPUs, and this machine has none",
+            instead,
         )
     if kind == "DEEPSPEED" and find_spec("deepspeed") is None:
         raise ConfigurationError(

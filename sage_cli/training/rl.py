@@ -20,6 +20,7 @@ from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
+from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.rl_arguments import batch_arithmetic, grpo_arguments
 from sage_cli.training.rl_trainer import RlTrainer
@@ -98,7 +99,9 @@ def build_trainer(
     reference_completions: Mapping[str, Sequence[Completion]] | None = None,
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train."""
-    arguments = grpo_arguments(config, run_folder / "checkpoints", processes=world_size())
+    arguments = without_cpu_number(
+        grpo_arguments(config, run_folder / "checkpoints", processes=world_size())
+    )
     if reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         model.config._name_or_path = str(reference)

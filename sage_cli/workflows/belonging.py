@@ -33,8 +33,8 @@ def refuse_other_template(
     keys = [f"prompt.{key}" for key in PromptSection.model_fields if before.get(key) != now[key]]
     raise ConfigurationError(
         f"{policy.label} was trained with prompt template {trained}, and {use} uses "
-        f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): numbers would change "
-        "for no other reason",
+        f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): results would "
+        "differ for that alone",
         "drop the other prompt settings, or say --allow-template-mismatch",
     )
 
@@ -58,8 +58,9 @@ def refuse_other_model(policy: Policy, tokenizer: Any, config: SageConfig) -> No
     if found:
         raise ConfigurationError(
             f"{policy.label} is another model than the configuration's: {', '.join(found)}",
-            "choose its preset (--preset), or describe it by --set model.kind=pretrained "
-            "--set model.path=FOLDER",
+            f"take its own settings: --config {policy.run.folder / 'config.json'}, or its --preset"
+            if policy.run
+            else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
     entries = facts_of_folder(Path(policy.path)).get("vocab_size")
     if entries is not None and len(tokenizer) > entries:

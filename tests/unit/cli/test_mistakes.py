@@ -141,7 +141,7 @@ def test_a_start_under_another_prompt_or_of_another_model(sage, files):
     with run.recording(config.model_dump(mode="json"), kind="sft", template="abcdef123456"):
         pass
     refused(sage("rl", "--init", run.folder), "another model than the configuration's",
-            "hidden_size 16 and 96", "num_hidden_layers 1 and 3", "--preset")  # fmt: skip
+            "hidden_size 16 and 96", "num_hidden_layers 1 and 3", "--config")  # fmt: skip
     stored = ("--config", run.folder / "config.json")
     refused(sage("rl", *stored, "--init", run.folder, "--runs", "runs"), run.id,
             "trained with prompt template abcdef123456, and this training uses",

@@ -48,7 +48,7 @@ def test_the_command_names_file_and_processes():
 
 def test_a_file_of_ones_own(tmp_path):
     own = tmp_path / "own.yaml"
-    own.write_text("distributed_type: FSDP")
+    own.write_text("distributed_type: MULTI_GPU")
     assert accelerate_configuration(str(own)) == own
     with pytest.raises(ConfigurationError, match=r"there is no file .*gone\.yaml"):
         accelerate_configuration(str(tmp_path / "gone.yaml"))
@@ -63,9 +63,10 @@ def test_what_accelerate_would_start_as_one_process_is_refused(tmp_path, kind):
 
 
 @on_cpu
-def test_deepspeed_needs_a_gpu():
-    with pytest.raises(ConfigurationError, match=r"zero3 .* needs GPUs"):
-        accelerate_configuration("zero3")
+@pytest.mark.parametrize(("name", "kind"), [("zero3", "DEEPSPEED"), ("fsdp2", "FSDP")])
+def test_what_accelerate_would_run_as_plain_ddp_on_cpus_is_refused(name, kind):
+    with pytest.raises(ConfigurationError, match=rf"{name} \({kind}\) shards a model over GPUs"):
+        accelerate_configuration(name)
 
 
 def test_a_process_that_fails_is_reported_with_its_log(tmp_path: Path):
