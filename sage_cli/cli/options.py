@@ -35,7 +35,7 @@ Names = Annotated[
 ]
 OtherTemplate = Annotated[
     bool,
-    typer.Option("--allow-template-mismatch", help="Measure under another prompt than trained."),
+    typer.Option("--allow-template-mismatch", help="Use a run under another prompt than trained."),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", help="Only the first problems.")]
 Ks = Annotated[str | None, typer.Option("--k", help="1..256, 1,8,64 or 1..256:pow2.")]

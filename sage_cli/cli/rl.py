@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from sage_cli.cli.options import (
     DryRun,
     Fresh,
     Json,
+    OtherTemplate,
     Presets,
     RunRoot,
     Sets,
@@ -22,11 +22,16 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 
 Algo = Annotated[str | None, typer.Option("--algo", help="grpo, bnpo, dapo or dr-grpo.")]
+Compat = Annotated[
+    str | None,
+    typer.Option("--compat", help="official: as the authors' code; see docs/fidelity.md."),
+]
 Guide = Annotated[str | None, typer.Option("--guide", help="none, random, token, branch, or own.")]
 
 
 def command(
     algo: Algo = None,
+    compat: Compat = None,
     guide: Guide = None,
     tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
     rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
@@ -38,9 +43,10 @@ def command(
     full: Annotated[bool, typer.Option("--full", help="Tune every weight, no LoRA.")] = False,
     processes: Annotated[int | None, typer.Option(help="Train in so many processes.")] = None,
     accelerate: Annotated[
-        Path | None, typer.Option(help="Launch them by this accelerate configuration.")
+        str | None, typer.Option(help="Launch them by accelerate: ddp, fsdp2, zero3 or a file.")
     ] = None,
     init: Annotated[str | None, typer.Option(help="Start from this run or model.")] = None,
+    allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
@@ -58,11 +64,13 @@ def command(
         model={"tuning": "full" if full else None},
         rl={
             "algo": algo,
+            "compat": compat,
             "advantage": advantage,
             "steps": steps,
             "seed": seed,
             "processes": processes,
             "accelerate": accelerate,
+            "allow_template_mismatch": allow_template_mismatch or None,
         },
         guide={"name": guide, "tau": tau, "rho": rho},
         anchor={"kl": kl, "beta": beta},

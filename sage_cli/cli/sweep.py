@@ -10,6 +10,7 @@ from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import ConfigFile, DryRun, Json, Presets, RunRoot, Sets, load_config
 from sage_cli.cli.plans import show_plan
+from sage_cli.cli.rl import Compat
 
 
 def command(
@@ -17,6 +18,7 @@ def command(
         str | None, typer.Option("--space", help="tau,rho, or a YAML file of parameters.")
     ] = None,
     algo: Annotated[str | None, typer.Option("--algo", help="Algorithm of every trial.")] = None,
+    compat: Compat = None,
     guide: Annotated[
         str | None, typer.Option("--guide", help="Guide of every trial (default: the space's).")
     ] = None,
@@ -31,7 +33,7 @@ def command(
     """Train and measure every cell of a search space on development problems."""
     speak(json)
     flags: dict[str, dict[str, Any]] = {
-        "rl": {"algo": algo},
+        "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},
         "sweep": {"space": space, "steps": steps},
         "run": {"root": runs},

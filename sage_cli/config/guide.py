@@ -9,6 +9,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from sage_cli.config.base import Section
 
+ScheduleClock = Literal["optimiser_step", "loss_call"]
+"""What moves a schedule on: optimiser steps, or (the authors') every micro-batch's loss."""
 ENTRY_POINT_GROUP = "sage_cli.guides"
 BUILT_IN = ("none", "random", "token", "branch")
 
@@ -38,6 +40,7 @@ class RandomGuideSection(_Guide):
     sigma: tuple[float, float] = (0.15, 0.05)
     cycles: int = Field(8, ge=1)
     decay: float = Field(0.9, gt=0, le=1)
+    schedule_clock: ScheduleClock = "optimiser_step"
     seed: int = 3407
 
     @model_validator(mode="after")
@@ -57,6 +60,7 @@ class TokenGuideSection(_Guide):
     sigma: tuple[float, float] = (0.25, 0.1)
     cycles: int = Field(8, ge=1)
     decay: float = Field(0.9, gt=0, le=1)
+    schedule_clock: ScheduleClock = "optimiser_step"
     norm: Literal["minmax", "rank", "zscore"] = "minmax"
     signal: Literal["policy", "reference"] = "policy"
     seed: int = 3407

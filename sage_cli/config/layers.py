@@ -1,18 +1,20 @@
 """Merge layers of settings, later over earlier, and remember where each value came from.
 
-Three rules go beyond plain merging, each because a choice brings settings of its own:
+Four rules go beyond plain merging, each because a choice brings settings of its own:
 choosing another guide or kind of model drops the settings of the one before; choosing a guide
 takes a preset's values for it (the top-level key `guides`); choosing an algorithm takes its row
-of the table.
+of the table; `rl.compat: official` takes the authors' values of what was not said beside it or
+after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings, kl_of
+from sage_cli.config.compat import OFFICIAL, official_settings
 
 CHOICES = {"guide": "name", "model": "kind"}
 """Sections that are unions, and the key that tells their members apart."""
@@ -38,7 +40,7 @@ class Merged:
     guides: dict[str, list[Layer]] = field(default_factory=dict)
 
     def put(self, values: Mapping[str, Any], origin: str) -> None:
-        """Lay `values` over what is there."""
+        """Lay `values`, nested or by dotted names, over what is there."""
         for name, value in leaves(values):
             *sections, key = name.split(".")
             place = self.values
@@ -60,8 +62,9 @@ class Merged:
 
 
 def merge(layers: Iterable[Layer]) -> Merged:
-    """All layers in order; the KL that an algorithm leaves open is settled by the final guide."""
+    """All layers in order; what the final choices decide (KL, the authors' values) comes last."""
     merged = Merged()
+    layers = list(layers)
     for layer in layers:
         values = dict(layer.values)
         told = {
@@ -88,7 +91,21 @@ def merge(layers: Iterable[Layer]) -> Merged:
         if algorithm in ALGORITHMS:
             kl = kl_of(algorithm, guided=merged.get("guide", "name", "none") != "none")
             merged.put({"anchor": {"kl": kl}}, f"algorithm {algorithm}")
+    if merged.get("rl", "compat") == OFFICIAL:
+        _settle_compat(merged, layers)
     return merged
+
+
+def _settle_compat(merged: Merged, layers: Sequence[Layer]) -> None:
+    """Lay the authors' values just below the layer that asks for them."""
+    asks = max(i for i, layer in enumerate(layers) if _inside(layer.values, "rl", "compat"))
+    above = {layer.origin for layer in layers[asks:]}
+    guide = merged.get("guide", "name", "none")
+    tuning = "full" if merged.get("model", "kind") == "scratch" else "lora"
+    choices = (merged.get("rl", "algo", "grpo"), guide, merged.get("model", "tuning", tuning))
+    for name, value in official_settings(map(str, choices)).items():
+        if merged.origins.get(name, "").removesuffix(f", guides.{guide}") not in above:
+            merged.put({name: value}, f"compat {OFFICIAL}")
 
 
 def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -77,7 +77,7 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
     """`config` with other values for dotted settings, checked again."""
     merged = Merged(config.model_dump(mode="json"))
     for name, value in settings.items():
-        merged.put(_nested(name, value), "changed")
+        merged.put({name: value}, "changed")
     return validate(merged)
 
 
@@ -104,11 +104,5 @@ def _assignments(texts: Sequence[str]) -> Layer:
             parsed = yaml.safe_load(value)
         except yaml.YAMLError:
             parsed = value
-        merged.put(_nested(name.strip(), parsed), "--set")
+        merged.put({name.strip(): parsed}, "--set")
     return Layer("--set", merged.values)
-
-
-def _nested(name: str, value: Any) -> dict[str, Any]:
-    """`rl.steps`, 3 -> {"rl": {"steps": 3}}."""
-    first, _, rest = name.partition(".")
-    return {first: _nested(rest, value) if rest else value}

@@ -1,4 +1,4 @@
-"""Find and read YAML layers: shipped presets by name, anybody's file by path."""
+"""Find and read YAML: what ships by its name, anybody's file by its path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_PRESET = "tiny"
 
 
 def shipped(folder: str) -> Path:
-    """`configs` or `sweeps`: beside the package in a checkout, below the prefix once installed."""
+    """`configs` or another folder of files: beside the package, below the prefix once installed."""
     checkout = Path(__file__).resolve().parents[2] / folder
     installed = Path(sysconfig.get_path("data")) / "share" / "sage" / folder
     return checkout if checkout.is_dir() else installed
@@ -28,16 +28,25 @@ def preset_names() -> list[str]:
 
 def read_preset(name: str) -> dict[str, Any]:
     """The layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
+    return read_layer(_file("configs", name, "preset"))
+
+
+def accelerate_file(name: str) -> Path:
+    """The accelerate configuration called `name`: a shipped one, or a file by its path."""
+    return _file("configs/accelerate", name, "accelerate configuration")
+
+
+def _file(folder: str, name: str, what: str) -> Path:
+    """A file by its path, or the one of that name among those that ship in `folder`."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml", ".json"):
-        return read_layer(path)
-    shipped_file = shipped("configs") / f"{name}.yaml"
-    if shipped_file.is_file():
-        return read_layer(shipped_file)
-    known = preset_names()
+        return path
+    known = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
+    if name in known:
+        return known[name]
     close = get_close_matches(name, known, n=1)
     raise ConfigurationError(
-        f"there is no preset '{name}'; there are {', '.join(known)}",
+        f"there is no {what} '{name}'; there are {', '.join(known)}",
         f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sage_cli.config.compat import OFFICIAL
 from sage_cli.config.schema import SageConfig
 
 ESTIMATORS = {
@@ -13,6 +14,13 @@ ESTIMATORS = {
 
 def remarks(config: SageConfig) -> list[str]:
     """Sentences on divergence, estimator and reference; a warning where the guide does nothing."""
+    official = [
+        "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
+    ]
+    return (official if config.rl.compat == OFFICIAL else []) + _of_the_anchor(config)
+
+
+def _of_the_anchor(config: SageConfig) -> list[str]:
     anchor = config.anchor
     if anchor.kl == "none" or anchor.beta == 0:
         return ["no KL anchor: no reference is loaded"]

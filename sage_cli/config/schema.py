@@ -70,6 +70,11 @@ def contradictions(config: SageConfig) -> list[str]:
             f"rl.micro_batch {micro_batch}{together} doesn't divide the {completions} completions "
             f"of a step ({rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts)"
         )
+    if rl.accelerate is not None and rl.processes == 1:
+        found.append(
+            f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "
+            "(use --processes N, one for each GPU)"
+        )
     if rl.advantage == "beta" and rl.overlong_punishment:
         found.append(
             "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_punishment "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -47,6 +46,8 @@ class RlSection(Section):
     """
 
     algo: Literal["grpo", "bnpo", "dapo", "dr-grpo"] = "grpo"
+    compat: Literal["none", "official"] = "none"
+    """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
     advantage: Literal["group", "beta", "none"] = "group"
     epsilon_low: float = Field(0.2, gt=0, lt=1)
@@ -74,8 +75,10 @@ class RlSection(Section):
     keep_checkpoints: int = Field(2, ge=1)
     processes: int = Field(1, ge=1)
     """Data-parallel processes on this machine, unless a launcher has started some already."""
-    accelerate: Path | None = None
-    """An accelerate configuration (FSDP, DeepSpeed) to launch them with, instead of plain DDP."""
+    accelerate: str | None = None
+    """Launch them by accelerate: `ddp`, `fsdp2`, `zero3`, or the file of a configuration."""
+    allow_template_mismatch: bool = False
+    """Start from a run (`--init`) that was trained under another prompt template."""
     stop_when_stuck: bool = True
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407

@@ -37,6 +37,7 @@ def build_guide(config: SageConfig | GuideSection, *, max_steps: int | None = No
                 sigma=config.sigma,
                 schedule=CosineCycles(max_steps or 1000, config.cycles, config.decay),
                 seed=config.seed,
+                clock=config.schedule_clock,
                 q_min=low,
                 q_max=high,
             )
@@ -48,6 +49,7 @@ def build_guide(config: SageConfig | GuideSection, *, max_steps: int | None = No
                 schedule=CosineCycles(max_steps or 1000, config.cycles, config.decay),
                 seed=config.seed,
                 signal=config.signal,
+                clock=config.schedule_clock,
                 q_min=low,
                 q_max=high,
             )

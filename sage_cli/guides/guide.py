@@ -12,6 +12,7 @@ from torch import Tensor
 from sage_cli.guides.signals import Signals
 
 Signal = Literal["policy", "reference"]
+Clock = Literal["optimiser_step", "loss_call"]
 
 
 class Guide(ABC):
@@ -19,16 +20,25 @@ class Guide(ABC):
 
     A guide of one's own is a frozen dataclass with the fields `q_min` and `q_max` that implements
     `q`; clamp, mask and detachment are done here. `signal` names the model whose signals it
-    reads: the current policy or the frozen reference.
+    reads: the current policy or the frozen reference. `clock` says what its steps are: optimiser
+    steps, or calls of the loss, of which an optimiser step has one for each micro-batch.
     """
 
     q_min: float = 0.6
     q_max: float = 1.4
     signal: Signal = "policy"
+    clock: Clock = "optimiser_step"
+
+    def now(self, step: int, call: int, calls: int) -> int:
+        """What the clock shows in loss call `call` of the `calls` of optimiser step `step`.
+
+        All count from 0. Nothing is remembered, so that a resumed training goes on where it was.
+        """
+        return step if self.clock == "optimiser_step" else step * calls + call
 
     @abstractmethod
     def q(self, signals: Signals, step: int) -> Tensor:
-        """Unclamped factors q_BT at optimiser step `step`; masked positions may hold anything."""
+        """Unclamped factors q_BT at the clock's `step`; masked positions may hold anything."""
 
     @torch.no_grad()
     def log_q(self, signals: Signals, step: int) -> Tensor:

@@ -41,7 +41,7 @@ def examine(
     step: int,
     read_by_guide: list[tuple[Tensor, Tensor]] | None = None,
 ) -> Examination:
-    """Apply `guide` at optimiser step `step` to completions' (logps_T, entropy_T), one pair each.
+    """Apply `guide` at its clock's `step` to completions' (logps_T, entropy_T), one pair each.
 
     `read_by_guide` are the signals that the guide reads where they aren't the policy's. What is
     shown as surprisal and entropy is the policy's in any case.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sage_cli.guides.guide import Guide
+from sage_cli.guides.guide import Clock, Guide
 from sage_cli.guides.noise import row_noise, to_normal
 from sage_cli.guides.schedule import PAPER_SCHEDULE, CosineCycles
 from sage_cli.guides.signals import Signals
@@ -26,9 +26,10 @@ class RandomGuide(Guide):
     seed: int = 3407
     q_min: float = 0.6
     q_max: float = 1.4
+    clock: Clock = "optimiser_step"
 
     def q(self, signals: Signals, step: int) -> Tensor:
-        """Eq. 9 at optimiser step `step`."""
+        """Eq. 9 at step `step` of the clock."""
         epsilon = self.schedule.value(step, *self.epsilon)
         sigma = self.schedule.value(step, *self.sigma)
         chosen_BT, draw_BT = row_noise(signals.logps_BT, signals.row_ids_B, self.seed, step)

@@ -12,7 +12,8 @@ class CosineCycles:
 
     With L = max_steps // cycles (at least 1), t = (step mod L) / L and
     c = min(step // L, cycles - 1): value = lower + (upper decay^c - lower) (1 + cos(pi t)) / 2.
-    Beyond the last cycle the phase goes on wrapping and the decay stops.
+    Beyond the last cycle, where a clock of loss calls comes, the phase goes on wrapping and the
+    decay stops.
     """
 
     max_steps: int
@@ -20,7 +21,7 @@ class CosineCycles:
     decay: float = 0.9
 
     def value(self, step: int, upper: float, lower: float) -> float:
-        """The value at optimiser step `step`, which starts each cycle at its upper end."""
+        """The value at `step` of the guide's clock; each cycle starts at its upper end."""
         length = max(1, self.max_steps // self.cycles)
         phase = (step % length) / length
         cycle = min(step // length, self.cycles - 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from sage_cli.guides.guide import Guide, Signal
+from sage_cli.guides.guide import Clock, Guide, Signal
 from sage_cli.guides.noise import row_noise, to_normal
 from sage_cli.guides.schedule import PAPER_SCHEDULE, CosineCycles
 from sage_cli.guides.signals import Signals
@@ -29,9 +29,10 @@ class TokenGuide(Guide):
     q_min: float = 0.6
     q_max: float = 1.4
     signal: Signal = "policy"
+    clock: Clock = "optimiser_step"
 
     def q(self, signals: Signals, step: int) -> Tensor:
-        """Eq. 10 at optimiser step `step`."""
+        """Eq. 10 at step `step` of the clock."""
         alpha = self.schedule.value(step, *self.alpha)
         sigma = self.schedule.value(step, *self.sigma)
         w_BT = normalised_surprisal(signals.logps_BT, signals.mask_BT, self.norm)

@@ -16,6 +16,7 @@ from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
 
 ADAPTER_FILE = "adapter_config.json"
+_BASE = "base_model_name_or_path"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
 """Without any of these Transformers makes up an empty tokenizer and says nothing."""
 
@@ -66,7 +67,7 @@ def load_model(
     _check_folder(path)
     has_adapter = (Path(path) / ADAPTER_FILE).is_file()
     try:
-        base = _adapter_base(Path(path) / ADAPTER_FILE) if has_adapter else str(path)
+        base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
             base,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
@@ -76,6 +77,7 @@ def load_model(
         )
         if has_adapter:
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
+            _name_base(model, base)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise DataError(
             f"no model can be loaded from {path}: {_first_line(error)}",
@@ -109,7 +111,9 @@ def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return get_peft_model(model, config)
+        adapted = get_peft_model(model, config)
+    _name_base(adapted, model.name_or_path)
+    return adapted
 
 
 def is_model_folder(folder: Path) -> bool:
@@ -120,14 +124,18 @@ def is_model_folder(folder: Path) -> bool:
 def fingerprint(path: str | Path, revision: str | None = None) -> str:
     """Sixteen hex digits of a model folder's content: weights, configuration and tokenizer.
 
-    A model of the Hub is told by name and revision alone, since its files are not at hand.
+    An adapter's includes its base's, wherever that lies. A model of the Hub is told by name and
+    revision alone, since its files are not at hand.
     """
     digest = hashlib.sha256()
     folder = Path(path)
     if not folder.is_dir():
         name = str(path) if revision is None else f"{path}@{revision}"
         return hashlib.sha256(name.encode()).hexdigest()[:16]
-    names = ("*.safetensors", "config.json", ADAPTER_FILE, "tokenizer.json")
+    if (folder / ADAPTER_FILE).is_file():
+        settings = {**_adapter_settings(folder), _BASE: fingerprint(adapter_base(folder))}
+        digest.update(json.dumps(settings, sort_keys=True).encode())
+    names = ("*.safetensors", "config.json", "tokenizer.json")
     for file in sorted(file for pattern in names for file in folder.glob(pattern)):
         digest.update(file.name.encode())
         with file.open("rb") as handle:
@@ -135,8 +143,37 @@ def fingerprint(path: str | Path, revision: str | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
-def _adapter_base(adapter: Path) -> str:
-    return str(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
+def adapter_base(folder: Path) -> str:
+    """The model that the adapter in `folder` was made for: a folder, or a name of the Hub.
+
+    A run's model that isn't where the adapter says is looked for beside the adapter's own run:
+    runs move together. Raises DataError when the adapter names none.
+    """
+    recorded = Path(str(_adapter_settings(folder)[_BASE]))
+    if recorded.name == "model" and not recorded.is_dir():
+        for above in folder.resolve().parents:
+            moved = above / recorded.parent.name / recorded.name
+            if moved.is_dir():
+                return str(moved)
+    return str(recorded)
+
+
+def _adapter_settings(folder: Path) -> dict[str, Any]:
+    try:
+        settings: dict[str, Any] = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
+        return {_BASE: settings.pop(_BASE), **settings}
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(
+            f"{folder / ADAPTER_FILE} names no base model: {_first_line(error)}",
+            "export the adapter again, or name another model",
+        ) from error
+
+
+def _name_base(adapted: Any, base: str) -> None:
+    """Have the adapter's files name its base so that it is found from any working directory."""
+    place = str(Path(base).resolve()) if Path(base).is_dir() else base
+    for settings in adapted.peft_config.values():
+        settings.base_model_name_or_path = place
 
 
 def _check_folder(path: str | Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sage_cli.errors import SamplingError
-from sage_cli.models.load import ADAPTER_FILE
+from sage_cli.models.load import ADAPTER_FILE, adapter_base
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
 from sage_cli.store.completion import Completion
 
@@ -68,7 +68,7 @@ class VllmSampler:
         adapter_file = Path(model) / ADAPTER_FILE
         if adapter_file.is_file():
             lora = json.loads(adapter_file.read_text(encoding="utf-8"))
-            base, adapter = lora["base_model_name_or_path"], LoRARequest("adapter", 1, str(model))
+            base, adapter = adapter_base(Path(model)), LoRARequest("adapter", 1, str(model))
             options = {"enable_lora": True, "max_lora_rank": max(8, lora["r"])}
         try:
             self._engine = LLM(

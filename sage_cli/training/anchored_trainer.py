@@ -90,7 +90,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
             return
         if "log_q_BT" not in batch:
             signals = self._signals(batch, logps_BT, entropy_BT)
-            batch["log_q_BT"] = self.guide.log_q(signals, self.state.global_step)
+            batch["log_q_BT"] = self.guide.log_q(signals, self._now())
             batch["log_ratio_BT"] = log_ratio(logps_BT, reference_BT, batch["log_q_BT"])
         log_q_BT = batch["log_q_BT"]
         self._view["ref_per_token_logps"] = reference_BT + log_q_BT
@@ -100,6 +100,11 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self.tokens.add(
             mask_BT, entropy=entropy_BT, logps=logps_BT, reference=reference_BT, log_q=log_q_BT
         )
+
+    def _now(self) -> int:
+        """What the guide's clock shows; TRL's counter gives the place within the step alone."""
+        calls = self.args.gradient_accumulation_steps
+        return self.guide.now(self.state.global_step, self._step % calls, calls)
 
     def _signals(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
         """What the guide reads: the current policy's signals or the reference's."""

@@ -1,4 +1,7 @@
-"""Checkpoints that are either whole or ignored: sealed once every file is on the disk."""
+"""Checkpoints that are either whole or ignored: sealed once every file is on the disk.
+
+The seal says which run wrote them, so that another run's are refused rather than gone on from.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,67 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+from sage_cli.errors import StoreError
+from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
 
 _SEAL = "sealed.json"
 
 
 def seal(checkpoint: Path) -> None:
-    """Flush every file to the disk, then write down their sizes: from now on it counts."""
+    """Flush every file to the disk, then write down sizes and run: from now on it counts."""
     sizes = {}
     for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
         sizes[str(file.relative_to(checkpoint))] = file.stat().st_size
-    write_json(checkpoint / _SEAL, sizes)
+    write_json(checkpoint / _SEAL, {"run": _run(checkpoint.parent), "files": sizes})
 
 
-def newest_sealed(folder: Path) -> Path | None:
-    """The last whole checkpoint below `folder`; torn ones, as a kill leaves them, are removed."""
+def newest_sealed(folder: Path, model: Any = None) -> Path | None:
+    """The last whole checkpoint below `folder`; torn ones, as a kill leaves them, are removed.
+
+    Raises StoreError where one isn't this run's, or isn't of `model` as far as files show.
+    """
+    refuse_foreign(folder)
     whole = []
     for checkpoint in folder.glob("checkpoint-*"):
         if _is_whole(checkpoint):
             whole.append(checkpoint)
         else:
             shutil.rmtree(checkpoint)
-    return max(whole, key=step_of, default=None)
+    newest = max(whole, key=step_of, default=None)
+    if newest is not None and model is not None:
+        _refuse_other_model(newest, model)
+    return newest
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise StoreError where a checkpoint below `folder` was written by another run."""
+    for checkpoint in sorted(folder.glob("checkpoint-*")):
+        run = _sealed(checkpoint).get("run", _run(folder))
+        if run != _run(folder):
+            raise StoreError(
+                f"{checkpoint} was written by {run}, another run than {_run(folder)}: its model "
+                "or prompt may be another",
+                f"remove {checkpoint}, or begin again with --fresh",
+            )
+
+
+def _refuse_other_model(checkpoint: Path, model: Any) -> None:
+    """An adapter is told by its base, a whole model by its shape."""
+    if hasattr(model, "peft_config"):
+        ours = facts_of_path(str(model.peft_config["default"].base_model_name_or_path))
+    else:
+        ours = shape(model.config.to_dict())
+    found = differences(facts_of_folder(checkpoint), ours)
+    if found:
+        raise StoreError(
+            f"{checkpoint} is of another model than the one that is trained: {', '.join(found)}",
+            f"remove {checkpoint}, or begin again with --fresh",
+        )
 
 
 def rotate(folder: Path, keep: int) -> None:
@@ -48,7 +87,23 @@ def step_of(checkpoint: Path) -> int:
 
 def _is_whole(checkpoint: Path) -> bool:
     try:
-        sizes = json.loads((checkpoint / _SEAL).read_text(encoding="utf-8"))
-        return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError):
+        said = _sealed(checkpoint)
+        sizes = said.get("files", said)  # at first a seal was the sizes alone
+        fitting = [(checkpoint / name).stat().st_size == size for name, size in sizes.items()]
+    except OSError:
         return False
+    return bool(fitting) and all(fitting)
+
+
+def _sealed(checkpoint: Path) -> dict[str, Any]:
+    """What the seal says; nothing where there is none, or a torn one."""
+    try:
+        said: dict[str, Any] = json.loads((checkpoint / _SEAL).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return said
+
+
+def _run(checkpoints: Path) -> str:
+    """The run that a folder of checkpoints belongs to."""
+    return checkpoints.resolve().parent.name

@@ -16,6 +16,17 @@ def precision() -> dict[str, Any]:
     return {"use_cpu": not on_gpu, "bf16": on_gpu and torch.cuda.is_bf16_supported()}
 
 
+def without_cpu_number(arguments: Any) -> Any:
+    """Trainer arguments whose device is plain `cpu` where it is a CPU.
+
+    accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a training
+    that is taken up couldn't read its optimiser.
+    """
+    if arguments.device.type == "cpu":
+        arguments.__dict__["_setup_devices"] = torch.device("cpu")  # a cached property
+    return arguments
+
+
 def optimizer_name(requested: Optimizer) -> str:
     """The trainer's name for the optimiser; 8-bit AdamW falls back with a warning that says so."""
     if requested == "adamw_8bit":

@@ -1,7 +1,6 @@
 """Several processes: whether we are one of them, and the command that starts them.
 
-`accelerate launch --cpu` starts a single process without a word, so torchrun it is, or an
-accelerate configuration file where one is given.
+torchrun starts them, or `accelerate launch` where an accelerate configuration is given.
 """
 
 from __future__ import annotations
@@ -13,18 +12,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
 import torch
 from accelerate import PartialState
 
-from sage_cli.errors import TrainingError
+from sage_cli.config.presets import accelerate_file, read_yaml
+from sage_cli.errors import ConfigurationError, TrainingError
 
 POLL_S = 0.1
 OnStep = Callable[[Mapping[str, Any]], None]
 PATIENCE = timedelta(days=1)
 """How long processes wait for one that trains the base before they train together."""
+ALONE = ("NO", "MULTI_CPU")
+"""Types of accelerate configurations that start a single process and say nothing."""
+SHARDED = ("FSDP", "DEEPSPEED")
+"""Types that accelerate takes for plain DDP on CPUs, and says nothing."""
 
 
 def world_size() -> int:
@@ -40,6 +45,32 @@ def is_launched() -> bool:
 def join_processes() -> PartialState:
     """This process's place among those launched with it; on CPUs they talk over gloo."""
     return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+
+
+def accelerate_configuration(name: str) -> Path:
+    """The file called `name` (shipped, or a path), if it starts several processes here.
+
+    Raises ConfigurationError otherwise.
+    """
+    file = accelerate_file(name)
+    kind = str(read_yaml(file).get("distributed_type", "NO")).upper()
+    instead = "use --accelerate ddp, or --processes N alone: both run on CPUs too"
+    if kind in ALONE:
+        raise ConfigurationError(
+            f"{file} has distributed_type {kind}, with which accelerate starts a single process",
+            instead,
+        )
+    if kind in SHARDED and not torch.cuda.is_available():
+        raise ConfigurationError(
+            f"--accelerate {name} ({kind}) shards a model over GPUs, and this machine has none",
+            instead,
+        )
+    if kind == "DEEPSPEED" and find_spec("deepspeed") is None:
+        raise ConfigurationError(
+            f"--accelerate {name} needs DeepSpeed, which isn't installed",
+            "pip install deepspeed, or use --accelerate fsdp2",
+        )
+    return file
 
 
 def launch_command(

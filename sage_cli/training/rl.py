@@ -21,6 +21,7 @@ from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
+from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.rl_arguments import batch_arithmetic, grpo_arguments
 from sage_cli.training.rl_trainer import RlTrainer
@@ -53,7 +54,7 @@ def train_rl(
     require_rollouts(config.rollout)
     metrics = Run(run_folder).metrics
     with join_processes().main_process_first():
-        checkpoint = take_up(run_folder)
+        checkpoint = take_up(run_folder, model)
     done = step_of(checkpoint) if checkpoint else 0
     with seeded_engine(config.rl.seed, done):
         trainer = build_trainer(
@@ -79,9 +80,9 @@ def train_rl(
         (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)
 
 
-def take_up(run_folder: Path) -> Path | None:
-    """The checkpoint to go on from; records of later steps are forgotten, they come again."""
-    checkpoint = newest_sealed(run_folder / "checkpoints")
+def take_up(run_folder: Path, model: Any = None) -> Path | None:
+    """The checkpoint of `model` to go on from; records of later steps are forgotten."""
+    checkpoint = newest_sealed(run_folder / "checkpoints", model)
     run = Run(run_folder)
     for file in (run.metrics, run.rollouts):
         file.rewind(step_of(checkpoint) if checkpoint else 0)
@@ -101,7 +102,9 @@ def build_trainer(
     reference_completions: Mapping[str, Sequence[Completion]] | None = None,
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train."""
-    arguments = grpo_arguments(config, run_folder / "checkpoints", processes=world_size())
+    arguments = without_cpu_number(
+        grpo_arguments(config, run_folder / "checkpoints", processes=world_size())
+    )
     if reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         model.config._name_or_path = str(reference)

@@ -44,7 +44,7 @@ def train_sft(
     """
     rows = tokenized(examples, tokenizer, section.max_length)
     metrics = MetricsFile(run_folder / "metrics.jsonl")
-    checkpoint = newest_sealed(run_folder / "checkpoints")
+    checkpoint = newest_sealed(run_folder / "checkpoints", model)
     metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = SFTTrainer(
         model=model,

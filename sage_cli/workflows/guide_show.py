@@ -22,9 +22,11 @@ from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
+from sage_cli.training.rl_arguments import batch_arithmetic
 from sage_cli.workflows.base import Policy, named_policy
+from sage_cli.workflows.belonging import refuse_other_template
 from sage_cli.workflows.graders import benchmark_problems, grader_for
-from sage_cli.workflows.measure import refuse_other_template, sample_set
+from sage_cli.workflows.measure import sample_set
 from sage_cli.workflows.progress import Progress
 
 Ids = tuple[list[int], list[int]]
@@ -43,7 +45,8 @@ def guide_show(
     policy = named_policy(name, Runs(config.run.root))
     tokenizer = policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
-    refuse_other_template(policy, template, config)
+    allowed = config.evaluation.allow_template_mismatch
+    refuse_other_template(policy, template, allowed=allowed, use="this view")
     benchmark = benchmark_names(config.evaluation.benchmark)[0]
     problems = benchmark_problems(config, benchmark)
     completions = _completions(policy, config, template, problems, progress)
@@ -63,7 +66,8 @@ def guide_show(
     read_by_guide = None
     if guide.signal == "reference":
         read_by_guide = _signals(_reference(policy, config), ids, config, progress)
-    seen = examine(signals, guide, step, read_by_guide)
+    _, calls = batch_arithmetic(config.rl, config.rl.processes)
+    seen = examine(signals, guide, guide.now(step, 0, calls), read_by_guide)
     specimens = tuple(
         _specimen(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
         for problem, row, grade, (_, completed), examined in zip(

@@ -11,7 +11,6 @@ from itertools import islice
 import numpy as np
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
 from sage_cli.grading import Grade, Grader
 from sage_cli.metrics import Counts
 from sage_cli.problems.problem import Problem
@@ -22,6 +21,7 @@ from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
 from sage_cli.workflows.base import Policy
+from sage_cli.workflows.belonging import refuse_other_template
 from sage_cli.workflows.graders import grader_for
 from sage_cli.workflows.measured import Measured
 from sage_cli.workflows.progress import Progress
@@ -43,7 +43,8 @@ def measure(
     before isn't drawn again.
     """
     template = PromptTemplate.from_section(config.prompt, policy.tokenizer())
-    refuse_other_template(policy, template, config)
+    allowed = config.evaluation.allow_template_mismatch
+    refuse_other_template(policy, template, allowed=allowed, use="this evaluation")
     samples, parameters = sample_set(policy, config, template, seed)
     golds = {problem.id: problem.gold for problem in problems}
     with grader_for(config, benchmark) as grader:
@@ -67,18 +68,6 @@ def sample_set(
     parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
     identity = SampleIdentity(policy.fingerprint, template.hash, asdict(parameters))
     return SampleSet(config.run.root, identity), parameters
-
-
-def refuse_other_template(policy: Policy, template: PromptTemplate, config: SageConfig) -> None:
-    """Refuse to measure a run under another prompt than it was trained with, unless asked for."""
-    trained = policy.run.manifest.get("template") if policy.run else None
-    if trained in (None, template.hash) or config.evaluation.allow_template_mismatch:
-        return
-    raise ConfigurationError(
-        f"{policy.label} was trained with prompt template {trained}, and this evaluation uses "
-        f"{template.hash}: their numbers would differ for no other reason",
-        "drop the other prompt settings, or say --allow-template-mismatch",
-    )
 
 
 def _draw(

@@ -63,6 +63,7 @@ def _rl(config: SageConfig) -> Stage:
         "2. RL",
         {
             "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
+            "compat": rl.compat,
             "loss": f"{rl.loss}, advantage {rl.advantage}, "
             f"clip {rl.epsilon_low:g}/{rl.epsilon_high:g}",
             "dynamic sampling": rl.dynamic_sampling,

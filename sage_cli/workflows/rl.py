@@ -16,15 +16,25 @@ from sage_cli.problems.training import load_training_problems
 from sage_cli.store.identity import content_of, identity_of
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
-from sage_cli.training.launch import is_launched, join_processes, world_size
+from sage_cli.training.checkpoints import refuse_foreign
+from sage_cli.training.launch import (
+    accelerate_configuration,
+    is_launched,
+    join_processes,
+    world_size,
+)
 from sage_cli.workflows.base import Policy, base_policy, named_policy
+from sage_cli.workflows.belonging import refuse_unfit_start
 from sage_cli.workflows.graders import origins
 from sage_cli.workflows.progress import Progress, Silent
 from sage_cli.workflows.rl_training import draw_reference_samples, train_policy
 from sage_cli.workflows.rl_worker import train_in_processes
 from sage_cli.workflows.watch import watched
 
-COSMETIC = ("save_every", "keep_checkpoints", "processes", "accelerate")
+COSMETIC = (
+    "compat", "allow_template_mismatch", "save_every", "keep_checkpoints", "processes",
+    "accelerate",
+)  # fmt: skip
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
 
 
@@ -42,14 +52,20 @@ def rl(
         _require_base(config, init)
         if not join_processes().is_main_process:
             return accompany(config, init=init)
+    elif config.rl.accelerate is not None:
+        accelerate_configuration(
+            config.rl.accelerate
+        )  # named before any training, as a broken file
     runs = Runs(config.run.root)
-    problems = load_training_problems(config)  # first: a broken file is named before any training
+    problems = load_training_problems(config)
     base = named_policy(init, runs) if init else base_policy(config, progress)
     if config.model.tuning == "full" and (Path(base.path) / ADAPTER_FILE).is_file():
         raise ConfigurationError(
             f"{base.label} is a LoRA adapter, and model.tuning is 'full'",
             "use --set model.tuning=lora, or start from a model that was tuned in full",
         )
+    if init:
+        refuse_unfit_start(base, config)
     run = rl_run(config, base, problems)
     if fresh:
         run.clear()
@@ -57,6 +73,7 @@ def rl(
         progress.say(f"[bold]{run.id}[/] is trained already")
         join_processes().wait_for_everyone()
         return run
+    refuse_foreign(run.checkpoints)
     for remark in remarks(config):
         progress.say(remark)
     if config.anchor.kl == "forward":

@@ -8,10 +8,17 @@ from pathlib import Path
 
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import TrainingError
 from sage_cli.problems.training import load_training_problems
 from sage_cli.store.atomic import write_json
 from sage_cli.store.run import Run
-from sage_cli.training.launch import OnStep, launch_command, run_together
+from sage_cli.training.launch import (
+    OnStep,
+    accelerate_configuration,
+    launch_command,
+    run_together,
+    world_size,
+)
 from sage_cli.training.rl import take_up
 from sage_cli.workflows.base import Policy
 from sage_cli.workflows.rl_training import train_policy
@@ -25,7 +32,8 @@ def train_in_processes(config: SageConfig, base: Policy, run: Run, on_step: OnSt
     write_json(run.folder / BASE_FILE, {"path": base.path, "section": section})
     take_up(run.folder)
     module = ["sage_cli.workflows.rl_worker", str(run.folder)]
-    command = launch_command(config.rl.processes, module, config.rl.accelerate)
+    by = accelerate_configuration(config.rl.accelerate) if config.rl.accelerate else None
+    command = launch_command(config.rl.processes, module, by)
     run_together(command, run.metrics.path, run.folder / "processes.log", on_step)
 
 
@@ -33,6 +41,11 @@ def main(folder: Path) -> None:
     """Train what `folder`'s config.json and base.json say, together with the other processes."""
     run = Run(folder)
     config = SageConfig.model_validate(run.config)
+    if world_size() != config.rl.processes:
+        raise TrainingError(
+            f"the launcher started {world_size()} of {config.rl.processes} processes: alone, they "
+            "would train another run than the one asked for"
+        )
     order = json.loads((folder / BASE_FILE).read_text(encoding="utf-8"))
     section = PretrainedModel.model_validate(order["section"]) if order["section"] else None
     base = Policy(order["path"], section=section)

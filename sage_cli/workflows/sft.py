@@ -17,6 +17,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.identity import content_of, identity_of
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
+from sage_cli.training.checkpoints import refuse_foreign
 from sage_cli.training.sft import Example, train_sft
 from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.watch import watched
@@ -41,6 +42,7 @@ def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
     if run.finished:
         progress.say(f"base [bold]{run.id}[/] is trained already")
         return run
+    refuse_foreign(run.checkpoints)
     model, tokenizer = _start(config, tokenizer, demonstrations)
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     examples = [

@@ -5,6 +5,11 @@ import shutil
 
 import pytest
 
+from sage_cli.config.load import load
+from sage_cli.models.scratch import save_scratch
+from sage_cli.store.run import Runs
+from sage_cli.workflows.sft import tags
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -127,8 +132,32 @@ def test_a_run_that_does_not_exist(sage, command):
     refused(sage(*command, "rl-dapo"), "there is no run 'rl-dapo' in runs", "sage runs list")
 
 
+def test_an_accelerate_configuration_that_does_not_exist(sage, files):
+    two = ("rl", "--processes", "2", "--accelerate")
+    refused(
+        sage(*two, "fsdp"),
+        "no accelerate configuration 'fsdp'; there are ddp, fsdp2, zero3", "did you mean fsdp2?",
+    )  # fmt: skip
+    refused(sage(*two, files / "gone.yaml"), "there is no file")
+    refused(sage("rl", "--accelerate", "ddp"), "rl.processes is 1", "--processes N")
+
+
 def test_a_start_that_does_not_exist(sage):
     refused(sage("rl", "--init", "nothing"), "there is no run 'nothing'")
+
+
+def test_a_start_under_another_prompt_or_of_another_model(sage, files):
+    config = load(sets=["model.hidden=16", "model.layers=1", "model.heads=2"]).config
+    run = Runs(files / "runs").at("sft", "arithmetic", "1" * 8)
+    save_scratch(config.model, tags(config.prompt), [], run.model)
+    with run.recording(config.model_dump(mode="json"), kind="sft", template="abcdef123456"):
+        pass
+    refused(sage("rl", "--init", run.folder), "another model than the configuration's",
+            "hidden_size 16 and 96", "num_hidden_layers 1 and 3", "--config")  # fmt: skip
+    stored = ("--config", run.folder / "config.json")
+    refused(sage("rl", *stored, "--init", run.folder, "--runs", "runs"), run.id,
+            "trained with prompt template abcdef123456, and this training uses",
+            "--allow-template-mismatch")  # fmt: skip
 
 
 def test_search_spaces(sage, files):

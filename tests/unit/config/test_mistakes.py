@@ -37,7 +37,7 @@ def complaint(*arguments, **named):
         ("rl.steps=0", "rl.steps is 0: input should be greater than or equal to 1"),
         ("rl.learning_rate=.nan", "rl.learning_rate is nan: input should be a finite number"),
         ("rl.algo=[dapo]", "rl.algo is '['dapo']'; it can be grpo"),
-        ("rl.zzz=1", "rl has no 'zzz'; it has algo, loss,"),
+        ("rl.zzz=1", "rl has no 'zzz'; it has algo, compat, loss,"),
     ],
 )
 def test_one_sentence_with_what_was_probably_meant(setting, said):
@@ -62,6 +62,7 @@ def test_all_problems_at_once_in_the_schemas_order():
             ["rl.processes=3"],
             "rl.micro_batch 85 x rl.processes 3 doesn't divide the 256 completions",
         ),
+        ({}, ["rl.accelerate=ddp"], "launches several processes, and rl.processes is 1"),
         (
             {},
             ["rl.advantage=beta", "rl.overlong_punishment=true"],

@@ -31,11 +31,12 @@ def test_each_name_gives_its_guide_with_its_settings():
     assert build_guide(section(name="none")) == NoGuide()
     branch = section(name="branch", tau=0.4, rho=0.7, q_max=2.0, signal="reference")
     assert build_guide(branch) == BranchGuide(0.4, 0.7, 0.6, 2.0, "reference")
-    noisy = {"cycles": 4, "decay": 0.5, "seed": 5}
+    noisy = {"cycles": 4, "decay": 0.5, "seed": 5, "schedule_clock": "loss_call"}
     random = section(name="random", epsilon=(0.3, 0.1), sigma=(0.2, 0.0), **noisy)
     assert build_guide(random, max_steps=80) == RandomGuide(
-        epsilon=(0.3, 0.1), sigma=(0.2, 0.0), schedule=CosineCycles(80, 4, 0.5), seed=5
-    )
+        epsilon=(0.3, 0.1), sigma=(0.2, 0.0), schedule=CosineCycles(80, 4, 0.5), seed=5,
+        clock="loss_call",
+    )  # fmt: skip
     token = section(name="token", alpha=(0.2, 0.1), norm="rank", signal="reference", **noisy)
     assert build_guide(token, max_steps=80) == TokenGuide(
         alpha=(0.2, 0.1),
@@ -43,6 +44,7 @@ def test_each_name_gives_its_guide_with_its_settings():
         schedule=CosineCycles(80, 4, 0.5),
         seed=5,
         signal="reference",
+        clock="loss_call",
     )
 
 

@@ -112,3 +112,18 @@ def test_golden_values(shared):
         ends = [(schedule[f"{what}_ub"], schedule[f"{what}_lb"]) for what in ("value", "sigma")]
         for step, *expected in schedule["step_value_sigma"]:
             assert [cycles.value(step, *end) for end in ends] == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_clock_of_loss_calls_runs_through_the_cycles_faster():
+    # 80 steps in 8 cycles are 10 steps a cycle; with 4 micro-batches step 2 begins at call 8 and
+    # its third micro-batch is call 10, the top of the second cycle: .2 x .9
+    schedule = CosineCycles(80, 8, 0.9)
+    by_call = RandomGuide(sigma=(0.2, 0.0), schedule=schedule, clock="loss_call")
+    assert [by_call.now(2, call, 4) for call in range(4)] == [8, 9, 10, 11]
+    assert schedule.value(by_call.now(2, 2, 4), 0.2, 0.0) == pytest.approx(0.18)
+    # beyond the eighth cycle, at call 80: the phase begins again and the decay has stopped
+    assert schedule.value(by_call.now(20, 0, 4), 0.2, 0.0) == pytest.approx(0.2 * 0.9**7)
+    by_step = RandomGuide(sigma=(0.2, 0.0), schedule=schedule)
+    assert {by_step.now(2, call, 4) for call in range(4)} == {2}
+    # phase 2/10: half of .2 (1 + cos(pi / 5)) = .2 x .9045
+    assert schedule.value(2, 0.2, 0.0) == pytest.approx(0.18090, abs=1e-5)

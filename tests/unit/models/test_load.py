@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -135,6 +136,38 @@ def test_a_fingerprint_is_the_content(folder, adapter, copy):
     (copy / "README.md").write_text("not part of the model")
     seen.add(fingerprint(copy))
     assert len(seen) == 4
+
+
+def test_an_adapter_finds_its_base_from_anywhere_and_after_a_move(folder, tmp_path, monkeypatch):
+    """A run's base is named relative to the folder where the command was typed."""
+    monkeypatch.chdir(tmp_path)
+    base, path = Path("runs/sft-a-1/model"), Path("runs/rl-b-2/model")
+    shutil.copytree(folder, base)
+    attach_lora(load_model(base), LORA).save_pretrained(path)
+    recorded = json.loads((path / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert recorded == str(tmp_path / base)
+    said, told = logits(load_model(path)), fingerprint(path)
+    monkeypatch.chdir("/")
+    assert torch.equal(logits(load_model(tmp_path / path)), said)
+
+    moved = (tmp_path / "runs").rename(tmp_path / "moved")
+    again = load_model(moved / "rl-b-2/model")
+    assert torch.equal(logits(again), said)
+    assert fingerprint(moved / "rl-b-2/model") == told
+    # taken up from a checkpoint there, it names the base's new place
+    assert again.peft_config["default"].base_model_name_or_path == str(moved / "sft-a-1/model")
+
+
+def test_an_adapter_of_another_base_is_another_model(adapter, copy, tmp_path):
+    other = shutil.copytree(adapter, tmp_path / "adapter")
+    settings = json.loads((other / "adapter_config.json").read_text())
+    (copy / "tokenizer.json").write_text((copy / "tokenizer.json").read_text() + " ")
+    settings["base_model_name_or_path"] = str(copy)
+    (other / "adapter_config.json").write_text(json.dumps(settings))
+    assert fingerprint(other) != fingerprint(adapter)
+    (other / "adapter_config.json").write_text("{}")
+    with pytest.raises(DataError, match="names no base model"):
+        fingerprint(other)
 
 
 def test_a_model_of_the_hub_is_told_by_name_and_revision():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from sage_cli.errors import StoreError
 from sage_cli.guides import BranchGuide, NoGuide, entropy_percentiles, guide_statistics
 from sage_cli.training.batch_record import batch_record, unfinished
-from sage_cli.training.checkpoints import newest_sealed, rotate, seal
+from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
 from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.token_record import TokenRecord, token_statistics
 from sage_cli.training.verdicts import VerdictReward
@@ -128,6 +130,28 @@ def test_the_newest_whole_checkpoint_counts_and_torn_ones_go(tmp_path: Path):
     checkpoint(tmp_path, 102, sealed=False)
     assert newest_sealed(tmp_path) == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-100", "checkpoint-9"]
+
+
+def test_another_runs_checkpoint_is_refused_and_nothing_removed(tmp_path: Path):
+    theirs, ours = tmp_path / "rl-theirs/checkpoints", tmp_path / "rl-ours/checkpoints"
+    checkpoint(ours, 3, sealed=False)
+    shutil.copytree(checkpoint(theirs, 5), ours / "checkpoint-5")
+    for look in (refuse_foreign, newest_sealed):
+        with pytest.raises(StoreError, match="checkpoint-5 was written by rl-theirs, another run"):
+            look(ours)
+    assert (ours / "checkpoint-3").is_dir()
+    assert newest_sealed(theirs) == theirs / "checkpoint-5"
+    moved = tmp_path / "elsewhere" / "rl-theirs"
+    shutil.copytree(tmp_path / "rl-theirs", moved)
+    assert newest_sealed(moved / "checkpoints") == moved / "checkpoints/checkpoint-5"
+
+
+def test_a_seal_that_is_the_sizes_alone_still_counts(tmp_path: Path):
+    made = checkpoint(tmp_path, 4, sealed=False)
+    (made / "sealed.json").write_text('{"weights": 4}')
+    assert newest_sealed(tmp_path) == made
+    (made / "sealed.json").write_text("{}")
+    assert newest_sealed(tmp_path) is None
 
 
 def test_rotation_keeps_the_last_by_step(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import torch
 from safetensors.torch import load_file
 from toy_policy import PROMPTS, parity_grader
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import StoreError, TrainingError
+from sage_cli.guides import RandomGuide
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import seal
 
 
 def weights(folder: Path) -> bytes:
@@ -93,6 +96,41 @@ def test_a_checkpoint_torn_by_a_kill_is_passed_over(bench: Any, configure: Any):
     newest.write_bytes(newest.read_bytes()[:1000])
     bench.run(config, "torn")
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+
+
+def test_a_checkpoint_of_another_run_or_model_is_not_gone_on_from(bench: Any, configure: Any):
+    bench.run(configure(rl={"steps": 2}), "theirs")
+    with pytest.raises(KilledError):
+        bench.run(configure(), "ours", on_step=killing_at(1))
+    theirs, ours = (bench.folder / name / "checkpoints" for name in ("theirs", "ours"))
+    copied = shutil.copytree(theirs / "checkpoint-2", ours / "checkpoint-2")
+    before = (bench.folder / "ours/metrics.jsonl").read_bytes()
+    with pytest.raises(StoreError, match="checkpoint-2 was written by theirs"):
+        bench.run(configure(), "ours")
+    # one that claims to be ours, of a model with a layer more
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    (copied / "sealed.json").unlink()
+    seal(copied)
+    with pytest.raises(StoreError, match=r"another model .* num_hidden_layers 3 and 2"):
+        bench.run(configure(), "ours")
+    assert (bench.folder / "ours/metrics.jsonl").read_bytes() == before
+    assert not (bench.folder / "ours/model").exists()
+
+
+def test_an_adapters_checkpoint_on_another_base_is_not_gone_on_from(
+    bench: Any, configure: Any, tmp_path: Path
+):
+    config = configure(model={"kind": "pretrained", "tuning": "lora"})
+    other = shutil.copytree(bench.base, tmp_path / "other")
+    for base, steps in ((bench.base, 3), (other, None)):
+        model = attach_lora(load_model(base), config.model.lora)
+        if steps:
+            with pytest.raises(KilledError):
+                bench.run(config, model=model, reference=None, on_step=killing_at(steps))
+        else:
+            with pytest.raises(StoreError, match=f"folder {bench.base} and {other}"):
+                bench.run(config, model=model, reference=None)
 
 
 def test_a_run_killed_after_its_last_step_only_saves(bench: Any, configure: Any):
@@ -178,6 +216,38 @@ def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
     assert records[0]["entropy"] != records[1]["entropy"]
 
 
+@pytest.mark.parametrize(
+    ("clock", "iterations", "expected"),
+    [
+        ("optimiser_step", 1, [0, 0, 1, 1, 2, 2, 3, 3]),
+        # two micro-batches a step: the call is step x 2 + place
+        ("loss_call", 1, [0, 1, 2, 3, 4, 5, 6, 7]),
+        # q is computed on the first of two passes, at steps 0 and 2; the second pass counts too
+        ("loss_call", 2, [0, 1, 4, 5]),
+    ],
+)
+def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
+    bench: Any, configure: Any, monkeypatch: Any, clock: str, iterations: int, expected: list[int]
+):
+    read: list[int] = []
+    plain = RandomGuide.log_q
+    monkeypatch.setattr(
+        RandomGuide, "log_q", lambda self, s, step: [read.append(step), plain(self, s, step)][1]
+    )
+    config = configure(
+        guide={"name": "random", "epsilon": (0.5, 0.1), "schedule_clock": clock},
+        rl={"steps": 4, "micro_batch": 8, "iterations": iterations, "save_every": 2},
+    )
+    bench.run(config, "whole")
+    assert read == expected
+    with pytest.raises(KilledError):
+        bench.run(config, "torn", on_step=killing_at(3))
+    read.clear()
+    bench.run(config, "torn")
+    assert read == expected[len(expected) // 2 :]
+    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+
+
 def adapted(bench: Any, config: Any) -> Any:
     """The toy policy with an adapter that already says something, as after supervised warm-up."""
     torch.manual_seed(0)
@@ -215,6 +285,18 @@ def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, r
         not torch.equal(tensor, start[name.replace(".weight", ".default.weight")])
         for name, tensor in saved.items()
     )
+
+
+def test_an_adapter_trained_under_a_relative_path_names_its_base_absolutely(
+    bench: Any, configure: Any, monkeypatch: Any
+):
+    monkeypatch.chdir(bench.base.parent)
+    config = configure(model={"kind": "pretrained", "tuning": "lora"}, rl={"steps": 2})
+    model = attach_lora(load_model(bench.base.name), config.model.lora)
+    bench.run(config, model=model, reference=None)
+    for place in ("model", "checkpoints/checkpoint-2"):
+        saved = json.loads((bench.folder / "run" / place / "adapter_config.json").read_text())
+        assert saved["base_model_name_or_path"] == str(bench.base)
 
 
 def test_another_reference_than_the_policys_start_is_found_out(

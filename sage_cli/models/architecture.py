@@ -1,0 +1,64 @@
+"""What tells models of different make apart, as plain facts that two of them can be compared by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.model import PretrainedModel, ScratchModel
+from sage_cli.models.load import ADAPTER_FILE, adapter_base
+
+Facts = Mapping[str, Any]
+_SHAPE = (
+    "model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "vocab_size",
+)  # fmt: skip
+
+
+def shape(config: Mapping[str, Any]) -> Facts:
+    """Architecture, sizes and vocabulary, of the content of a config.json."""
+    return {name: config[name] for name in _SHAPE if name in config}
+
+
+def facts_of_folder(folder: Path) -> Facts:
+    """What the files in `folder` say: a model's shape, or which base an adapter was made for."""
+    if (folder / ADAPTER_FILE).is_file():
+        return facts_of_path(adapter_base(folder))
+    try:
+        return shape(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # whoever loads it says what is wrong with it
+        return {}
+
+
+def facts_of_path(path: str) -> Facts:
+    """A model by its place: a folder and its shape, or a name of the Hub, which is all there is."""
+    if Path(path).is_dir():
+        return {"folder": str(Path(path).resolve()), **facts_of_folder(Path(path))}
+    return {"kind": "pretrained", "path": path}
+
+
+def facts_of_section(section: PretrainedModel | ScratchModel) -> Facts:
+    """What a configuration says of its model; how it is tuned and seeded doesn't matter."""
+    if isinstance(section, PretrainedModel):
+        return {"kind": "pretrained", **facts_of_path(section.path), "revision": section.revision}
+    characters = section.tokenizer == "characters"
+    return {
+        "kind": "scratch",
+        "tokenizer": section.tokenizer if characters else f"bpe of {section.vocabulary}",
+        "model_type": "qwen2",
+        "hidden_size": section.hidden,
+        "intermediate_size": section.feed_forward,
+        "num_hidden_layers": section.layers,
+        "num_attention_heads": section.heads,
+    }
+
+
+def differences(theirs: Facts, ours: Facts) -> list[str]:
+    """`hidden_size 16 and 96` for everything that both say and that isn't the same."""
+    return [
+        f"{name} {theirs[name]} and {ours[name]}"
+        for name in theirs
+        if name in ours and theirs[name] != ours[name]
+    ]

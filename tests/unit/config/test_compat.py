@@ -1,0 +1,111 @@
+"""The authors' settings: what the layer says, where it lies, and that docs/fidelity.md lists it."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sage_cli.config.compat import DIFFERENCES, Difference, official_settings
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import load
+
+ORIGIN = "compat official"
+PAPER = ["qwen2.5-math-7b"]
+
+
+def official(presets=PAPER, sets=(), stored=None, *, algo="dapo", guide="random"):
+    flags = {"rl": {"algo": algo, "compat": "official"}, "guide": {"name": guide}}
+    return load(presets, flags, sets, stored)
+
+
+def documented() -> list[tuple[Difference, object]]:
+    """The rows of the table below `--compat official`, and the column of our own values."""
+    text = (Path(__file__).parents[3] / "docs" / "fidelity.md").read_text()
+    section = text.partition("## `--compat official`")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \| (.+?) \|$", section, re.MULTILINE)
+    return [
+        (
+            Difference(
+                setting, yaml.safe_load(value),
+                () if concerns == "every run" else tuple(concerns.split(", ")),
+            ),
+            yaml.safe_load(ours),
+        )
+        for setting, ours, value, concerns in rows
+    ]  # fmt: skip
+
+
+def test_the_documented_differences_are_those_of_the_layer():
+    assert tuple(difference for difference, _ in documented()) == DIFFERENCES
+
+
+def test_the_documented_values_of_ours_are_what_applies_without_it():
+    flags = {"rl": {"algo": "dapo"}, "guide": {"name": "random"}}
+    ours = dict(leaves(load(PAPER, flags).config.model_dump(mode="json")))
+    assert {difference.setting: value for difference, value in documented()} == {
+        difference.setting: ours[difference.setting] for difference in DIFFERENCES
+    }
+
+
+def test_every_difference_applies_is_attributed_and_nothing_else_changes():
+    loaded = official()
+    theirs = {difference.setting: difference.value for difference in DIFFERENCES}
+    found = {name: value for name, value, origin in loaded.table() if origin == ORIGIN}
+    assert found == theirs
+    flags = {"rl": {"algo": "dapo"}, "guide": {"name": "random"}}
+    before = dict(leaves(load(PAPER, flags).config.model_dump(mode="json")))
+    after = dict(leaves(loaded.config.model_dump(mode="json")))
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {*theirs, "rl.compat"}
+    assert loaded.config.rl.epsilon_high == 0.28  # DAPO's, which theirs sets as well
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("rl.prompts_per_step", 4), ("anchor.reference", "sft")]
+)
+def test_each_is_overridden_on_its_own(name, value):
+    loaded = official(sets=[f"{name}={value}"])
+    said = {key: (setting, origin) for key, setting, origin in loaded.table()}
+    assert said.pop(name) == (value, "--set")
+    others = {difference.setting for difference in DIFFERENCES} - {name}
+    assert {key for key, (_, origin) in said.items() if origin == ORIGIN} == others
+
+
+def test_what_a_run_has_nothing_of_is_left_alone():
+    loaded = official(algo="grpo", guide="branch")
+    found = {name for name, _, origin in loaded.table() if origin == ORIGIN}
+    assert found == {"rl.prompts_per_step", "anchor.reference"}
+    # the tiny preset tunes in full: both stacks hold it to what it starts from
+    assert official(["tiny"]).config.anchor.reference == "sft"
+    assert official(["tiny"], ["model.tuning=lora"]).config.anchor.reference == "base"
+    assert "anchor.reference" not in official_settings(("grpo", "none", "full"))
+
+
+def test_it_lies_over_the_presets_before_it_and_under_those_after_it(layer):
+    own = layer("rl: {prompts_per_step: 4}\nguides: {token: {schedule_clock: optimiser_step}}")
+    asks = layer("rl: {compat: official, algo: dapo, dynamic_sampling: true}", "asks.yaml")
+    flags = {"guide": {"name": "token"}}
+    before = load([*PAPER, own, asks], flags).config
+    assert (before.rl.prompts_per_step, before.guide.schedule_clock) == (1, "loss_call")
+    # what is said beside it stays
+    assert (before.rl.dynamic_sampling, before.rl.overlong_punishment) == (True, False)
+    after = load([*PAPER, asks, own], flags).config
+    assert after.rl.prompts_per_step == 4
+    chosen_later = load([*PAPER, asks], {"rl": {"algo": "dapo"}}).config
+    assert chosen_later.rl.dynamic_sampling is False  # an algorithm's row doesn't undo it
+    chosen = load([*PAPER, asks, layer("guide: {name: token}", "t.yaml"), own], {}).config
+    assert chosen.guide.schedule_clock == "optimiser_step"
+
+
+def test_a_stored_configuration_keeps_what_was_overridden_in_it():
+    stored = official(sets=["rl.prompts_per_step=4"]).config
+    again = load(stored=stored.model_dump(mode="json"))
+    assert again.config == stored
+    assert ORIGIN not in again.origins.values()
+
+
+def test_compat_none_takes_it_back(layer):
+    asks = layer("rl: {compat: official}")
+    back = load([*PAPER, asks], {"rl": {"compat": "none"}})
+    assert back.config == load(PAPER).config
