@@ -6,25 +6,24 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.options import Json
-from sage_cli.config.algorithms import ALGORITHMS
+from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings
 
 
 def command(json: Json = False) -> None:
     """What each --algo sets, and how that differs from the others."""
     speak(json)
-    settings = list(dict.fromkeys(key for row in ALGORITHMS.values() for key in row.rl))
+    columns = {name: algorithm_settings(name) for name in ALGORITHMS}
     if json:
         emit(
             {
-                name: {"source": row.source, "kl": row.kl_without_guide, **row.rl}
+                name: {"source": row.source, "kl": row.kl_without_guide, **columns[name]}
                 for name, row in ALGORITHMS.items()
             }
         )
         return
     table = Table("", *ALGORITHMS, box=None, padding=(0, 2, 0, 0))
-    for key in settings:
-        values = (row.rl.get(key, False) for row in ALGORITHMS.values())
-        table.add_row(key, *(_shown(value) for value in values))
+    for key in columns["dapo"]:
+        table.add_row(key, *(_shown(column[key]) for column in columns.values()))
     table.add_row("KL without a guide", *(row.kl_without_guide for row in ALGORITHMS.values()))
     console.print(table, "")
     for name, row in ALGORITHMS.items():

@@ -15,6 +15,9 @@ class Algorithm:
     kl_without_guide: str = "reverse"
 
 
+_WITHOUT = {"dynamic_sampling": False, "overlong_punishment": False}
+"""Said by every row that doesn't have them, so that none is left over from another's choice."""
+
 ALGORITHMS: dict[str, Algorithm] = {
     "grpo": Algorithm(
         "Shao et al. 2024 (DeepSeekMath): group-normalised advantages, mean over each sequence",
@@ -44,7 +47,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 
 def algorithm_settings(name: str) -> dict[str, Any]:
     """The `rl` settings that make up algorithm `name`."""
-    return dict(ALGORITHMS[name].rl)
+    return {**_WITHOUT, **ALGORITHMS[name].rl}
 
 
 def kl_of(name: str, *, guided: bool) -> str:

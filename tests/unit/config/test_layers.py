@@ -71,6 +71,8 @@ def test_another_algorithm_takes_back_what_the_one_before_set(layer):
     dapo = layer("rl: {algo: dapo}")
     rl = load([dapo], {"rl": {"algo": "grpo"}}).config.rl
     assert (rl.loss, rl.epsilon_high) == ("grpo", 0.2)
+    assert not rl.dynamic_sampling
+    assert not rl.overlong_punishment
 
 
 @pytest.mark.parametrize(
