@@ -53,11 +53,9 @@ def rl(
         if not join_processes().is_main_process:
             return accompany(config, init=init)
     elif config.rl.accelerate is not None:
-        accelerate_configuration(
-            config.rl.accelerate
-        )  # named before any training, as a broken file
+        accelerate_configuration(config.rl.accelerate)
     runs = Runs(config.run.root)
-    problems = load_training_problems(config)
+    problems = load_training_problems(config)  # first: a broken file is named before any training
     base = named_policy(init, runs) if init else base_policy(config, progress)
     if config.model.tuning == "full" and (Path(base.path) / ADAPTER_FILE).is_file():
         raise ConfigurationError(
