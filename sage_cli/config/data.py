@@ -84,7 +84,7 @@ class WordProblemsSection(Section):
     """Share of demonstrations that are rows with other numbers."""
     facts: float = Field(0.25, ge=0, le=1)
     """Share that are bare arithmetic; the rest are rows as they were published."""
-    facts_first: float = Field(0.25, ge=0, lt=1)
+    facts_first: float = Field(0.1, ge=0, lt=1)
     """Share of all demonstrations, at the beginning, that are bare arithmetic without exception."""
     digits: int = Field(2, ge=1, le=4)
     """Digits that re-drawn numbers have at most: three quarters of the held-out problems need no

@@ -52,9 +52,6 @@ class ScratchModel(Section):
     feed_forward: int = Field(288, ge=8)
     max_positions: int = Field(512, ge=16)
     tie_embeddings: bool = True
-    initializer_range: float = Field(0.02, gt=0)
-    """Standard deviation of the random weights; 0.02 suits wide models, narrow ones learn sooner
-    from more."""
     seed: int = 0
     dtype: Literal["float32", "bfloat16"] = "float32"
     tuning: Literal["lora", "full"] = "full"

@@ -35,7 +35,6 @@ def build_scratch(section: ScratchModel, tokenizer: Qwen2Tokenizer) -> Qwen2ForC
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         tie_word_embeddings=section.tie_embeddings,
-        initializer_range=section.initializer_range,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(section.seed)
