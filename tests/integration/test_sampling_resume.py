@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from random_model import random_model
 
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.store.completion import Completion
@@ -32,25 +31,8 @@ pytestmark = pytest.mark.slow
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a random model and a file of problems."""
     folder = tmp_path_factory.mktemp("lab")
-    torch.manual_seed(0)
     tokenizer = character_tokenizer(["</SOLUTION>"])
-    model = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=4,
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.ndim == 2:
-                torch.nn.init.normal_(weight, std=0.3)
+    model = random_model(tokenizer)
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     lines = (json.dumps({"question": f"{i}*{i}=?", "gold": str(i * i)}) for i in range(PROBLEMS))

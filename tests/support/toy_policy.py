@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from random_model import random_model
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import load_model
@@ -40,22 +40,10 @@ def tokenizer() -> Any:
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any) -> Path:
     """A random policy's folder."""
-    torch.manual_seed(5)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        tie_word_embeddings=False,
-    )
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 64}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    model = random_model(tokenizer, seed=5, std=None, tie_word_embeddings=False, **sizes, **heads)
     folder = tmp_path_factory.mktemp("base")
-    model = Qwen2ForCausalLM(config)
     with torch.no_grad():  # so that entropies range from nearly 0 to nearly log(vocabulary)
         model.lm_head.weight.mul_(60)
     model.generation_config.eos_token_id = tokenizer.eos_token_id

@@ -14,7 +14,8 @@ import httpx
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from random_model import random_model
+from transformers import Qwen2ForCausalLM
 
 from sage_cli.config.evaluation import SamplingSection
 from sage_cli.models.load import load_tokenizer
@@ -37,24 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights, large enough that answers differ from each other."""
     path = tmp_path_factory.mktemp("model")
     tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(tokenizer),
-            hidden_size=128,
-            intermediate_size=256,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=256,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-            bos_token_id=None,
-        )
-    )
-    for weight in model.parameters():
-        if weight.ndim == 2:
-            torch.nn.init.normal_(weight, std=0.15)
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
+    model = random_model(tokenizer, std=0.15, **sizes)
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path

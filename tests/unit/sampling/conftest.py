@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerBase, Qwen2Config
+from random_model import random_model
+from transformers import LlamaConfig, PreTrainedTokenizerBase
 
 from sage_cli.models.tokenizer import character_tokenizer
 
@@ -21,27 +22,7 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 @pytest.fixture(scope="session")
 def make_model(tokenizer: PreTrainedTokenizerBase) -> Callable[..., Any]:
-    def make(architecture: type = Qwen2Config, **changes: Any) -> Any:
-        settings: dict[str, Any] = {
-            "vocab_size": len(tokenizer),
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 4,
-            "max_position_embeddings": 256,
-            "eos_token_id": tokenizer.eos_token_id,
-            "pad_token_id": tokenizer.pad_token_id,
-            "bos_token_id": None,
-        }
-        torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(architecture(**settings | changes))
-        for weight in model.parameters():
-            if weight.ndim == 2:
-                torch.nn.init.normal_(weight, std=0.3)
-        return model.eval()
-
-    return make
+    return partial(random_model, tokenizer)
 
 
 @pytest.fixture(scope="session")
