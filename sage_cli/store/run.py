@@ -78,6 +78,10 @@ class Run:
         """Add or change fields of the manifest, atomically."""
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
+    def ask(self) -> None:
+        """Note that a finished run was asked for again: it is the latest, and no trial any more."""
+        self.note(asked=_now(), sweep=None)
+
     def clear(self) -> None:
         """Delete everything the run holds, unless somebody is writing it."""
         if self.folder.is_dir():
@@ -143,9 +147,9 @@ class Runs:
         return sorted(map(Run, folders), key=lambda run: str(run.manifest.get("started")))
 
     def latest(self) -> Run | None:
-        """The finished run that was started last and is not a sweep's trial."""
+        """The finished run that was started or asked for last and is not a sweep's trial."""
         finished = [r for r in self.all() if r.finished and not r.manifest.get("sweep")]
-        return finished[-1] if finished else None
+        return max(finished, key=_last_asked, default=None)
 
     def find(self, name: str) -> Run:
         """The run called `name`: an id, an unambiguous beginning or end, or a folder."""
@@ -181,6 +185,10 @@ def run_of(folder: Path) -> Run | None:
         if (place / "manifest.json").is_file():
             return Run(place)
     return None
+
+
+def _last_asked(run: Run) -> str:
+    return max(str(run.manifest.get(field, "")) for field in ("started", "asked"))
 
 
 def _now() -> str:

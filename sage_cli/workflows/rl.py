@@ -69,6 +69,8 @@ def rl(
         run.clear()
     if run.finished:
         progress.say(f"[bold]{run.id}[/] is trained already")
+        if sweep is None:
+            run.ask()
         join_processes().wait_for_everyone()
         return run
     refuse_foreign(run.checkpoints)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -115,11 +116,16 @@ def test_latest_is_finished_and_no_trial(runs):
     base = made(runs, kind="sft", identity="1" * 8)
     assert runs.latest() == base
     trained = made(runs, identity="2" * 8)
-    made(runs, identity="3" * 8, sweep="tau-rho-1")
+    trial = made(runs, identity="3" * 8, sweep="tau-rho-1")
     with pytest.raises(KeyboardInterrupt), runs.at("rl", "a", "4" * 8).recording({}, kind="rl"):
         raise KeyboardInterrupt
     assert runs.latest() == trained
     assert [run.id[-8:] for run in runs.all()] == ["1" * 8, "2" * 8, "3" * 8, "4" * 8]
+    base.ask()
+    assert runs.latest() == base
+    time.sleep(0.002)  # times are kept in milliseconds
+    trial.ask()
+    assert runs.latest() == trial
 
 
 def test_remove_refuses_parents_and_runs_at_work(runs):
