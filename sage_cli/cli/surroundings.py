@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 _SETTINGS = {
     # Idle OpenMP threads that spin make two processes on two cores five times slower.
@@ -17,7 +18,22 @@ _SETTINGS = {
 }
 
 
-def prepare() -> None:
+_SPIN = {"GOMP_SPINCOUNT": "30000"}
+"""Where nothing else runs, threads that wait some tenths of a millisecond before they sleep halve
+a small model's step: waking a sleeper takes longer than its share of the work."""
+
+_LOAD = Path("/proc/loadavg")
+
+
+def prepare(load: Path = _LOAD) -> None:
     """Calm threads, no telemetry, no progress bars but ours; what the user has set stays."""
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, **(_SPIN if _alone(load) else {})}.items():
         os.environ.setdefault(name, value)
+
+
+def _alone(load: Path) -> bool:
+    """Whether no other thread of the machine is running or ready to: `0.52 0.4 0.3 1/123 4567`."""
+    try:
+        return load.read_text().split()[3].startswith("1/")
+    except (OSError, IndexError):  # not Linux
+        return False

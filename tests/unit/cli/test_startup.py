@@ -1,8 +1,13 @@
 """`sage --help` and every command's help load no ML library."""
 
 import json
+import os
 import subprocess
 import sys
+
+import pytest
+
+from sage_cli.cli import surroundings
 
 HEAVY = ("torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib")
 
@@ -41,3 +46,24 @@ def test_settings_and_runs_load_none_either():
 
 def test_a_plan_loads_none_either():
     assert loaded("rl", "--guide", "branch", "--dry-run") == ["sage_cli.config.schema"]
+
+
+@pytest.mark.parametrize(
+    ("load", "spin"),
+    [("0.10 0.2 0.3 1/140 4567", "30000"), ("0.10 0.2 0.3 3/140 4567", None), ("", None)],
+)
+def test_threads_wait_awake_only_where_nothing_else_runs(load, spin, tmp_path, monkeypatch):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that the test leaves no trace of what is set
+        monkeypatch.delenv(name)
+    (tmp_path / "loadavg").write_text(load)
+    surroundings.prepare(tmp_path / "loadavg")
+    assert os.environ.get("GOMP_SPINCOUNT") == spin
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+def test_what_the_user_says_of_threads_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    (tmp_path / "loadavg").write_text("0.10 0.2 0.3 1/140 4567")
+    surroundings.prepare(tmp_path / "loadavg")
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
