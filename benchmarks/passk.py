@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from math_verify import parse, verify
+from peak import peak_mb
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
@@ -198,8 +199,7 @@ def main() -> None:
         elif given.peak:
             problems = benchmark_problems(config, config.evaluation.benchmark)
             _, tokens = ours(given.model, config, problems)
-            peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(json.dumps({"problems": len(problems), "tokens": tokens, "peak_mb": peak_mb}))
+            print(json.dumps({"problems": len(problems), "tokens": tokens, "peak_mb": peak_mb()}))
         else:
             compare(given.model, config)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peak import peak_mb
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
@@ -166,7 +166,7 @@ def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]
     return found
 
 
-def peak_mb(guide: str, sizes: argparse.Namespace) -> float:
+def peak_of(guide: str, sizes: argparse.Namespace) -> float:
     """Peak memory of a process that trains with `guide`."""
     command = [sys.executable, __file__, "--peak-of", guide, "--pairs", "5"]
     for name in ("prompts", "rollouts", "tokens"):
@@ -182,7 +182,7 @@ def train_and_measure(bench: Bench, guide: str, steps: int) -> float:
     trainer.train()
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    return peak_mb()
 
 
 def report(name: str, base_s: list[float], other_s: list[float]) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def main() -> None:
             return
         print(json.dumps(report("branch / none", *guide_seconds(bench, sizes.pairs))))
         print(json.dumps(report("sage / TRL", *trainer_seconds(bench, sizes.pairs))))
-        peaks = [peak_mb(guide, sizes) for guide in ("none", "branch")]
+        peaks = [peak_of(guide, sizes) for guide in ("none", "branch")]
         print(json.dumps({"ratio": "memory", "of_peaks": peaks[1] / peaks[0], "peak_mb": peaks}))
 
 
