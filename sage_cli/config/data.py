@@ -80,15 +80,12 @@ class WordProblemsSection(Section):
 
     held_out: int = Field(160, ge=1)
     development: int = Field(100, ge=1)
-    redrawn: float = Field(0.5, ge=0, le=1)
+    redrawn: float = Field(0.55, ge=0, le=1)
     """Share of demonstrations that are rows with other numbers."""
-    facts: float = Field(0.25, ge=0, le=1)
+    facts: float = Field(0.2, ge=0, le=1)
     """Share that are bare arithmetic; the rest are rows as they were published."""
     facts_first: float = Field(0.1, ge=0, lt=1)
     """Share of all demonstrations, at the beginning, that are bare arithmetic without exception."""
-    digits: int = Field(2, ge=1, le=4)
-    """Digits that re-drawn numbers have at most: three quarters of the held-out problems need no
-    more than two, which a small model learns to calculate with first."""
     text_share: float = Field(0.15, ge=0, le=1)
     """Share of stories on which the loss covers the story too."""
     window: int = Field(1024, ge=1)

@@ -34,7 +34,7 @@ def word_problem_demonstrations(
     ]
     draw = random.Random(f"{section.seed}:word-problems")
     first = round(section.facts_first * count)
-    facts = [_fact(draw.choice(stories), section, draw) for _ in range(first)]
+    facts = [_fact(draw.choice(stories), draw) for _ in range(first)]
     mixed = [_demonstration(draw.choice(stories), section, draw) for _ in range(count - first)]
     return [
         shown
@@ -66,15 +66,15 @@ def _demonstration(
 ) -> Demonstration:
     kind = draw.random()
     if kind < section.facts:
-        return _fact(story, section, draw)
+        return _fact(story, draw)
     loss = "text" if draw.random() < section.text_share else "completion"
     if kind < section.facts + section.redrawn and story.has_numbers:
-        return _worked(story.redrawn(draw, section.digits), loss)
+        return _worked(story.redrawn(draw), loss)
     return _worked(story.problem, loss)
 
 
-def _fact(story: Story, section: WordProblemsSection, draw: random.Random) -> Demonstration:
-    formula = story.redrawn(draw, section.digits).formula
+def _fact(story: Story, draw: random.Random) -> Demonstration:
+    formula = story.redrawn(draw).formula
     return _worked(WordProblem(infix(formula), formula), "completion")
 
 

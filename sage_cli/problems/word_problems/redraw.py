@@ -54,13 +54,13 @@ class Story:
         self.has_numbers = any(number in self._drawn for number in numbers(problem.formula))
         """Whether the text gives a number of the formula, so that re-drawing changes it."""
 
-    def redrawn(self, draw: random.Random, digits: int) -> WordProblem:
-        """Numbers of about the same size, and at most so many digits, that the formula allows.
+    def redrawn(self, draw: random.Random) -> WordProblem:
+        """Numbers of about the same size with which the formula still makes sense.
 
         The problem as it is when `_TRIES` draws find none.
         """
         for _ in range(_TRIES):
-            new = [_near(number, draw, digits) for number in self._drawn]
+            new = [_near(number, draw) for number in self._drawn]
             if len(set(new)) < len(new):
                 continue  # two roles must stay two numbers
             mapping = dict(zip(self._drawn, new, strict=True))
@@ -89,13 +89,13 @@ def _sensible_value(formula: Formula) -> int | None:
     return None if trivial else result
 
 
-def _near(number: int, draw: random.Random, at_most: int) -> int:
-    """A number with as many digits as `number`, now and then one fewer or more, up to `at_most`."""
-    digits, chance = min(len(str(number)), at_most), draw.random()
+def _near(number: int, draw: random.Random) -> int:
+    """A number with as many digits as `number`, now and then one fewer or more."""
+    digits, chance = len(str(number)), draw.random()
     if digits == 1:
-        return draw.randint(2, 9) if chance < 0.8 or at_most == 1 else draw.randint(10, 30)
+        return draw.randint(2, 9) if chance < 0.8 else draw.randint(10, 30)
     if chance < 0.15:
         digits -= 1
-    elif chance > 0.95 and digits < min(3, at_most):
+    elif chance > 0.95 and digits < 3:
         digits += 1
     return draw.randint(max(2, 10 ** (digits - 1)), 10**digits - 1)

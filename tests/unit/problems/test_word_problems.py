@@ -161,7 +161,7 @@ STORY = WordProblem("Ann has twelve red and 30 green pens in 3 boxes. All pens?"
 
 def test_a_story_is_re_drawn_with_its_formula():
     assert infix(Story(STORY).problem.formula) == "12+30"  # as the text names them
-    redrawn = Story(STORY).redrawn(random.Random(1), 4)
+    redrawn = Story(STORY).redrawn(random.Random(1))
     found = [numeral.number for numeral in numerals(redrawn.question)]
     assert list(numbers(redrawn.formula)) == found[:2]
     assert redrawn.answer == found[0] + found[1]
@@ -172,21 +172,21 @@ def test_a_story_is_re_drawn_with_its_formula():
 
 
 @settings(deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]))
-def test_what_is_re_drawn_makes_sense_and_keeps_roles_apart(seed, digits):
+@given(st.integers(0, 10_000))
+def test_what_is_re_drawn_makes_sense_and_keeps_roles_apart(seed):
     story = Story(WordProblem("Of 60 pens in 4 boxes Ann gave 3 away.", read_formula("60/4-3")))
-    redrawn = story.redrawn(random.Random(seed), digits)
+    redrawn = story.redrawn(random.Random(seed))
     assert sensible(redrawn.formula)
     found = [numeral.number for numeral in numerals(redrawn.question)]
     assert list(numbers(redrawn.formula)) == found
     assert len(set(found)) == 3
     assert min(found) >= 2
-    assert max(found) < 10 ** min(digits, 3)  # two-digit numbers grow to three
+    assert max(found) < 1000
 
 
 def test_constants_ones_and_impossible_draws_stay():
     weeks = Story(WordProblem("How many days are 4 weeks of one year?", read_formula("4*7")))
-    redrawn = weeks.redrawn(random.Random(0), 4)
+    redrawn = weeks.redrawn(random.Random(0))
     assert list(numbers(redrawn.formula))[1] == 7
     assert "one year" in redrawn.question
     assert weeks.has_numbers
@@ -194,7 +194,7 @@ def test_constants_ones_and_impossible_draws_stay():
         WordProblem("How many legs have a dog and a hen?", read_formula("4+2"))
     ).has_numbers
     impossible = WordProblem("5 and 6", read_formula("(5+6)-(5+6)"))  # always 0
-    assert Story(impossible).redrawn(random.Random(0), 4) == impossible
+    assert Story(impossible).redrawn(random.Random(0)) == impossible
 
 
 @pytest.mark.parametrize("text", ["3-3", "6/6", "6*1", "6/1", "1000*1000", "3-5", "7/2"])
@@ -299,9 +299,9 @@ def test_demonstrations_are_right_and_none_comes_from_a_held_out_family(data):
     facts = [shown for shown in made if read_formula(shown.question) is not None]
     published = {(row.problem.question, row.problem.gold) for row in splits.training}
     untouched = [shown for shown in made if (shown.question, shown.answer) in published]
-    # 40 first and a quarter of 360: 130 facts; a quarter of 360: 90 untouched rows; the standard
-    # deviation of both is sqrt(360 * .25 * .75) = 8.2; five of them either side
-    assert 89 < len(facts) < 171
+    # 40 first and a fifth of 360: 112 facts, standard deviation 7.6; a quarter of 360: 90 untouched
+    # rows, standard deviation 8.2; five of them either side
+    assert 74 < len(facts) < 150
     assert 49 < len(untouched) < 131
     for shown in made:
         read, _, equations = shown.working.rpartition(
@@ -322,8 +322,8 @@ def test_facts_come_first_and_some_stories_are_learned_whole(data):
     assert all(is_fact[:60])  # a tenth
     assert not all(is_fact[60:120])
     whole = [shown for shown in made if shown.loss == "text"]
-    # .15 of 540 * .75 stories is 61, standard deviation sqrt(540 * .1125 * .8875) = 7.3
-    assert 24 < len(whole) < 98
+    # .15 of 600 * .9 * .8 = 432 stories is 65, standard deviation 7.4: five of them either side
+    assert 28 < len(whole) < 102
     assert not any(read_formula(shown.question) for shown in whole)
 
 
