@@ -30,6 +30,11 @@ class Example:
     loss: str = "completion"
 
 
+class _Trainer(SFTTrainer):  # type: ignore[misc]
+    def create_model_card(self, *_: Any, **__: Any) -> None:
+        """No card: a run's manifest says what a checkpoint is."""
+
+
 def train_sft(
     section: SftSection,
     model: Any,
@@ -46,7 +51,7 @@ def train_sft(
     metrics = MetricsFile(run_folder / "metrics.jsonl")
     checkpoint = newest_sealed(run_folder / "checkpoints", model)
     metrics.rewind(step_of(checkpoint) if checkpoint else 0)
-    trainer = SFTTrainer(
+    trainer = _Trainer(
         model=model,
         args=trainer_arguments(section, run_folder / "checkpoints"),
         train_dataset=Dataset.from_dict(rows),
