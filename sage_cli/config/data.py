@@ -80,11 +80,11 @@ class WordProblemsSection(Section):
 
     held_out: int = Field(160, ge=1)
     development: int = Field(100, ge=1)
-    redrawn: float = Field(0.55, ge=0, le=1)
+    redrawn: float = Field(0.45, ge=0, le=1)
     """Share of demonstrations that are rows with other numbers."""
-    facts: float = Field(0.2, ge=0, le=1)
+    facts: float = Field(0.4, ge=0, le=1)
     """Share that are bare arithmetic; the rest are rows as they were published."""
-    facts_first: float = Field(0.1, ge=0, lt=1)
+    facts_first: float = Field(0.2, ge=0, lt=1)
     """Share of all demonstrations, at the beginning, that are bare arithmetic without exception."""
     text_share: float = Field(0.15, ge=0, le=1)
     """Share of stories on which the loss covers the story too."""

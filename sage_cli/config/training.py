@@ -9,6 +9,7 @@ from pydantic import Field
 from sage_cli.config.base import Section
 
 Optimizer = Literal["adamw_8bit", "adamw"]
+SftOptimizer = Literal["adamw_8bit", "adamw", "muon"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
 
@@ -30,7 +31,8 @@ class SftSection(Section):
     warmup_ratio: float = Field(0.0, ge=0, lt=1)
     """Used when `warmup_steps` is null."""
     max_grad_norm: float = Field(1.0, gt=0)
-    optimizer: Optimizer = "adamw_8bit"
+    optimizer: SftOptimizer = "adamw_8bit"
+    """`muon`: `sage_cli.training.muon`, for small models that start from nothing."""
     gradient_checkpointing: bool = True
     save_every: int = Field(200, ge=1)
     seed: int = 3407

@@ -16,6 +16,7 @@ from sage_cli.errors import DataError
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.hardware import optimizer_name, precision
+from sage_cli.training.muon import Muon
 
 IGNORED = -100
 OnStep = Callable[[Mapping[str, Any]], None]
@@ -57,6 +58,7 @@ def train_sft(
         train_dataset=Dataset.from_dict(rows),
         processing_class=tokenizer,
         callbacks=[_Recorder(metrics, on_step)],
+        optimizers=(_own_optimizer(section, model), None),
     )
     trainer.remove_callback(PrinterCallback)
     if checkpoint and _is_last(checkpoint):  # the trainer would take one step more
@@ -111,7 +113,7 @@ def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
         lr_scheduler_type=section.scheduler,
         warmup_steps=warmup,
         max_grad_norm=section.max_grad_norm,
-        optim=optimizer_name(section.optimizer),
+        optim="adamw_torch" if section.optimizer == "muon" else optimizer_name(section.optimizer),
         gradient_checkpointing=section.gradient_checkpointing,
         train_sampling_strategy="random" if section.shuffle else "sequential",
         max_length=None,
@@ -126,6 +128,13 @@ def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
         dataloader_pin_memory=False,
         **precision(),
     )
+
+
+def _own_optimizer(section: SftSection, model: Any) -> Muon | None:
+    """Muon where it is asked for; None leaves the trainer to make what its arguments name."""
+    if section.optimizer != "muon":
+        return None
+    return Muon(model, section.learning_rate, section.weight_decay)
 
 
 def _is_last(checkpoint: Path) -> bool:

@@ -28,6 +28,8 @@ from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
 
+pytestmark = pytest.mark.timeout(1800)  # on a busy CPU an engine takes minutes to load
+
 PROMPTS = {f"p{a}": f"{a}*{a + 3}=?" for a in range(11, 21)}
 SAMPLED = SamplingParameters(0.9, 0.95, 20, 0.02, 24, "</SOLUTION>", seed=7)
 GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 24, "</SOLUTION>", seed=7)

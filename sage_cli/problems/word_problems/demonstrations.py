@@ -25,7 +25,7 @@ def word_problem_demonstrations(
     some stories the loss covers the story too. Batches hold demonstrations of about one length.
 
     The working-out first reads out the numbers of the text, in figures, then calculates: to
-    `Ann has twelve pens and buys 3. All pens?` it is `12;3;12+3=15`. Copying from the text and
+    `Ann has twelve pens and buys 3. All pens?` it is `12;3;12+3=51>15`. Copying from the text and
     choosing among the numbers are learned apart that way, and sooner.
     """
     section = data.word_problems

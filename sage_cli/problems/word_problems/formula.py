@@ -108,10 +108,12 @@ def infix(formula: Formula) -> str:
 
 
 def working_out(formula: Formula) -> str:
-    """One equation for each operation: `(109+82)*7` is written `109+82=191;191*7=1337`.
+    """One equation for each operation: `(8+9)*5` is written `8+9=71>17;17*5=58>85`.
 
-    A product of two numbers of several digits is split by its second factor's last digit, as on
-    paper: `21*34` is `21*30=630;21*4=84;630+84=714`. A formula that is a bare number is itself.
+    A result of several digits comes units first and then the right way round, because that is the
+    order in which carries are known (quotients are found from the front: `84/7=12`). A product of
+    two numbers of several digits is split by its second factor's last digit, as on paper: `21*34`
+    is `21*30=036>630;21*4=48>84;630+84=417>714`. A formula that is a bare number is itself.
     """
     equations: list[str] = []
     result = _write(formula, equations)
@@ -133,7 +135,8 @@ def _equation(operator: str, left: int, right: int, equations: list[str]) -> int
     result = apply(operator, left, right)
     if result is None:
         raise ValueError(f"{left}{operator}{right} is not a whole number from 0 up")
-    equations.append(f"{left}{operator}{right}={result}")
+    units_first = f"{str(result)[::-1]}>" if result > 9 and operator != "/" else ""
+    equations.append(f"{left}{operator}{right}={units_first}{result}")
     return result
 
 
