@@ -9,6 +9,7 @@ from typing import Any
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.labels import base_label, rl_label
 from sage_cli.config.model import PretrainedModel
+from sage_cli.config.presets import accelerate_file
 from sage_cli.config.schema import SageConfig
 from sage_cli.store.run import Runs
 from sage_cli.sweep.trials import trials
@@ -86,10 +87,17 @@ def _rl(config: SageConfig) -> Stage:
             f"warm-up {rl.warmup_ratio:g} of the steps",
             "weight decay": f"{rl.weight_decay:g}",
             "optimizer": rl.optimizer,
+            "processes": _processes(config),
             "seed": rl.seed,
             "trained before": _existing(config, "rl"),
         },
     )
+
+
+def _processes(config: SageConfig) -> str:
+    rl = config.rl
+    by = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
+    return f"{rl.processes}{by}"
 
 
 def _measure(config: SageConfig) -> Stage:

@@ -138,6 +138,7 @@ def test_an_accelerate_configuration_that_does_not_exist(sage, files):
         sage(*two, "fsdp"),
         "no accelerate configuration 'fsdp'; there are ddp, fsdp2, zero3", "did you mean fsdp2?",
     )  # fmt: skip
+    refused(sage(*two, "fsdp", "--dry-run"), "no accelerate configuration 'fsdp'")
     refused(sage(*two, files / "gone.yaml"), "there is no file")
     refused(sage("rl", "--accelerate", "ddp"), "rl.processes is 1", "--processes N")
 
