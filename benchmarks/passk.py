@@ -30,15 +30,15 @@ from peak import peak_mb
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.benchmarks import benchmark_problems
+from sage_cli.evaluation.measure import measure
 from sage_cli.metrics import curve, pass_at_k
 from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Silent
 from sage_cli.store.parts import read_part
-from sage_cli.workflows.base import Policy
-from sage_cli.workflows.graders import benchmark_problems
-from sage_cli.workflows.measure import measure
-from sage_cli.workflows.progress import Silent
 
 ROWS = 64
 

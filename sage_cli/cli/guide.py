@@ -16,7 +16,7 @@ from sage_cli.cli.options import Benchmark, Json, OtherTemplate, Presets, RunRoo
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
-    from sage_cli.reports.specimens import View
+    from sage_cli.reports.guide_view import View
 
 app = new_app("Look at what a guide does.")
 

@@ -30,8 +30,8 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 
 if TYPE_CHECKING:
+    from sage_cli.evaluation.measurement import Measured
     from sage_cli.workflows.curves import Curves
-    from sage_cli.workflows.measured import Measured
 
 
 def command(

@@ -9,9 +9,9 @@ from types import TracebackType
 
 from sage_cli.grading.extract import AnswerTags, extract
 from sage_cli.grading.judges.registry import find_judge
-from sage_cli.grading.normalise import MAX_LENGTH, gold_text
-from sage_cli.grading.pool import WorkerPool
+from sage_cli.grading.mathematics.normalise import MAX_LENGTH, gold_text
 from sage_cli.grading.verdict import Grade, Status
+from sage_cli.grading.workers.pool import WorkerPool
 
 _REMEMBERED = 65_536
 _GRACE_S = 1.0

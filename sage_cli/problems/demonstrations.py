@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.problems.arithmetic import ArithmeticProblems
+from sage_cli.problems.generated.arithmetic.problems import ArithmeticProblems
+from sage_cli.problems.generated.word_problems.demonstrations import word_problem_demonstrations
 from sage_cli.problems.gold import is_number
 from sage_cli.problems.load import worked_rows
 from sage_cli.problems.problem import Demonstration
-from sage_cli.problems.word_problems.demonstrations import word_problem_demonstrations
 
 Maker = Callable[[SageConfig, int], list[Demonstration]]
 MAKERS: Mapping[str, Maker] = {

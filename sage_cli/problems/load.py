@@ -11,12 +11,12 @@ from pathlib import Path
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
 from sage_cli.problems.files import SUFFIXES, Row, read_file
-from sage_cli.problems.generated import GENERATORS
+from sage_cli.problems.generated.registry import GENERATORS
+from sage_cli.problems.generated.word_problems.splits import word_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import DataSet, Derived, Generated, Group, find
 from sage_cli.problems.rows import Layout
 from sage_cli.problems.sources import files_origin, open_source
-from sage_cli.problems.word_problems.splits import word_problems
 
 log = logging.getLogger(__name__)
 

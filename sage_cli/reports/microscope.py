@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from sage_cli.reports.specimens import Specimen, View, summary_table
+from sage_cli.reports.guide_view import Specimen, View, summary_table
 from sage_cli.reports.table import Table
 
 

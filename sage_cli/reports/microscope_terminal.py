@@ -7,8 +7,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from sage_cli.reports.guide_view import Specimen, View, summary_table
 from sage_cli.reports.microscope import visible
-from sage_cli.reports.specimens import Specimen, View, summary_table
 
 _WHITE = Color.from_rgb(255, 255, 255)
 _MORE, _LESS = (28, 95, 184), (150, 73, 10)

@@ -23,10 +23,10 @@ from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.launch import join_processes, world_size
+from sage_cli.training.resource_errors import memory_explained
 from sage_cli.training.rl_arguments import batch_arithmetic, grpo_arguments
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.safeguards import Safeguards
-from sage_cli.training.shortage import memory_explained
 from sage_cli.training.verdicts import Grader, VerdictReward
 from sage_cli.training.vllm_rollouts import require_rollouts, seeded_engine
 

@@ -19,8 +19,8 @@ from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.reference import check_reference, choose_reference
+from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rollout_record import rollout_rows
-from sage_cli.training.shortage import disk_explained
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import STATUSES, VerdictReward
 

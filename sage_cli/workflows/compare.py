@@ -11,13 +11,13 @@ from pathlib import Path
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
+from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_json, comparison_table
 from sage_cli.reports.curves import draw_curves
 from sage_cli.reports.render import to_csv, to_latex, to_markdown
 from sage_cli.reports.spread import spread_table
 from sage_cli.reports.table import Table
 from sage_cli.store.atomic import write_json, write_text
-from sage_cli.workflows.progress import Progress
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
 """Name of a run -> benchmark -> counts, one for each evaluation seed."""
@@ -104,7 +104,7 @@ def counts_source(config: SageConfig, progress: Progress) -> CountsOf:
         if is_counts_file(name):
             return {"counts": [read_counts(Path(name))]}
         # Only here, so that files are compared without loading any model library.
-        from sage_cli.workflows.measurements import measure_all
+        from sage_cli.evaluation.measurements import measure_all
 
         measured = measure_all(config, [name], progress)
         if len({policy for _, policy in measured}) > 1:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.measurement import Measured, record
 from sage_cli.metrics import Counts, Curve, curve, parse_ks, read_counts
 from sage_cli.reports.curves import draw_curves
 from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.identity import identity_of
-from sage_cli.workflows.measured import Measured, record
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sage_cli.config.demo import demo_configs
+from sage_cli.progress import Progress
 from sage_cli.store.run import Run
 from sage_cli.workflows.curves import Curves
 from sage_cli.workflows.passk import passk
-from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sft import sft
 

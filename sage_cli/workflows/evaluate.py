@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.measurement import record
+from sage_cli.evaluation.measurements import Measurements, measure_all, report_folder
 from sage_cli.metrics import Counts, parse_ks
+from sage_cli.progress import Progress
 from sage_cli.reports.evaluation import evaluation_table, score
 from sage_cli.reports.published import published_scores
 from sage_cli.reports.render import to_csv, to_latex, to_markdown
 from sage_cli.reports.table import Table
 from sage_cli.store.atomic import write_json, write_text
-from sage_cli.workflows.measured import record
-from sage_cli.workflows.measurements import Measurements, measure_all, report_folder
-from sage_cli.workflows.progress import Progress
 
 
 @dataclass(frozen=True)

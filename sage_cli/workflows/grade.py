@@ -13,7 +13,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.grading import Grade, Grader
 from sage_cli.grading.verdict import STATUSES
-from sage_cli.workflows.progress import Progress
+from sage_cli.progress import Progress
 
 _AT_ONCE = 1024
 

@@ -10,24 +10,24 @@ from torch import Tensor
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import benchmark_problems, grader_for
+from sage_cli.evaluation.measure import sample_set
 from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, build_guide
 from sage_cli.guides.microscope import examine
 from sage_cli.models.signals import completion_signals
+from sage_cli.policies.compatibility import refuse_other_template
+from sage_cli.policies.policy import Policy, named_policy
 from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.reports.specimens import Specimen, View
+from sage_cli.progress import Progress
+from sage_cli.reports.guide_view import Specimen, View
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
 from sage_cli.training.rl_arguments import batch_arithmetic
-from sage_cli.workflows.base import Policy, named_policy
-from sage_cli.workflows.belonging import refuse_other_template
-from sage_cli.workflows.graders import benchmark_problems, grader_for
-from sage_cli.workflows.measure import sample_set
-from sage_cli.workflows.progress import Progress
 
 Ids = tuple[list[int], list[int]]
 """Token ids of a prompt and of its completion."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.measurements import measure_all, report_folder
 from sage_cli.metrics import parse_ks
+from sage_cli.progress import Progress
 from sage_cli.workflows.curves import Curves, Line, curve_of, written
-from sage_cli.workflows.measurements import measure_all, report_folder
-from sage_cli.workflows.progress import Progress
 
 
 def passk(config: SageConfig, names: Sequence[str], progress: Progress) -> Curves:

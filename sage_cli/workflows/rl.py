@@ -9,10 +9,14 @@ from sage_cli.config.labels import rl_label
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import origins
 from sage_cli.models.load import ADAPTER_FILE
+from sage_cli.policies.compatibility import refuse_unfit_start
+from sage_cli.policies.policy import Policy, base_policy, named_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
+from sage_cli.progress import Progress, Silent
 from sage_cli.store.identity import content_of, identity_of
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
@@ -23,10 +27,6 @@ from sage_cli.training.launch import (
     join_processes,
     world_size,
 )
-from sage_cli.workflows.base import Policy, base_policy, named_policy
-from sage_cli.workflows.belonging import refuse_unfit_start
-from sage_cli.workflows.graders import origins
-from sage_cli.workflows.progress import Progress, Silent
 from sage_cli.workflows.rl_training import draw_reference_samples, train_policy
 from sage_cli.workflows.rl_worker import train_in_processes
 from sage_cli.workflows.watch import watched

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
 from sage_cli.models.load import attach_lora
+from sage_cli.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
 from sage_cli.training.rl import train_rl
-from sage_cli.workflows.base import Policy
-from sage_cli.workflows.graders import grader_for
-from sage_cli.workflows.progress import Progress
 
 OnStep = Callable[[Mapping[str, Any]], None]
 

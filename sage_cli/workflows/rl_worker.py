@@ -9,6 +9,7 @@ from pathlib import Path
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
+from sage_cli.policies.policy import Policy
 from sage_cli.problems.training import load_training_problems
 from sage_cli.store.atomic import write_json
 from sage_cli.store.run import Run
@@ -20,7 +21,6 @@ from sage_cli.training.launch import (
     world_size,
 )
 from sage_cli.training.rl import take_up
-from sage_cli.workflows.base import Policy
 from sage_cli.workflows.rl_training import train_policy
 
 BASE_FILE = "base.json"

@@ -14,12 +14,12 @@ from sage_cli.models.scratch import build_scratch, build_tokenizer
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
 from sage_cli.store.identity import content_of, identity_of
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.checkpoints import refuse_foreign
 from sage_cli.training.sft import Example, train_sft
-from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.watch import watched
 
 COSMETIC = ("save_every",)

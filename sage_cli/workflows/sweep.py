@@ -10,19 +10,19 @@ from rich.markup import escape
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError, TrainingError
+from sage_cli.evaluation.benchmarks import benchmark_problems
+from sage_cli.evaluation.kept import keep_evaluations
+from sage_cli.evaluation.measure import measure
 from sage_cli.metrics import pass_at_k
+from sage_cli.policies.policy import Policy, base_policy
 from sage_cli.problems.problem import Problem
+from sage_cli.progress import Progress
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.sweep.space import Cell, Space
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.trials import trials
-from sage_cli.workflows.base import Policy, base_policy
-from sage_cli.workflows.graders import benchmark_problems
-from sage_cli.workflows.kept_evaluations import keep_evaluations
-from sage_cli.workflows.measure import measure
-from sage_cli.workflows.progress import Progress
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sweep_report import SweepResult, write_report
 

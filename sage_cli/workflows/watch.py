@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.progress import Progress
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Run
-from sage_cli.workflows.progress import Progress
 
 OnStep = Callable[[Mapping[str, Any]], None]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.grading import Grader
-from sage_cli.grading.gold import check_golds
+from sage_cli.grading.golds import check_golds
 from sage_cli.problems.gold import after_hashes, last_boxed
 
 AGREEMENT = 0.995

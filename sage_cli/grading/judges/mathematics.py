@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sage_cli.grading.equality import Equality
-from sage_cli.grading.normalise import latex, normalise
+from sage_cli.grading.mathematics.equality import Equality
+from sage_cli.grading.mathematics.normalise import latex, normalise
 from sage_cli.grading.verdict import Status
 
 
@@ -19,7 +19,7 @@ class Strict:
 
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:
         """The same with Math-Verify at hand."""
-        from sage_cli.grading import mathverify
+        from sage_cli.grading.mathematics import mathverify
 
         def prove(one: str, other: str) -> bool:
             return mathverify.equal(latex(one), latex(other), deadline)
@@ -39,7 +39,7 @@ class Recipe:
 
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
         """Its verdict."""
-        from sage_cli.grading import mathverify
+        from sage_cli.grading.mathematics import mathverify
 
         return mathverify.recipe(gold, answer, deadline)
 

@@ -11,7 +11,7 @@ import pytest
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading import Grade, Grader, grade
-from sage_cli.grading.gold import check_golds
+from sage_cli.grading.golds import check_golds
 
 SURD = (r"\sqrt{452}", r"<SOLUTION>2\sqrt{113}</SOLUTION>")  # equal, and only algebra can tell
 ENDLESS = r"x^{x^{" * 30 + "x" + "}}" * 30

@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.generated import GENERATORS
+from sage_cli.problems.generated.registry import GENERATORS
 from sage_cli.problems.load import benchmark_names, load_benchmark, read_problems
 from sage_cli.problems.problem import problem_id
 from sage_cli.problems.registry import REGISTRY, Generated

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from sage_cli.guides import BranchGuide
 from sage_cli.guides.microscope import examine
+from sage_cli.reports.guide_view import Specimen, View
 from sage_cli.reports.microscope import to_html
 from sage_cli.reports.microscope_terminal import (
     legend,
@@ -19,7 +20,6 @@ from sage_cli.reports.microscope_terminal import (
     to_rich,
     token_style,
 )
-from sage_cli.reports.specimens import Specimen, View
 
 HOSTILE = "<script>\"&'</script>"
 

@@ -10,8 +10,8 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, MetricError
 from sage_cli.metrics import Counts
+from sage_cli.progress import Silent
 from sage_cli.workflows.compare import compare, compare_named
-from sage_cli.workflows.progress import Silent
 
 P_P = np.random.default_rng(0).beta(1, 2, 24)
 

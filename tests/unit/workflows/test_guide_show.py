@@ -9,16 +9,16 @@ import torch
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import LoraSection
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.measure import sample_set
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
+from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
 from sage_cli.workflows import guide_show as module
-from sage_cli.workflows.base import Policy
 from sage_cli.workflows.guide_show import guide_show, in_words, last_step, token_ids
-from sage_cli.workflows.measure import sample_set
-from sage_cli.workflows.progress import Silent
 from sage_cli.workflows.sft import tags
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]

@@ -1,0 +1,1 @@
+"""Policy and benchmark to samples, samples to verdicts, verdicts to counts."""

@@ -1,0 +1,60 @@
+"""Measurements of runs find their way into the runs' folders, and from there to the mirrors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import StoreError
+from sage_cli.evaluation.measurement import Measured
+from sage_cli.metrics import parse_ks
+from sage_cli.policies.policy import Policy
+from sage_cli.reports.evaluation import score
+from sage_cli.store.evaluations import keep_evaluation
+from sage_cli.store.lock import writer
+from sage_cli.store.mirrors import mirrors_of
+
+log = logging.getLogger(__name__)
+
+
+def keep_evaluations(
+    config: SageConfig,
+    policies: Sequence[Policy],
+    measured: Mapping[tuple[str, str], Sequence[Measured]],
+) -> None:
+    """Keep what was measured of runs' final models; `measured` is by benchmark and policy's label.
+
+    Checkpoints and models that came from no run are passed over. A run whose figures are new has
+    its mirrors rebuilt. Never raises for a folder that can't be written: the report is elsewhere.
+    """
+    for policy in policies:
+        run = policy.run
+        if run is None or policy.checkpoint is not None:
+            continue
+        try:
+            with writer(run.folder):
+                changed = [
+                    keep_evaluation(run, benchmark, figures(config, seeds))
+                    for (benchmark, label), seeds in measured.items()
+                    if label == policy.label
+                ]
+                for mirror in mirrors_of(config.tracking, run) if any(changed) else ():
+                    mirror.rebuild()
+        except (OSError, StoreError) as error:
+            log.warning("%s doesn't keep what was measured: %s", run.id, error)
+
+
+def figures(config: SageConfig, seeds: Sequence[Measured]) -> dict[str, Any]:
+    """Mean pass@k at the powers of two, and what it was measured with."""
+    n = config.evaluation.samples
+    by_k = score({"": [one.counts for one in seeds]}, parse_ks(f"1..{n}:pow2", n))[""]
+    return {
+        **{f"pass@{k}": measure.value for k, measure in by_k.items()},
+        "problems": len(seeds[0].counts),
+        "samples": n,
+        "seeds": len(seeds),
+        "temperature": config.sampling.temperature,
+        "grading": config.grading.mode,
+    }

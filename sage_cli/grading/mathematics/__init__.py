@@ -1,0 +1,1 @@
+"""What decides whether two mathematical answers are equal."""

@@ -1,0 +1,249 @@
+"""Equality of answers: exact text, exact numbers, words, structure, values; algebra last.
+
+A verdict is True, False, or None where only computer algebra could tell. Given `prove`, which asks
+it, None doesn't occur.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sage_cli.grading.mathematics.arithmetic import Value
+from sage_cli.grading.mathematics.literal import Number, read_number
+from sage_cli.grading.mathematics.normalise import normalise
+from sage_cli.grading.mathematics.numerical import close, constant, differ
+from sage_cli.grading.mathematics.shape import Shape, read_shape, split
+from sage_cli.grading.mathematics.units import read_unit, same_unit
+
+Prove = Callable[[str, str], bool]
+"""(gold, answer), normalised, -> whether algebra finds them equal."""
+
+_MAX_DENOMINATOR = 10**6
+_BASED = re.compile(r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))_\{(?:\\text\{)?(\d+)\}?\}")
+_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_WORDS = re.compile(r"\\text\{[^{}\d]*\}")
+_CHOICE = re.compile(r"\(?([A-Z])\)?")
+_NAME = re.compile(r"[A-Za-z|\\\[\]{}']+")
+_SYMBOL = re.compile(r"(?:\\[a-z]+ )?\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?'*(?:\([\w,.+-]*\))?")
+_ARGUMENT = re.compile(r"_(?:\w|\{[^{}]*\})|(?<=[A-Za-z])\((?:[-+]?[\w.]+,?)+\)")
+_FORMATTING = re.compile(
+    r"\\(?:begin|end) ?\{[a-z]*\}|\\(?:frac|sqrt|[a-z]*(?:sin|cos|tan)h?|cot|sec|csc|ln|log|exp|"
+    r"binom|dbinom|text|dot|ddot|vec|hat|bar|overline|langle|rangle)(?![A-Za-z])"
+)
+_ALSO = {"set": ("list",), "list": ("set",), "()": ("list",)}
+"""Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
+_REGION = re.compile(r"[<>≤≥≠∪∞]|\\(?:setminus|mathbb|cap|emptyset|backslash)")
+_LETTER = re.compile(r"\\[A-Za-z]+|[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Equality:
+    """How answers are compared: with a relative tolerance or exactly, with algebra or without."""
+
+    tolerance: float | None = None
+    prove: Prove | None = None
+
+    def __call__(self, gold_text: str, answer_text: str) -> bool | None:
+        """Whether the answer equals the gold; both as written."""
+        return self.equal(normalise(gold_text), normalise(answer_text))
+
+    def equal(self, gold: str, answer: str) -> bool | None:
+        """Whether the normalised answer equals the normalised gold."""
+        if not answer or not gold:
+            return False
+        if answer == gold:
+            return True
+        name, number = _number(gold)
+        if number is not None:
+            return self._is_number(name, number, answer)
+        if _WORDS.fullmatch(gold) or _CHOICE.fullmatch(gold):
+            return _plain_word(gold) == _plain_word(answer)
+        if text := _TEXT.fullmatch(gold):
+            return text[1] == answer
+        numerals = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
+        if numerals[0] or numerals[1]:
+            return _digits(numerals[0]) == _digits(numerals[1])
+        shapes = read_shape(gold), read_shape(answer)
+        if "leaf" in (shapes[0].kind, shapes[1].kind) and shapes[0].kind != shapes[1].kind:
+            return self._leaf_beside_structure(gold, answer, *shapes)
+        return self._same_shape(*shapes)
+
+    def _is_number(self, name: str, gold: Number, answer: str) -> bool:
+        if (shape := read_shape(answer)).kind == "set" and len(shape.items) == 1:
+            answer = shape.items[0]
+        if self.tolerance is not None:
+            answer = answer.replace("≈", "=")
+        *before, last = split(answer, "=")
+        number = read_number(last)
+        if number is None or not same_unit(gold.unit, number.unit):
+            return False
+        percent = (
+            gold.unit == "%" and not number.unit and close(gold.bare, number.value, self.tolerance)
+        )
+        if not percent and not close(gold.value, number.value, self.tolerance):
+            return False
+        if name and before and _is_name(before[0]) and before[0] != name:
+            return False
+        is_name = _is_name if number.value else _is_symbol  # x-y=0 says nothing of x-y
+        return all(is_name(member) or self._is_value(number, member) for member in before)
+
+    def _is_value(self, number: Number, member: str) -> bool:
+        value = constant(member)
+        return value is not None and any(
+            close(exact, value, self.tolerance) for exact in (number.value, number.bare)
+        )
+
+    def _same_shape(self, gold: Shape, answer: Shape) -> bool | None:
+        if gold.name and answer.name and gold.name != answer.name:
+            return False
+        if gold.kind == "leaf" and answer.kind == "leaf":
+            return self._same_leaf(gold.items[0], answer.items[0])
+        if gold.kind != answer.kind and answer.kind not in _ALSO.get(gold.kind, ()):
+            return False
+        if len(gold.items) != len(answer.items):
+            return False
+        if gold.ordered:
+            return _all(map(self.equal, gold.items, answer.items))
+        return self._same_items(gold.items, answer.items)
+
+    def _leaf_beside_structure(
+        self, gold: str, answer: str, gold_shape: Shape, answer_shape: Shape
+    ) -> bool | None:
+        """A set of one beside its element, a name that a structure is assigned to, a region."""
+        if gold_shape.kind == "set" and len(gold_shape.items) == 1:
+            return self.equal(gold_shape.items[0], answer)
+        if answer_shape.kind == "set" and len(answer_shape.items) == 1:
+            return self.equal(gold, answer_shape.items[0])
+        for leaf, other in ((gold, answer), (answer, gold)):
+            *names, last = split(leaf, "=")
+            if names and all(map(_is_name, names)) and read_shape(last).kind != "leaf":
+                return self.equal(last, other) if leaf is gold else self.equal(other, last)
+        if _REGION.search(gold) and _REGION.search(answer):
+            return self._ask(gold, answer)
+        return False
+
+    def _ask(self, gold: str, answer: str) -> bool | None:
+        return self.prove(gold, answer) if self.prove else None
+
+    def _same_items(self, gold: Sequence[str], answer: Sequence[str]) -> bool | None:
+        """Whether the answer's items are the gold's in some order."""
+        names = {parts[0] for item in answer if len(parts := split(item, "=")) > 1}
+        if len(names) > 1 and not any("=" in item for item in gold):
+            return False
+        left, unsure = list(gold), False
+        for item in answer:
+            verdicts = [self.equal(candidate, item) for candidate in left]
+            if True in verdicts:
+                del left[verdicts.index(True)]
+            elif None in verdicts:
+                unsure = True
+            else:
+                return False
+        return None if unsure else True
+
+    def _same_leaf(self, gold: str, answer: str) -> bool | None:
+        gold, answer = _without_unit(gold), _without_unit(answer)
+        if gold == answer:
+            return True
+        *gold_names, gold_last = split(gold, "=")
+        *names, last = split(answer, "=")
+        if gold_names and names and (len(_letters(gold)) > 1 or not _is_symbol(gold_names[0])):
+            return self._same_equation(gold, answer)
+        if gold_names and (not _is_symbol(gold_names[0]) or (names and gold_names[0] != names[0])):
+            return False
+        if (number := read_number(gold_last)) is not None:
+            return self._is_number(gold_names[0] if gold_names else "", number, answer)
+        if not all(_defines(member, last) or differ(member, last) is False for member in names):
+            return False
+        return self._same_expression(gold_last, last)
+
+    def _same_expression(self, gold: str, answer: str) -> bool | None:
+        if gold == answer:
+            return True
+        if ("∞" in gold) != ("∞" in answer) or _letters(gold) != _letters(answer):
+            return False
+        values = constant(gold), constant(answer)
+        if self.tolerance is not None and values[0] is not None and values[1] is not None:
+            return close(values[0], values[1], self.tolerance)
+        if differ(gold, answer) or _is_rounded(*values):
+            return False
+        return self._ask(gold, answer)
+
+    def _same_equation(self, gold: str, answer: str) -> bool | None:
+        if _letters(gold) != _letters(answer):
+            return False
+        sides, others = split(gold, "="), split(answer, "=")
+        if sorted(sides) == sorted(others):
+            return True
+        if sides[0] == others[0] and self._same_expression(sides[-1], others[-1]):
+            return True
+        return self._ask(gold, answer)
+
+
+def _number(gold: str) -> tuple[str, Number | None]:
+    """The number that a gold is, and the name that it assigns it to."""
+    name, equals, value = gold.rpartition("=")
+    if equals and not _is_symbol(name):
+        return "", None
+    return name, read_number(value)
+
+
+def _is_symbol(text: str) -> bool:
+    """Whether `text` is one name, as x, x_1, f(3), AB, and no expression of several."""
+    return _SYMBOL.fullmatch(text) is not None
+
+
+def _is_name(text: str) -> bool:
+    """Whether a member of an equation says what is computed, as x, f(3), m+n, AB; not x+1."""
+    if text.startswith("(") and text.endswith(")"):
+        return all(map(_is_name, text[1:-1].split(",")))
+    rest = _ARGUMENT.sub("", text)
+    return bool(_LETTER.search(rest)) and not any(c.isdigit() or c in "<>≤≥≠≈,∨±%" for c in rest)
+
+
+def _defines(member: str, value: str) -> bool:
+    """Whether a member names the value, which doesn't contain the name: p(x) in p(x)=x^2."""
+    return _is_name(member) and not _letters(_ARGUMENT.sub("", member)) & _letters(value)
+
+
+def _is_rounded(gold: Value | None, answer: Value | None) -> bool:
+    """Whether one is a decimal of many places and the other a number that may be irrational."""
+    for exact, other in ((gold, answer), (answer, gold)):
+        if isinstance(exact, Fraction) and isinstance(other, complex):
+            return exact.denominator > _MAX_DENOMINATOR
+    return False
+
+
+def _plain_word(text: str) -> str:
+    """Letters of choices keep their case, words lose it."""
+    text = _TEXT.sub(r"\1", text).strip(" {}")
+    if choice := _CHOICE.fullmatch(text):
+        return choice[1]
+    return text if len(text) == 1 else re.sub(r"[\s.]", "", text).casefold()
+
+
+def _digits(numeral: re.Match[str] | None) -> tuple[str, str] | None:
+    return (numeral[1].lstrip("0").upper() or "0", numeral[2]) if numeral else None
+
+
+def _letters(text: str) -> frozenset[str]:
+    """The variables of an expression; e and i are numbers."""
+    return frozenset(_LETTER.findall(_FORMATTING.sub(" ", text))) - {"e", "i"}
+
+
+def _without_unit(text: str) -> str:
+    r"""`text` without the unit at its end: 7\pi\text{ cm}^2 is 7\pi."""
+    place = text.find(r"\text{") if text[-1:] not in "°" else len(text) - 1
+    return (
+        text[:place].strip()
+        if place > 0 and read_unit(text[place:]) and text[place - 1] not in "_^{"
+        else text
+    )
+
+
+def _all(verdicts: object) -> bool | None:
+    found = list(verdicts)  # type: ignore[call-overload]
+    return False if False in found else None if None in found else True

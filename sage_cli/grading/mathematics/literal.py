@@ -1,0 +1,126 @@
+"""Numbers as people write them, read exactly: 27, -1/3, 1 4/5, 3e8, 0.333..., 25%, 27 cm."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from sage_cli.grading.mathematics.normalise import closing, unwrapped
+from sage_cli.grading.mathematics.units import read_unit
+
+_MAX_EXPONENT = 1000
+
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_SIGNED = rf"[+-]? ?{_DECIMAL}"
+_POWER = r"10\^(?:\{ ?([+-]?\d+) ?\}|\( ?([+-]?\d+) ?\)|([+-]?\d+))"
+_TOP = rf"(?:\{{ ?({_SIGNED}) ?\}}|(\d))"
+_FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
+_SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
+_MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
+_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))", re.ASCII)
+_PLAIN = re.compile(_DECIMAL, re.ASCII)
+_SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
+_TIMES_POWER = re.compile(rf" ?\*? ?(?<=[* ]){_POWER}", re.ASCII)
+_ONLY_POWER = re.compile(_POWER, re.ASCII)
+
+
+@dataclass(frozen=True)
+class Number:
+    """An exact value; `value` counts a percent sign, `unit` names it."""
+
+    value: Fraction
+    unit: str = ""
+
+    @property
+    def bare(self) -> Fraction:
+        """The number as written, without the percent sign's hundredth."""
+        return self.value * 100 if self.unit == "%" else self.value
+
+
+@lru_cache(maxsize=8192)
+def read_number(text: str) -> Number | None:
+    """The number that the normalised `text` is, with at most a unit behind it; None otherwise."""
+    text = _without_parentheses(text)
+    sign = 1
+    while text[:1] in ("+", "-"):
+        sign, text = (-sign if text[0] == "-" else sign), text[1:].lstrip()
+        if text[:1] in ("+", "-"):
+            return None
+        text = _without_parentheses(text)
+    read = _unsigned(text)
+    if read is None:
+        return None
+    value, rest = read
+    unit = read_unit(rest.strip())
+    if unit is None:
+        return None
+    return Number(sign * value / (100 if unit == "%" else 1), unit)
+
+
+def _without_parentheses(text: str) -> str:
+    text = unwrapped(text)
+    while text[:1] == "(" and closing(text, 0) == len(text) - 1:
+        text = unwrapped(text[1:-1].strip())
+    if text.startswith(r"\text{") and closing(text, 5) == len(text) - 1:
+        return text[6:-1].strip()
+    return text
+
+
+def _unsigned(text: str) -> tuple[Fraction, str] | None:
+    """The value of the longest number at the start, and what follows it."""
+    if match := _FRACTION.match(text):
+        top, bottom = match[1] or match[2], match[3] or match[4]
+        return _ratio(top, bottom, text[match.end() :])
+    if match := _REPEATING.match(text):
+        return _repeating(match), text[match.end() :]
+    if match := _MIXED_SLASHED.match(text):
+        return _mixed(match[1], _ratio(match[2], match[3], text[match.end() :]))
+    if match := _SLASHED.match(text):
+        return _ratio(match[1], match[2], text[match.end() :])
+    if (match := _ONLY_POWER.match(text)) and (power := _power_of_ten(match)) is not None:
+        return power, text[match.end() :]
+    if not (match := _PLAIN.match(text)):
+        return None
+    value, rest = Fraction(match[0]), text[match.end() :]
+    if part_of_mixed := (_FRACTION.match(rest.lstrip()) if match[0].isdigit() else None):
+        top, bottom = part_of_mixed[1] or part_of_mixed[2], part_of_mixed[3] or part_of_mixed[4]
+        part = _ratio(top, bottom, rest.lstrip()[part_of_mixed.end() :])
+        return _mixed(match[0], part)
+    return _scaled(value, rest)
+
+
+def _mixed(whole: str, part: tuple[Fraction, str] | None) -> tuple[Fraction, str] | None:
+    """A mixed number has a whole part, and a fraction between 0 and 1."""
+    if part is None or not int(whole) or not 0 < part[0] < 1:
+        return None
+    return int(whole) + part[0], part[1]
+
+
+def _scaled(value: Fraction, rest: str) -> tuple[Fraction, str] | None:
+    if (match := _SCIENTIFIC.match(rest)) and not rest[match.end() :][:1].isalpha():
+        exponent = int(match[1])
+        if abs(exponent) > _MAX_EXPONENT:
+            return None
+        return value * Fraction(10) ** exponent, rest[match.end() :]
+    if match := _TIMES_POWER.match(rest):
+        power = _power_of_ten(match)
+        return None if power is None else (value * power, rest[match.end() :])
+    return value, rest
+
+
+def _power_of_ten(match: re.Match[str]) -> Fraction | None:
+    exponent = int(next(group for group in match.groups() if group is not None))
+    return Fraction(10) ** exponent if abs(exponent) <= _MAX_EXPONENT else None
+
+
+def _ratio(top: str, bottom: str, rest: str) -> tuple[Fraction, str] | None:
+    numerator, denominator = (Fraction(part.replace(" ", "")) for part in (top, bottom))
+    return (numerator / denominator, rest) if denominator else None
+
+
+def _repeating(match: re.Match[str]) -> Fraction:
+    whole, fixed, period = match[1] or "0", match[2], match[3] or match[4]
+    nines = Fraction(int(period), 10 ** len(period) - 1)
+    return int(whole) + (int(fixed or "0") + nines) / Fraction(10 ** len(fixed))

@@ -1,0 +1,142 @@
+r"""One notation for what LaTeX, Unicode and plain text write in many ways.
+
+The normal form keeps LaTeX's structure (\frac, \sqrt, braces) and writes operators and relations
+as single characters (* / ± ≤ ≥ ≠ ≈ ∪ ∈ ∞ π ° ∨). `latex` turns it back into what a LaTeX parser
+reads. Every pattern is linear, and `MAX_LENGTH` bounds what is worth reading at all.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from sage_cli.grading.mathematics.vocabulary import (
+    AS_LATEX,
+    DROPPED,
+    FUNCTIONS,
+    ONE_CHARACTER,
+    SUPERSCRIPTS,
+    SYMBOLS,
+    TEXTS,
+)
+
+MAX_LENGTH = 2000
+"""No final answer of any benchmark is longer; golds have fewer than 300 characters."""
+
+_COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
+_WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
+_TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
+_OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
+_AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
+_GROUPED = re.compile(r"(?<![\d.,A-Za-z^_{}])[1-9]\d{0,2}(?:,\d{3})+(?![\d{}]|,\d)")
+_SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
+_IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
+"""Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
+_SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
+_TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,{([^_&[$"), frozenset("+-*/=<>,})]^_&$.")
+_USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
+
+
+def gold_text(gold: object) -> str:
+    """A gold as text: 27.0 is 27, and what is neither text nor a number is empty."""
+    if isinstance(gold, float) and gold.is_integer() and abs(gold) < 1e15:
+        return str(int(gold))
+    return str(gold).strip() if isinstance(gold, str | int | float) else ""
+
+
+@lru_cache(maxsize=8192)
+def normalise(text: str) -> str:
+    """The normal form of a gold or an answer of at most MAX_LENGTH characters."""
+    text = re.sub(r"([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+)", lambda m: "^{" + m[1].translate(SUPERSCRIPTS) + "}", text)
+    text = text.translate(ONE_CHARACTER)
+    text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
+    text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
+    text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
+    text = re.sub(r"\^\s*(?:\{\s*)?\\circ(?![A-Za-z])\s*\}?", "°", text)
+    text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
+    text = _TEXT_OF_FUNCTION.sub(lambda m: f"\\{m[1]} " if m[1] in FUNCTIONS else m[0], text)
+    text = _AND.sub(",", _OR.sub("∨", _WORD.sub(_one_word, text)))
+    text = _USELESS_SPACE.sub("", " ".join(text.split()))
+    text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
+    text = unwrapped(unwrapped(_trimmed(text)))
+    if not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
+        text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)
+    return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
+
+
+def _roots_in_braces(text: str) -> str:
+    r"""\sqrt(2) and \sqrt13 as \sqrt{2} and \sqrt{13}, which is what is meant by them."""
+    place = text.find(r"\sqrt(")
+    while place >= 0:
+        end = closing(text, place + 5)
+        if end < 0:
+            break
+        text = f"{text[: place + 5]}{{{text[place + 6 : end]}}}{text[end + 1 :]}"
+        place = text.find(r"\sqrt(", place + 5)
+    return re.sub(r"\\sqrt ?(\d+)", r"\\sqrt{\1}", text)
+
+
+def _trimmed(text: str) -> str:
+    return text.strip(" ,").rstrip(" .,")
+
+
+def _one_line(text: str) -> str:
+    """Lines as the items of a list, unless an operator or bracket ties them together."""
+    lines = text.split("\n")
+    if len(lines) == 1 or r"\begin" in text:
+        return text
+    lines = [line for line in map(str.strip, lines) if line]
+    joined = lines[0] if lines else ""
+    for line in lines[1:]:
+        tied = joined[-1] in _TIES_AFTER or line[0] in _TIES_BEFORE or joined.count("$") % 2
+        joined += (" " if tied else ",") + line
+    return joined
+
+
+def latex(normal: str) -> str:
+    """LaTeX that reads as the normal form does."""
+    return _IMAGINARY.sub(" i ", normal).translate(AS_LATEX)
+
+
+def unwrapped(text: str) -> str:
+    """`text` without braces that enclose the whole of it."""
+    while text.startswith("{") and text.endswith("}") and closing(text, 0) == len(text) - 1:
+        text = text[1:-1].strip()
+    return text
+
+
+def closing(text: str, opening: int) -> int:
+    r"""Where the brace or bracket at `opening` closes, -1 if nowhere; \{ is a kind of its own."""
+    depth = 0
+    for place in range(opening, len(text)):
+        if text[place] in "{([":
+            depth += 1
+        elif text[place] in "})]":
+            depth -= 1
+            if depth == 0:
+                return place
+    return -1
+
+
+def _one_command(match: re.Match[str]) -> str:
+    name, character = match.groups()
+    if character is not None:
+        return {"{": r"\{", "}": r"\}", "%": "%", "$": ""}.get(character, " ")
+    if name is None:
+        return match[0] if r"\begin" in match.string else ","
+    if name in SYMBOLS:
+        return SYMBOLS[name]
+    if name in DROPPED:
+        return " "
+    if name in TEXTS:
+        return r"\text"
+    return r"\frac " if name in ("dfrac", "tfrac", "cfrac") else f"\\{name} "
+
+
+def _one_word(match: re.Match[str]) -> str:
+    word = match[1]
+    if word in FUNCTIONS:
+        return f"\\{word} "
+    if word == "pi":
+        return "π"
+    return "∞" if word in ("infinity", "inf", "oo") else match[0]

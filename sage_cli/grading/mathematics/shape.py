@@ -1,0 +1,127 @@
+"""What kind of object an answer is: a tuple, an interval, a set, a list, a union, a matrix."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sage_cli.grading.mathematics.normalise import closing
+
+_ENVIRONMENT = re.compile(
+    r"\\begin ?\{([pb]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?(.*)\\end ?\{\1\}", re.DOTALL
+)
+_INEQUALITY = re.compile(r"[<>≤≥]")
+_NAME = re.compile(r"\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?(?:\(\w\))?")
+
+
+@dataclass(frozen=True)
+class Shape:
+    r"""`kind` is the pair of brackets, or `set`, `list`, `union`, `matrix 2x1`, `leaf`.
+
+    `name` is the variable of an inequality, which is read as the interval that it describes.
+    """
+
+    kind: str
+    items: tuple[str, ...]
+    name: str = ""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the items' order counts."""
+        return self.kind not in ("set", "list", "union")
+
+
+@lru_cache(maxsize=8192)
+def read_shape(text: str) -> Shape:
+    """The outermost structure of the normalised `text`; its items are normalised texts too."""
+    if "∪" in text and len(parts := split(text, "∪")) > 1:
+        return Shape("union", tuple(parts))
+    if "∨" in text and len(parts := split(text, "∨")) > 1:
+        if all(_INEQUALITY.search(part) for part in parts):
+            return Shape("union", tuple(parts))
+        return Shape("list", _items(",".join(parts)))
+    if (match := re.match(r"(\\?[A-Za-z]+)∈", text)) and _INEQUALITY.search(text) is None:
+        inside = read_shape(text[match.end() :])
+        return Shape(inside.kind, inside.items, match[1])
+    if "," in text and len(split(text, ",")) > 1:
+        return Shape("list", _items(text))
+    if _INEQUALITY.search(text) and (interval := _interval(text)):
+        return interval
+    if text.startswith(r"\begin") and (matrix := _ENVIRONMENT.fullmatch(text)):
+        return _matrix(matrix[2])
+    if bracketed := _bracketed(text):
+        return bracketed
+    if "±" in text or "∓" in text:
+        return Shape("list", _items(text))
+    return Shape("leaf", (text,))
+
+
+def split(text: str, separator: str) -> list[str]:
+    """`text` cut at the separators that stand in no bracket."""
+    parts, depth, begin = [], 0, 0
+    for place, character in enumerate(text):
+        if character in "{([":
+            depth += 1
+        elif character in "})]":
+            depth = max(0, depth - 1)
+        elif character == separator and depth == 0:
+            parts.append(text[begin:place].strip())
+            begin = place + 1
+    return [*parts, text[begin:].strip()]
+
+
+def _items(text: str) -> tuple[str, ...]:
+    items = []
+    for item in split(text, ","):
+        if "±" in item or "∓" in item:
+            upper = item.replace("±", "+").replace("∓", "-")
+            lower = item.replace("±", "-").replace("∓", "+")
+            items += [upper.lstrip("+"), lower.lstrip("+")]
+        else:
+            items.append(item)
+    return tuple(items)
+
+
+def _bracketed(text: str) -> Shape | None:
+    if text.startswith(r"\{") and text.endswith(r"\}") and closing(text, 1) == len(text) - 1:
+        return Shape("set", _items(text[2:-2].strip()))
+    if text.startswith(r"\langle") and text.endswith(r"\rangle"):
+        return Shape("()", tuple(split(text[7:-7].strip(), ",")))
+    if text[:1] in ("(", "[") and text[-1:] in (")", "]") and closing(text, 0) == len(text) - 1:
+        items = tuple(split(text[1:-1], ","))
+        if len(items) > 1:
+            return Shape(text[0] + text[-1], items)
+    return None
+
+
+def _interval(text: str) -> Shape | None:
+    """The interval of `x>2` or `3<x≤4`; None for anything less simple."""
+    parts = re.split(r"([<>≤≥])", text)
+    texts, relations = [part.strip() for part in parts[::2]], parts[1::2]
+    if len(relations) == 1:
+        left, right = texts
+        if _NAME.fullmatch(right) and not _NAME.fullmatch(left):
+            left, right = right, left
+            relations = ["<>≤≥"["><≥≤".index(relations[0])]]
+        if not _NAME.fullmatch(left):
+            return None
+        texts, relations = (
+            (["-∞", left, right], ["<", relations[0]])
+            if relations[0] in "<≤"
+            else (["∞", left, right], [">", relations[0]])
+        )
+    if len(relations) != 2 or not _NAME.fullmatch(texts[1]):
+        return None
+    if all(relation in ">≥" for relation in relations):
+        texts, relations = texts[::-1], ["<≤"[">≥".index(r)] for r in reversed(relations)]
+    if not all(relation in "<≤" for relation in relations):
+        return None
+    kind = ("(" if relations[0] == "<" else "[") + (")" if relations[1] == "<" else "]")
+    return Shape(kind, (texts[0], texts[2]), texts[1])
+
+
+def _matrix(body: str) -> Shape:
+    rows = [row.split("&") for row in body.strip().removesuffix("\\\\").split("\\\\")]
+    entries = tuple(entry.strip() for row in rows for entry in row)
+    return Shape("matrix " + "x".join(str(len(row)) for row in rows), entries)

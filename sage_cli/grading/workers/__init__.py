@@ -1,0 +1,1 @@
+"""Processes that judge untrusted answers and can be killed."""

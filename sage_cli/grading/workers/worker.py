@@ -1,0 +1,83 @@
+"""The process that judges untrusted answers: `python -m sage_cli.grading.workers.worker MB`.
+
+One JSON object a line in, one out. It limits its own address space, and the kernel ends it when a
+task uses more processor time than it may, so that it doesn't outlive a parent that was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+import warnings
+from typing import Any
+
+from sage_cli.grading.judges.registry import find_judge
+from sage_cli.grading.verdict import Status
+
+_GRACE_S = 2
+_WARM_UP_S = 60
+
+
+def main() -> None:
+    """Answer tasks until the pipe closes."""
+    replies = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)  # what a library prints is no reply
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    from sage_cli.grading.mathematics.mathverify import equal
+
+    equal(r"\sqrt{8}", r"2\sqrt{2}", time.monotonic() + _WARM_UP_S)  # loads what sympy loads late
+    allowance = int(sys.argv[1]) << 20
+    _limit_address_space(allowance)
+    idle = _peak_bytes()
+    _reply(replies, {"ready": True})
+    for line in sys.stdin:
+        task = json.loads(line)
+        status = _judge(task)
+        spent = status == "error" or _peak_bytes() - idle > allowance / 2
+        _reply(replies, {"status": status, "spent": spent})
+
+
+def _judge(task: dict[str, Any]) -> Status:
+    judge = find_judge(task["judge"], task["mode"])
+    signal.setitimer(signal.ITIMER_PROF, task["timeout_s"] + _GRACE_S)
+    try:
+        deadline = time.monotonic() + task["timeout_s"]
+        return judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
+    except TimeoutError:
+        return "timeout"
+    except (Exception, RecursionError):  # sympy raises anything; MemoryError among it
+        return "error"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _limit_address_space(allowance: int) -> None:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123
+            size = int(statm.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        size = _peak_bytes()
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = size + allowance
+    limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+
+
+def _peak_bytes() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _reply(replies: Any, reply: dict[str, Any]) -> None:
+    replies.write(json.dumps(reply) + "\n")
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Which model is meant: runs, checkpoints, folders, Hub names; what fits together."""

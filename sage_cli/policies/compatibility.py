@@ -1,0 +1,87 @@
+"""What doesn't belong together, refused before anything is written: prompts, models, runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection, ScratchModel
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.models.architecture import Facts, differences, facts_of_folder, facts_of_section
+from sage_cli.models.load import ADAPTER_FILE, adapter_base
+from sage_cli.policies.policy import Policy
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.run import Run, run_of
+
+_MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
+
+
+def refuse_other_template(
+    policy: Policy, template: PromptTemplate, *, allowed: bool, use: str
+) -> None:
+    """Refuse to use a run under another prompt than it was trained with, unless `allowed`.
+
+    `use` is what is being done, as "this evaluation".
+    """
+    trained = policy.run.manifest.get("template") if policy.run else None
+    if policy.run is None or trained in (None, template.hash) or allowed:
+        return
+    before, now = policy.run.config.get("prompt", {}), template.section.model_dump(mode="json")
+    keys = [f"prompt.{key}" for key in PromptSection.model_fields if before.get(key) != now[key]]
+    raise ConfigurationError(
+        f"{policy.label} was trained with prompt template {trained}, and {use} uses "
+        f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): results would "
+        "differ for that alone",
+        "drop the other prompt settings, or say --allow-template-mismatch",
+    )
+
+
+def refuse_unfit_start(policy: Policy, config: SageConfig) -> None:
+    """Refuse to train from a policy that is of another model or prompt than `config` says."""
+    tokenizer = policy.tokenizer()
+    refuse_other_model(policy, tokenizer, config)
+    template = PromptTemplate.from_section(config.prompt, tokenizer)
+    allowed = config.rl.allow_template_mismatch
+    refuse_other_template(policy, template, allowed=allowed, use="this training")
+
+
+def refuse_other_model(policy: Policy, tokenizer: Any, config: SageConfig) -> None:
+    """Refuse a model that isn't the configuration's, or one beside another's tokenizer.
+
+    A run is told by what it says it trains, a folder by its shape, an adapter by its base. What
+    can't be told without the network, such as the shape of a model of the Hub, passes.
+    """
+    found = differences(_facts(policy), facts_of_section(config.model))
+    if found:
+        raise ConfigurationError(
+            f"{policy.label} is another model than the configuration's: {', '.join(found)}",
+            f"take its own settings: --config {policy.run.folder / 'config.json'}, or its --preset"
+            if policy.run
+            else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
+        )
+    entries = facts_of_folder(Path(policy.path)).get("vocab_size")
+    if entries is not None and len(tokenizer) > entries:
+        raise ConfigurationError(
+            f"the tokenizer of {policy.label} has {len(tokenizer)} entries, and its model "
+            f"{entries}: it is another model's",
+            "put the model's own tokenizer beside it",
+        )
+
+
+def _facts(policy: Policy) -> Facts:
+    """What a policy is: as its run says, or that its adapter grew from, or as its folder looks."""
+    folder = Path(policy.path)
+    run = policy.run or _run_of_base(folder)
+    if run is None:
+        return facts_of_folder(folder)
+    said = run.config.get("model")
+    return facts_of_section(_MODEL.validate_python(said)) if said else {}
+
+
+def _run_of_base(folder: Path) -> Run | None:
+    if (folder / ADAPTER_FILE).is_file():
+        return run_of(Path(adapter_base(folder)))
+    return None

@@ -1,0 +1,1 @@
+"""Problems that sage makes itself: one folder per generator."""

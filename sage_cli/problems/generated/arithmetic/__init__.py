@@ -1,0 +1,1 @@
+"""Two-digit multiplication, the problems of the `tiny` preset."""

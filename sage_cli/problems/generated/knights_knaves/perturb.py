@@ -1,0 +1,116 @@
+"""Variants of a puzzle that look alike and ask for fresh reasoning (Xie et al. 2024, section 2).
+
+`statement` and `leaf` change the logic and with it the solution; `names`, `roles`, `flip` and
+`order` change the wording alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from sage_cli.problems.generated.knights_knaves.logic import (
+    AND,
+    IFF,
+    IMPLIES,
+    LEAVES,
+    NOT,
+    OR,
+    Statement,
+    unique_solution,
+)
+from sage_cli.problems.generated.knights_knaves.puzzle import Puzzle, Roles
+
+UNCOMMON_NAMES = (
+    "Aldwyn", "Briseis", "Caradoc", "Damaris", "Eudora", "Fenwick", "Ghislaine", "Hespera",
+    "Isolde", "Jocasta", "Kestrel", "Leocadia", "Merrick", "Nerissa", "Octavian", "Peregrine",
+)  # fmt: skip
+OTHER_ROLES = (
+    Roles("saint", "sinner"), Roles("friend", "traitor"), Roles("angel", "devil"),
+    Roles("sage", "fool"), Roles("altruist", "egoist"), Roles("pioneer", "laggard"),
+)  # fmt: skip
+
+
+def perturb(puzzle: Puzzle, variant: str, draw: random.Random) -> Puzzle | None:
+    """`puzzle` changed in one way, still with exactly one solution; None where it can't be."""
+    return _VARIANTS[variant](puzzle, draw)
+
+
+def _statement(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
+    people = range(len(puzzle.names))
+    leaves = [(truth, person) for truth in LEAVES for person in people]
+    pairs = [(left, right) for left in leaves for right in leaves]
+    others: list[Statement] = [
+        *leaves,
+        *((NOT, leaf) for leaf in leaves),
+        *((kind, *pair) for kind in (AND, OR, IMPLIES, IFF) for pair in pairs),
+    ]
+    changes = [(person, other) for person in people for other in others]
+    draw.shuffle(changes)
+    return _first_with_another_solution(puzzle, changes)
+
+
+def _leaf(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
+    people = range(len(puzzle.names))
+    leaves = [(truth, person) for truth in LEAVES for person in people]
+    changes = [
+        (person, changed)
+        for person in people
+        for leaf in leaves
+        for changed in _with_leaf(puzzle.statements[person], leaf)
+    ]
+    draw.shuffle(changes)
+    return _first_with_another_solution(puzzle, changes)
+
+
+def _with_leaf(statement: Statement, leaf: Statement) -> Iterator[Statement]:
+    """`statement` with one of its leaves replaced, each in turn."""
+    connective, *parts = statement
+    if connective in LEAVES:
+        yield leaf
+        return
+    for position, part in enumerate(parts):
+        for changed in _with_leaf(part, leaf):
+            yield connective, *parts[:position], changed, *parts[position + 1 :]
+
+
+def _first_with_another_solution(
+    puzzle: Puzzle, changes: list[tuple[int, Statement]]
+) -> Puzzle | None:
+    for person, statement in changes:
+        statements = (*puzzle.statements[:person], statement, *puzzle.statements[person + 1 :])
+        solution = unique_solution(statements)
+        if solution is not None and solution != puzzle.solution:
+            return replace(puzzle, statements=statements, solution=solution)
+    return None
+
+
+def _names(puzzle: Puzzle, draw: random.Random) -> Puzzle:
+    return replace(puzzle, names=tuple(draw.sample(UNCOMMON_NAMES, len(puzzle.names))))
+
+
+def _roles(puzzle: Puzzle, draw: random.Random) -> Puzzle:
+    return replace(puzzle, roles=draw.choice(OTHER_ROLES))
+
+
+def _flip(puzzle: Puzzle, _: random.Random) -> Puzzle:
+    """Knaves tell the truth and knights lie."""
+    return replace(puzzle, roles=Roles(puzzle.roles.lying, puzzle.roles.truthful))
+
+
+def _order(puzzle: Puzzle, draw: random.Random) -> Puzzle:
+    order = list(puzzle.order)
+    while tuple(order) == puzzle.order:
+        draw.shuffle(order)
+    return replace(puzzle, order=tuple(order))
+
+
+_VARIANTS: dict[str, Callable[[Puzzle, random.Random], Puzzle | None]] = {
+    "statement": _statement,
+    "leaf": _leaf,
+    "names": _names,
+    "roles": _roles,
+    "flip": _flip,
+    "order": _order,
+}

@@ -1,0 +1,109 @@
+"""A puzzle and its text, worded like the published set (Xie et al. 2024, arXiv 2410.23123)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sage_cli.problems.generated.knights_knaves.logic import (
+    AND,
+    IFF,
+    IMPLIES,
+    LEAVES,
+    NOT,
+    OR,
+    TRUTHFUL,
+    Assignment,
+    Statement,
+)
+
+SAYINGS = (
+    "{name} asserted: \"{claim}\".",
+    "{name} stated, \"{claim}\".",
+    "{name} remarked, \"{claim}\".",
+    "{name} noted, \"{claim}\".",
+    "{name} commented, \"{claim}\".",
+    "{name} said, \"{claim}.\"",
+    "{name} was heard saying, \"{claim}\".",
+    "{name} said that {claim}.",
+    "{name} expressed that {claim}.",
+    "{name} told you that {claim}.",
+    "In a statement by {name}: \"{claim}\".",
+    "In {name}'s words: \"{claim}\".",
+    "According to {name}, \"{claim}\".",
+    "As {name} put it, \"{claim}\".",
+    "\"{claim}\" - {name}.",
+    "\"{claim},\" {name} claimed.",
+    "\"{claim},\" {name} mentioned.",
+    "\"{claim},\" {name} declared.",
+)  # fmt: skip
+"""How somebody may be quoted."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What truth-tellers and liars are called on this island."""
+
+    truthful: str = "knight"
+    lying: str = "knave"
+
+    def one(self, truthful: bool) -> str:
+        """The role with its article, as `a knight`."""
+        word = self.truthful if truthful else self.lying
+        return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Person i is `names[i]`, claims `statements[i]` and is quoted by `sayings[i]`.
+
+    `order` is the order in which they are quoted.
+    """
+
+    names: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    solution: Assignment
+    sayings: tuple[str, ...]
+    order: tuple[int, ...]
+    roles: Roles = Roles()
+
+    @property
+    def question(self) -> str:
+        """The whole puzzle as text."""
+        truthful, lying = self.roles.truthful, self.roles.lying
+        quotes = " ".join(self.quote(person, self.sayings[person]) for person in self.order)
+        return (
+            f"A very special island is inhabited only by {truthful}s and {lying}s. "
+            f"{truthful.capitalize()}s always tell the truth, and {lying}s always lie. "
+            f"You meet {len(self.names)} inhabitants: {listed(self.names)}. {quotes} "
+            f"So who is {self.roles.one(True)} and who is {self.roles.one(False)}?"
+        )
+
+    @property
+    def answer(self) -> str:
+        """The solution as text: a role for every name."""
+        return listed([
+            f"{name} is {self.roles.one(truthful)}"
+            for name, truthful in zip(self.names, self.solution, strict=True)
+        ]) + "."  # fmt: skip
+
+    def quote(self, person: int, saying: str) -> str:
+        """What `person` claims, quoted by `saying`."""
+        claim = self._worded(self.statements[person])
+        return saying.format(name=self.names[person], claim=claim)
+
+    def _worded(self, statement: Statement) -> str:
+        connective, *parts = statement
+        if connective in LEAVES:
+            return f"{self.names[parts[0]]} is {self.roles.one(connective == TRUTHFUL)}"
+        if connective == NOT:
+            return self._worded(parts[0]).replace(" is ", " is not ", 1)
+        words = [self._worded(part) for part in parts]
+        if connective == IMPLIES:
+            return f"If {words[0]} then {words[1]}"
+        return {AND: " and ", OR: " or ", IFF: " if and only if "}[connective].join(words)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a, b, and c`; the published set writes `a, and b` too."""
+    return ", ".join(parts[:-1]) + ", and " + parts[-1]
