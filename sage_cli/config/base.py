@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
+
+COSMETIC: dict[str, Any] = {"cosmetic": True}
+"""Marks a field that changes no result: `Field(50, ge=1, json_schema_extra=COSMETIC)`."""
 
 
 class Section(BaseModel):
@@ -11,3 +16,26 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True
     )
+
+    def determinants(self) -> dict[str, Any]:
+        """The settings that decide a result, as plain JSON values: all but the cosmetic ones."""
+        plain = self.model_dump(mode="json")
+        return {
+            name: _determinants(getattr(self, name), plain[name])
+            for name in type(self).model_fields
+            if not is_cosmetic(type(self), name)
+        }
+
+
+def is_cosmetic(section: type[BaseModel], name: str) -> bool:
+    """Whether the schema marks the field `name` of `section` as one that changes no result."""
+    extra = section.model_fields[name].json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("cosmetic"))
+
+
+def _determinants(value: Any, plain: Any) -> Any:
+    if isinstance(value, Section):
+        return value.determinants()
+    if isinstance(value, tuple):
+        return [_determinants(*pair) for pair in zip(value, plain, strict=True)]
+    return plain

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, model_validator
 
-from sage_cli.config.base import Section
+from sage_cli.config.base import COSMETIC, Section
 
 
 class FieldsSection(Section):
@@ -102,7 +102,7 @@ class WordProblemsSection(Section):
 class DataSection(Section):
     """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
 
-    root: Path | None = None
+    root: Path | None = Field(None, json_schema_extra=COSMETIC)
     sft: SourceSection = SourceSection(
         name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5
     )

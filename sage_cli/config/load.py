@@ -15,6 +15,9 @@ from sage_cli.config.presets import DEFAULT_PRESET, read_preset
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
+RETIRED = {"run": ("name", "tags")}
+"""Settings of earlier releases that changed nothing; stored configurations may still have them."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -41,7 +44,7 @@ def load(
     preset nor a stored configuration the built-in `tiny` preset applies. Raises
     ConfigurationError that lists every problem.
     """
-    layers = [Layer("stored configuration", stored)] if stored is not None else []
+    layers = [Layer("stored configuration", _current(stored))] if stored is not None else []
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
     layers += [Layer("flag", _given(flags or {})), _assignments(sets)]
@@ -79,6 +82,16 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
     for name, value in settings.items():
         merged.put({name: value}, "changed")
     return validate(merged)
+
+
+def _current(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored configuration without retired settings."""
+    return {
+        section: {key: v for key, v in inside.items() if key not in RETIRED.get(section, ())}
+        if isinstance(inside, Mapping)
+        else inside
+        for section, inside in stored.items()
+    }
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

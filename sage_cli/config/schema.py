@@ -6,16 +6,13 @@ from pydantic import model_validator
 
 from sage_cli.config.base import Section
 from sage_cli.config.data import DataSection
-from sage_cli.config.evaluation import (
-    EvaluationSection,
-    GradingSection,
-    RunSection,
-    SamplingSection,
-    SweepSection,
-    TrackingSection,
-)
+from sage_cli.config.evaluation import EvaluationSection
+from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
 from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection
+from sage_cli.config.records import RunSection, TrackingSection
+from sage_cli.config.sampling import SamplingSection
+from sage_cli.config.sweep import SweepSection
 from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, SftSection
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sage_cli.config.base import Section
+from sage_cli.config.base import COSMETIC, Section
 
 Optimizer = Literal["adamw_8bit", "adamw"]
 SftOptimizer = Literal["adamw_8bit", "adamw", "muon"]
@@ -34,7 +34,7 @@ class SftSection(Section):
     optimizer: SftOptimizer = "adamw_8bit"
     """`muon`: `sage_cli.training.muon`, for small models that start from nothing."""
     gradient_checkpointing: bool = True
-    save_every: int = Field(200, ge=1)
+    save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
     seed: int = 3407
 
 
@@ -48,7 +48,7 @@ class RlSection(Section):
     """
 
     algo: Literal["grpo", "bnpo", "dapo", "dr-grpo"] = "grpo"
-    compat: Literal["none", "official"] = "none"
+    compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
     advantage: Literal["group", "beta", "none"] = "group"
@@ -73,15 +73,15 @@ class RlSection(Section):
     max_grad_norm: float = Field(1.0, gt=0)
     optimizer: Optimizer = "adamw_8bit"
     gradient_checkpointing: bool = True
-    save_every: int = Field(50, ge=1)
-    keep_checkpoints: int = Field(2, ge=1)
+    save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
+    keep_checkpoints: int = Field(2, ge=1, json_schema_extra=COSMETIC)
     processes: int = Field(1, ge=1)
     """Data-parallel processes on this machine, unless a launcher has started some already."""
-    accelerate: str | None = None
+    accelerate: str | None = Field(None, json_schema_extra=COSMETIC)
     """Launch them by accelerate: `ddp`, `fsdp2`, `zero3`, or the file of a configuration."""
-    allow_template_mismatch: bool = False
+    allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
     """Start from a run (`--init`) that was trained under another prompt template."""
-    stop_when_stuck: bool = True
+    stop_when_stuck: bool = Field(True, json_schema_extra=COSMETIC)
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407
 

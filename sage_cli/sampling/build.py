@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sage_cli.config.evaluation import SamplingSection
+from sage_cli.config.sampling import SamplingSection
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.sampling.sampler import Sampler, SamplingParameters
 from sage_cli.sampling.server_sampler import ServerSampler

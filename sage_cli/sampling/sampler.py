@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sage_cli.config.evaluation import SamplingSection
+from sage_cli.config.sampling import SamplingSection
 from sage_cli.store.completion import Completion
 
 

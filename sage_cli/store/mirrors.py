@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from sage_cli.config.evaluation import TrackingSection
+from sage_cli.config.records import TrackingSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.mirror import Follower, Mirror
 from sage_cli.store.run import Run

@@ -17,7 +17,7 @@ from peft import LoraConfig, get_peft_model
 from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
-from sage_cli.config.evaluation import SamplingSection
+from sage_cli.config.sampling import SamplingSection
 from sage_cli.models.load import load_tokenizer
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.build import build_sampler

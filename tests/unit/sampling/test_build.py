@@ -9,7 +9,7 @@ import pytest
 from peft import LoraConfig, get_peft_model
 from transformers import PreTrainedTokenizerBase
 
-from sage_cli.config.evaluation import SamplingSection
+from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import DataError, SamplingError
 from sage_cli.sampling import build, vllm_sampler
 from sage_cli.sampling.build import build_sampler, chosen_backend

@@ -3,7 +3,7 @@
 import pytest
 from mirrored_run import rollout
 
-from sage_cli.config.evaluation import TrackingSection
+from sage_cli.config.records import TrackingSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.store import mirrors
 from sage_cli.store.evaluations import keep_evaluation

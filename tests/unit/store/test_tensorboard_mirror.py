@@ -3,7 +3,7 @@
 import pytest
 from mirrored_run import resume_at, train
 
-from sage_cli.config.evaluation import TrackingSection
+from sage_cli.config.records import TrackingSection
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.mirrors import mirrors_of
 

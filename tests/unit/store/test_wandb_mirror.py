@@ -7,7 +7,7 @@ import wandb
 from mirrored_run import resume_at, rollout, train
 from offline_wandb import read_offline
 
-from sage_cli.config.evaluation import TrackingSection
+from sage_cli.config.records import TrackingSection
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.mirrors import mirrors_of
 

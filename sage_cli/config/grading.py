@@ -1,0 +1,20 @@
+"""`grading`: how answers are judged."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from sage_cli.config.base import COSMETIC, Section
+
+
+class GradingSection(Section):
+    """`strict` is sage's judge; `math-verify` the field's plain recipe, for comparison."""
+
+    mode: Literal["strict", "math-verify"] = "strict"
+    workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
+    timeout_s: int = Field(5, ge=1)
+    memory_mb: int = Field(1024, ge=128)
+    tolerance: float | None = Field(None, gt=0, lt=1)
+    """Relative tolerance of numeric answers; null takes the benchmark's own (Minerva has one)."""

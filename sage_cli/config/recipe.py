@@ -1,0 +1,55 @@
+"""The settings that make a base and a policy: what training reads and what names its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sage_cli.config.data import DataSection
+from sage_cli.config.grading import GradingSection
+from sage_cli.config.guide import GuideSection
+from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, SftSection
+
+
+@dataclass(frozen=True)
+class SftRecipe:
+    """What a base is made from."""
+
+    model: PretrainedModel | ScratchModel
+    prompt: PromptSection
+    data: DataSection
+    sft: SftSection
+
+    @classmethod
+    def of(cls, config: SageConfig) -> SftRecipe:
+        """The sections that supervised warm-up reads."""
+        return cls(config.model, config.prompt, config.data, config.sft)
+
+
+@dataclass(frozen=True)
+class RlRecipe:
+    """What a policy is made from, besides the model it begins with."""
+
+    model: PretrainedModel | ScratchModel
+    prompt: PromptSection
+    data: DataSection
+    rl: RlSection
+    rollout: RolloutSection
+    anchor: AnchorSection
+    guide: GuideSection
+    grading: GradingSection
+
+    @classmethod
+    def of(cls, config: SageConfig) -> RlRecipe:
+        """The sections that training by RL reads."""
+        return cls(
+            config.model,
+            config.prompt,
+            config.data,
+            config.rl,
+            config.rollout,
+            config.anchor,
+            config.guide,
+            config.grading,
+        )

@@ -1,0 +1,41 @@
+"""`tracking` and `run`: mirrors of a run's files, and where results go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from sage_cli.config.base import COSMETIC, Section
+
+ROOT_VARIABLE = "SAGE_RUNS"
+
+
+def default_root() -> Path:
+    """The folder of runs where no flag or setting names one: `$SAGE_RUNS`, or `runs`."""
+    return Path(os.environ.get(ROOT_VARIABLE) or "runs")
+
+
+class TrackingSection(Section):
+    """Mirrors of a run's own files, which stay authoritative; nothing here changes a result."""
+
+    wandb: Annotated[
+        Literal["offline", "online", "off"],
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML's own `off`
+    ] = Field("offline", json_schema_extra=COSMETIC)
+    project: str = Field("sage", json_schema_extra=COSMETIC)
+    group: str | None = Field(None, json_schema_extra=COSMETIC)
+    tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
+    rollouts: int = Field(4, ge=0, json_schema_extra=COSMETIC)
+    """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt."""
+    rollouts_every: int = Field(10, ge=1, json_schema_extra=COSMETIC)
+    """Steps from one that keeps some to the next; the first step always does."""
+
+
+class RunSection(Section):
+    """Where results go; nothing here changes a result."""
+
+    root: Path = Field(default_factory=default_root, json_schema_extra=COSMETIC)
+    """Folder of runs: `--runs`, this setting, `$SAGE_RUNS`, or `runs`, the first that is there."""
