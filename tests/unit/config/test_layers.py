@@ -42,9 +42,15 @@ def test_presets_lie_over_a_stored_configuration():
 
 
 def test_set_reads_yaml():
-    sets = ["data.rl.limit=7", "data.knights_knaves.people=[2, 3]", "evaluation.limit=null", "sft.shuffle=yes"]
+    sets = [
+        "data.rl.limit=7",
+        "data.knights_knaves.people=[2, 3]",
+        "evaluation.limit=null",
+        "sft.shuffle=yes",
+    ]
     config = load(sets=[*sets, "rl.learning_rate=1e-5", "tracking.wandb=off"]).config
-    assert (config.data.rl.limit, config.run.tags, config.evaluation.limit) == (7, ("a", "b"), None)
+    people = config.data.knights_knaves.people
+    assert (config.data.rl.limit, people, config.evaluation.limit) == (7, (2, 3), None)
     assert config.sft.shuffle is True
     assert config.rl.learning_rate == 1e-5  # YAML 1.1 alone would read a string
     assert config.tracking.wandb == "off"  # and here False
