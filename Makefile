@@ -4,13 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test test-vllm check smoke format clean
+.PHONY: demo test test-fast test-vllm test-gpu check smoke format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
 
+# Two workers, one thread each: tests are many small trainings, which threads only slow down.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+# Units that neither train nor sample: what one runs after every change.
+test-fast: $(VENV)/.installed-dev
+	$(PYTEST) tests/unit -m "not slow"
+
+test-gpu: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/gpu
 
 # vLLM's engine without a GPU, in an environment of its own: its dependencies' CUDA builds of
 # torchvision, torchaudio and torchcodec break the import of transformers.

@@ -34,7 +34,7 @@ def file_hash(path: Path) -> str:
 
 
 def cache_file() -> Path:
-    """Where hashes are remembered: `$XDG_CACHE_HOME/sage/hashes.json`, by default below ~/.cache."""
+    """Where hashes are remembered: below `$XDG_CACHE_HOME`, which is ~/.cache unless it is set."""
     folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(folder) / "sage" / "hashes.json"
 

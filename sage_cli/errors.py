@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-EXIT_BUG = 1
 EXIT_USER = 2
 EXIT_INTERRUPTED = 130
 

@@ -6,7 +6,7 @@ from sage_cli.cli.console import console, speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Sets
 from sage_cli.cli.passk import show
-from sage_cli.cli.plans import show_stages
+from sage_cli.cli.plans import show_plan
 
 
 def command(set_: Sets = None, dry_run: DryRun = False) -> None:
@@ -14,11 +14,9 @@ def command(set_: Sets = None, dry_run: DryRun = False) -> None:
     speak(json=False)
     settings = tuple(set_ or ())
     if dry_run:
-        from sage_cli.config.demo import demo_configs
-        from sage_cli.workflows.plan import plan
+        from sage_cli.workflows.demo import plan
 
-        without, branch = demo_configs("tiny", settings)
-        show_stages([*plan(without, ("sft", "rl")), *plan(branch, ("rl", "measure"))])
+        show_plan(plan("tiny", settings))
         return
     from sage_cli.workflows.demo import demo
 

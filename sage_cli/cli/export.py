@@ -34,9 +34,10 @@ def command(
 ) -> None:
     """Merge a run's adapter and write a Hugging Face folder that vLLM serves."""
     speak(json)
+    from sage_cli.config.records import default_root
     from sage_cli.workflows.export import export
 
-    exported = export(run, folder, runs or Path("runs"), force=force, dtype=dtype)
+    exported = export(run, folder, runs or default_root(), force=force, dtype=dtype)
     if json:
         emit({"folder": str(folder), **asdict(exported)})
         return

@@ -24,9 +24,10 @@ def load_for_measuring(
 
     Refuses k > n here, before anything is trained or sampled.
     """
+    from sage_cli.config.load import runs_root
     from sage_cli.store.run import Run, Runs, run_of
 
-    root = runs or Path("runs")
+    root = runs_root(preset or (), runs, sets or ())
     flags = {**flags, "run": {"root": root}}
     run: Run | None = None
     if not preset and config is None:

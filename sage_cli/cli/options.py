@@ -23,7 +23,7 @@ Sets = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and touch nothing.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over even when results exist.")]
-RunRoot = Annotated[Path | None, typer.Option("--runs", help="Folder of runs (default: runs).")]
+RunRoot = Annotated[Path | None, typer.Option("--runs", help="Folder of runs (default: $SAGE_RUNS or runs).")]
 Benchmark = Annotated[
     str | None, typer.Option("--benchmark", "-b", help="Names, comma-separated, or a file.")
 ]

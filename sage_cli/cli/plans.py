@@ -10,19 +10,11 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit
 
 if TYPE_CHECKING:
-    from sage_cli.config.schema import SageConfig
-    from sage_cli.workflows.plan import Stage
+    from sage_cli.config.in_words import Stage
 
 
-def show_plan(config: SageConfig, stages: Sequence[str], json: bool) -> None:
-    """Print the stages of `config` with what each would do; nothing is written or loaded."""
-    from sage_cli.workflows.plan import plan
-
-    show_stages(plan(config, stages), json)
-
-
-def show_stages(planned: Sequence[Stage], json: bool = False) -> None:
-    """Print what was planned."""
+def show_plan(planned: Sequence[Stage], json: bool = False) -> None:
+    """Print stages with what each would do and what is there of it."""
     if json:
         emit([{"stage": stage.title, **stage.facts} for stage in planned])
         return

@@ -77,7 +77,9 @@ def command(
         run={"root": runs},
     )
     if dry_run:
-        show_plan(loaded.config, ("sft", "rl"), json)
+        from sage_cli.workflows.rl import plan
+
+        show_plan(plan(loaded.config, init), json)
         return
     from sage_cli.workflows.rl import rl
 

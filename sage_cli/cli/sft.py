@@ -38,7 +38,9 @@ def command(
         preset, config, set_, sft={"steps": steps, "seed": seed}, run={"root": runs}
     )
     if dry_run:
-        show_plan(loaded.config, ("sft",), json)
+        from sage_cli.workflows.sft import plan
+
+        show_plan(plan(loaded.config), json)
         return
     from sage_cli.workflows.sft import sft
 

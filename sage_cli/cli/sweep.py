@@ -45,9 +45,9 @@ def command(
         flags["guide"] = {"name": space_file(settings.sweep.space).guide}
         settings = load_config(preset, config, set_, **flags).config
     if dry_run:
-        from sage_cli.sweep.trials import trials
+        from sage_cli.workflows.sweep import plan
 
-        show_plan(trials(settings)[0], ("sft", "rl", "sweep"), json)
+        show_plan(plan(settings), json)
         return
     from sage_cli.reports.render import to_rich
     from sage_cli.workflows.sweep import sweep

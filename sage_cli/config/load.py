@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -12,11 +13,13 @@ from pydantic import ValidationError
 from sage_cli.config.explain import explain
 from sage_cli.config.layers import Layer, Merged, leaves, merge
 from sage_cli.config.presets import DEFAULT_PRESET, read_preset
+from sage_cli.config.records import default_root
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
-RETIRED = {"run": ("name", "tags")}
-"""Settings of earlier releases that changed nothing; stored configurations may still have them."""
+NOT_TAKEN_OVER = {"run": ("name", "tags", "root")}
+"""Settings that a stored configuration may hold and that don't travel with it: where it was made,
+and two of earlier releases that changed nothing."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,31 @@ def load(
     preset nor a stored configuration the built-in `tiny` preset applies. Raises
     ConfigurationError that lists every problem.
     """
+    merged = merge(_layers(presets, flags or {}, sets, stored))
+    return Loaded(validate(merged), merged.origins)
+
+
+def runs_root(
+    presets: Sequence[str] = (), flag: Path | None = None, sets: Sequence[str] = ()
+) -> Path:
+    """The folder of runs, by the precedence of all settings, before a configuration is chosen.
+
+    Which run's configuration a measuring command takes depends on where the runs are.
+    """
+    merged = merge(_layers(presets, {"run": {"root": flag}}, sets, {}))
+    return Path(merged.get("run", "root") or default_root())
+
+
+def _layers(
+    presets: Sequence[str],
+    flags: Mapping[str, Any],
+    sets: Sequence[str],
+    stored: Mapping[str, Any] | None,
+) -> list[Layer]:
     layers = [Layer("stored configuration", _current(stored))] if stored is not None else []
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
-    layers += [Layer("flag", _given(flags or {})), _assignments(sets)]
-    merged = merge(layers)
-    return Loaded(validate(merged), merged.origins)
+    return [*layers, Layer("flag", _given(flags)), _assignments(sets)]
 
 
 def validate(merged: Merged) -> SageConfig:
@@ -85,9 +107,9 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
 
 
 def _current(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration without retired settings."""
+    """A stored configuration without what doesn't travel with it."""
     return {
-        section: {key: v for key, v in inside.items() if key not in RETIRED.get(section, ())}
+        section: {key: v for key, v in inside.items() if key not in NOT_TAKEN_OVER.get(section, ())}
         if isinstance(inside, Mapping)
         else inside
         for section, inside in stored.items()

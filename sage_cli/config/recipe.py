@@ -1,13 +1,15 @@
-"""The settings that make a base and a policy: what training reads and what names its run."""
+"""The settings that make a base, a policy, a measurement: what work reads, and what names it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from sage_cli.config.data import DataSection
+from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection
 from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel
+from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, SftSection
 
@@ -52,4 +54,28 @@ class RlRecipe:
             config.anchor,
             config.guide,
             config.grading,
+        )
+
+
+@dataclass(frozen=True)
+class EvaluationRecipe:
+    """What a measurement is made from, besides the policy; `dtype` is `model.dtype`."""
+
+    dtype: str
+    prompt: PromptSection
+    data: DataSection
+    sampling: SamplingSection
+    grading: GradingSection
+    evaluation: EvaluationSection
+
+    @classmethod
+    def of(cls, config: SageConfig) -> EvaluationRecipe:
+        """The sections that measuring reads."""
+        return cls(
+            config.model.dtype,
+            config.prompt,
+            config.data,
+            config.sampling,
+            config.grading,
+            config.evaluation,
         )

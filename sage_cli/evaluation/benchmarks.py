@@ -1,65 +1,96 @@
-"""A grader as the configuration and the benchmark want it."""
+"""Benchmarks ready to be measured on: their problems, who judges them, golds that are golds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.data import DataSection
+from sage_cli.config.evaluation import EvaluationSection
+from sage_cli.config.grading import GradingSection
+from sage_cli.config.model import PromptSection
 from sage_cli.errors import DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.golds import check_golds
-from sage_cli.problems.load import is_file_name, load_benchmark
+from sage_cli.problems.load import benchmark_names, is_file_name, load_benchmark
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import Group, find
 
 
-def grader_for(config: SageConfig, benchmark: str) -> Grader:
-    """A grader (a context manager) with the benchmark's judge and tolerance and the template's tags."""  # noqa: E501
-    judge, tolerance = grading_of(benchmark)
-    settings, prompt = config.grading, config.prompt
+@dataclass(frozen=True)
+class Benchmark:
+    """Problems under a registered name or a file's, each gold found right by their judge.
+
+    `tolerance` is relative, None where answers must be exact.
+    """
+
+    name: str
+    problems: tuple[Problem, ...]
+    judge: str
+    tolerance: float | None
+
+    @cached_property
+    def golds(self) -> dict[str, str]:
+        """Gold by problem id, in the problems' order."""
+        return {problem.id: problem.gold for problem in self.problems}
+
+    @property
+    def origins(self) -> list[str]:
+        """Where the problems were read from, with content hash or commit."""
+        return origins(self.problems)
+
+
+def load_benchmarks(evaluation: EvaluationSection, data: DataSection) -> list[Benchmark]:
+    """The benchmarks of `evaluation.benchmark`, in its order, cut to `evaluation.limit`.
+
+    Raises DataError that names problems whose gold their own judge doesn't find right.
+    """
+    names = benchmark_names(evaluation.benchmark)
+    return [_benchmark(name, evaluation, data) for name in names]
+
+
+def judge_of(name: str) -> tuple[str, float | None]:
+    """The judge of a data set and its relative tolerance; files are judged as mathematics."""
+    if is_file_name(name):
+        return "math", None
+    entry = find(name)
+    if isinstance(entry, Group):
+        return judge_of(entry.members[0])
+    return entry.judge, entry.tolerance
+
+
+def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Grader:
+    """A grader (a context manager) with a data set's judge and tolerance and the prompt's tags."""
+    judge, tolerance = judge_of(name)
     return Grader(
-        workers=settings.workers,
-        mode=settings.mode,
+        workers=grading.workers,
+        mode=grading.mode,
         judge=judge,
-        timeout_s=settings.timeout_s,
-        memory_mb=settings.memory_mb,
-        tolerance=settings.tolerance if settings.tolerance is not None else tolerance,
+        timeout_s=grading.timeout_s,
+        memory_mb=grading.memory_mb,
+        tolerance=grading.tolerance if grading.tolerance is not None else tolerance,
         answer_open=prompt.answer_open,
         answer_close=prompt.answer_close,
         boxed=prompt.answer == "boxed",
     )
 
 
-def grading_of(benchmark: str) -> tuple[str, float | None]:
-    """The judge of a benchmark and its relative tolerance; files are judged as mathematics."""
-    if is_file_name(benchmark):
-        return "math", None
-    entry = find(benchmark)
-    if isinstance(entry, Group):
-        return grading_of(entry.members[0])
-    return entry.judge, entry.tolerance
+def origins(problems: Sequence[Problem]) -> list[str]:
+    """Where problems were read from, with revision or content hash; generated ones are left out."""
+    return sorted({str(p.meta["origin"]) for p in problems if "origin" in p.meta})
 
 
-def benchmark_problems(config: SageConfig, benchmark: str) -> list[Problem]:
-    """A benchmark's problems, every gold of which its own judge finds right.
-
-    Raises DataError that names the problems whose gold can't be graded.
-    """
-    problems = load_benchmark(
-        benchmark, config.data, config.evaluation.fields, config.evaluation.limit
-    )
-    judge, tolerance = grading_of(benchmark)
+def _benchmark(name: str, evaluation: EvaluationSection, data: DataSection) -> Benchmark:
+    problems = load_benchmark(name, data, evaluation.fields, evaluation.limit)
+    judge, tolerance = judge_of(name)
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance
     )
     if refused:
         raise DataError(
-            f"{len(refused)} golds of {benchmark} don't grade themselves right: "
-            + ", ".join(str(one) for one in refused[:5])
+            f"{len(refused)} golds of {name} are not graded right as answers to themselves: "
+            + ", ".join(str(one) for one in refused[:5]),
+            "mend them in the file, or measure on the others with a file of your own",
         )
-    return problems
-
-
-def origins(problems: Sequence[Problem]) -> list[str]:
-    """Where problems were read from, with revision or content hash; generated ones are left out."""
-    return sorted({str(p.meta["origin"]) for p in problems if "origin" in p.meta})
+    return Benchmark(name, tuple(problems), judge, tolerance)

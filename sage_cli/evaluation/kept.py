@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.records import TrackingSection
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.measurement import Measured
+from sage_cli.evaluation.measurement import Measurement, Measurements
 from sage_cli.metrics import parse_ks
+from sage_cli.metrics.bands import pass_matrix
 from sage_cli.policies.policy import Policy
-from sage_cli.reports.evaluation import score
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import mirrors_of
@@ -20,9 +21,10 @@ log = logging.getLogger(__name__)
 
 
 def keep_evaluations(
-    config: SageConfig,
     policies: Sequence[Policy],
-    measured: Mapping[tuple[str, str], Sequence[Measured]],
+    measured: Measurements,
+    recipe: EvaluationRecipe,
+    tracking: TrackingSection,
 ) -> None:
     """Keep what was measured of runs' final models; `measured` is by benchmark and policy's label.
 
@@ -36,25 +38,26 @@ def keep_evaluations(
         try:
             with writer(run.folder):
                 changed = [
-                    keep_evaluation(run, benchmark, figures(config, seeds))
+                    keep_evaluation(run, benchmark, figures(seeds, recipe))
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
                 ]
-                for mirror in mirrors_of(config.tracking, run) if any(changed) else ():
+                for mirror in mirrors_of(tracking, run) if any(changed) else ():
                     mirror.rebuild()
         except (OSError, StoreError) as error:
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
 
 
-def figures(config: SageConfig, seeds: Sequence[Measured]) -> dict[str, Any]:
+def figures(seeds: Sequence[Measurement], recipe: EvaluationRecipe) -> dict[str, Any]:
     """Mean pass@k at the powers of two, and what it was measured with."""
-    n = config.evaluation.samples
-    by_k = score({"": [one.counts for one in seeds]}, parse_ks(f"1..{n}:pow2", n))[""]
+    n = recipe.evaluation.samples
+    ks = parse_ks(f"1..{n}:pow2", n)
+    mean_K = pass_matrix([seed.counts for seed in seeds], ks).mean(axis=0)
     return {
-        **{f"pass@{k}": measure.value for k, measure in by_k.items()},
+        **{f"pass@{k}": float(mean) for k, mean in zip(ks, mean_K, strict=True)},
         "problems": len(seeds[0].counts),
         "samples": n,
         "seeds": len(seeds),
-        "temperature": config.sampling.temperature,
-        "grading": config.grading.mode,
+        "temperature": recipe.sampling.temperature,
+        "grading": recipe.grading.mode,
     }

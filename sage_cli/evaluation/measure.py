@@ -1,125 +1,116 @@
-"""Sample what is missing, grade what is there: a policy and a benchmark become counts."""
+"""Policies x benchmarks x seeds: sample what is missing, grade what is new, count it all."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
-from itertools import islice
+from pathlib import Path
 
-import numpy as np
-
-from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.evaluation.measurement import Measured
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.measurement import Measurement, Measurements
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade, Grader
 from sage_cli.metrics import Counts
-from sage_cli.policies.compatibility import refuse_other_template
 from sage_cli.policies.policy import Policy
-from sage_cli.problems.problem import Problem
-from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.sampling.build import build_sampler
-from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleIdentity, SampleSet
-
-GRADED_AT_ONCE = 2048
+from sage_cli.store.verdicts import VerdictStore
 
 
 def measure(
-    policy: Policy,
-    config: SageConfig,
-    benchmark: str,
-    problems: Sequence[Problem],
-    seed: int,
+    policies: Sequence[Policy],
+    benchmarks: Sequence[Benchmark],
+    recipe: EvaluationRecipe,
+    root: Path,
     progress: Progress,
-) -> Measured:
-    """Fill the sample set of (policy, template, sampling, seed), then grade and count it.
+) -> Measurements:
+    """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
 
-    `problems` are the benchmark's. Completions are graded while others are drawn; what was stored
-    before isn't drawn again.
+    `root` is the folder of runs, where samples and verdicts are kept. What is stored is neither
+    drawn nor graded again.
     """
-    template = PromptTemplate.from_section(config.prompt, policy.tokenizer())
-    allowed = config.evaluation.allow_template_mismatch
-    refuse_other_template(policy, template, allowed=allowed, use="this evaluation")
-    samples, parameters = sample_set(policy, config, template, seed)
-    golds = {problem.id: problem.gold for problem in problems}
-    with grader_for(config, benchmark) as grader:
-        _draw(policy, config, parameters, samples, problems, template, grader, progress)
-        stored = samples.completions(golds.keys(), config.evaluation.samples)
-        rights, statuses, truncated = _count(stored, golds, grader)
-    counts = Counts(
-        tuple(golds),
-        np.full(len(golds), config.evaluation.samples),
-        np.array([rights[problem_id] for problem_id in golds]),
-    )
-    return Measured(
-        policy.label, benchmark, seed, counts, statuses, truncated, samples.identity.key
-    )
+    found: dict[tuple[str, str], tuple[Measurement, ...]] = {}
+    evaluation = recipe.evaluation
+    seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
+    for policy in policies:
+        samples = PolicySamples.of_evaluation(policy, recipe, root)
+        with Drawing(samples, recipe.sampling, progress) as drawing:
+            for benchmark in benchmarks:
+                with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
+                    found[benchmark.name, policy.label] = tuple(
+                        _measured(policy, benchmark, seed, evaluation.samples, drawing, grader)
+                        for seed in seeds
+                    )
+    return {
+        (benchmark.name, policy.label): found[benchmark.name, policy.label]
+        for benchmark in benchmarks
+        for policy in policies
+    }
 
 
-def sample_set(
-    policy: Policy, config: SageConfig, template: PromptTemplate, seed: int
-) -> tuple[SampleSet, SamplingParameters]:
-    """Where a policy's completions under `sampling` and an evaluation seed are, drawn or not."""
-    parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
-    identity = SampleIdentity(policy.fingerprint, template.hash, asdict(parameters))
-    return SampleSet(config.run.root, identity), parameters
-
-
-def _draw(
+def _measured(
     policy: Policy,
-    config: SageConfig,
-    parameters: SamplingParameters,
-    samples: SampleSet,
-    problems: Sequence[Problem],
-    template: PromptTemplate,
+    benchmark: Benchmark,
+    seed: int,
+    n: int,
+    drawing: Drawing,
     grader: Grader,
-    progress: Progress,
-) -> None:
-    """Draw what the set lacks; the model is loaded only when something is lacking."""
-    n = config.evaluation.samples
-    inventory = samples.inventory()
-    missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
-    if not missing:
-        return
-    sampler = build_sampler(
-        config.sampling, parameters, policy.path, dtype=config.model.dtype, **policy.loading
-    )
-    golds = {problem.id: problem.gold for problem in problems}
-    prompts = {problem.id: template.render(problem.question) for problem in problems}
-    total = n * len(problems)
-    progress.begin(f"sample {policy.label}", total, "samples", total - missing)
-    grading: list[Future[list[Grade]]] = []
-    with ThreadPoolExecutor(1) as beside:
-
-        def drawn(rows: list[Completion]) -> None:
-            progress.advance(len(rows))
-            pairs = [(golds[row.problem_id], row.text) for row in rows]
-            while grading and grading[0].done():
-                grading.pop(0).result()  # an error in the thread is ours
-            grading.append(beside.submit(grader.grade_many, pairs))
-
-        fill(samples, prompts, n, sampler, drawn)
-    for graded in grading:
-        graded.result()
-    progress.end()
+) -> Measurement:
+    """Fill a sample set, grade it as far as it isn't, and count it."""
+    samples = drawing.samples_at(seed)
+    verdicts = VerdictStore(samples, grader.identity.as_mapping())
+    with _GradingBeside(verdicts, benchmark, grader) as beside:
+        drawing.draw(seed, benchmark.problems, n, beside.hear)
+    for rows in verdicts.missing(benchmark.golds, n):
+        verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
+    verdicts.flush()
+    tally = verdicts.tally(list(benchmark.golds), n)
+    counts = Counts(tuple(benchmark.golds), tally.n_P, tally.c_P)
+    return Measurement(
+        policy.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,
+        samples.identity.key,
+    )  # fmt: skip
 
 
-def _count(
-    stored: Iterator[Completion], golds: Mapping[str, str], grader: Grader
-) -> tuple[Counter[str], Counter[str], int]:
-    """Right answers per problem, verdicts by status, completions cut off; streamed in chunks."""
-    rights: Counter[str] = Counter()
-    statuses: Counter[str] = Counter()
-    truncated = 0
-    while rows := list(islice(stored, GRADED_AT_ONCE)):
-        grades = grader.grade_many([(golds[row.problem_id], row.text) for row in rows])
-        for row, grade in zip(rows, grades, strict=True):
-            rights[row.problem_id] += grade.status == "right"
-            statuses[grade.status] += 1
-            truncated += row.finish_reason == "length"
-    return rights, statuses, truncated
+def grade_rows(rows: Sequence[Completion], benchmark: Benchmark, grader: Grader) -> list[Grade]:
+    """The grades of a benchmark's completions."""
+    return grader.grade_many([(benchmark.golds[row.problem_id], row.text) for row in rows])
+
+
+def _with_verdicts(
+    rows: Sequence[Completion], grades: Sequence[Grade]
+) -> list[tuple[Completion, str, str | None]]:
+    """Completions with their verdicts, as they are stored."""
+    return [(row, grade.status, grade.extracted) for row, grade in zip(rows, grades, strict=True)]
+
+
+class _GradingBeside:
+    """Grades completions in a thread while others are drawn, and stores the verdicts."""
+
+    def __init__(self, verdicts: VerdictStore, benchmark: Benchmark, grader: Grader) -> None:
+        self._verdicts, self._benchmark, self._grader = verdicts, benchmark, grader
+        self._pending: deque[tuple[list[Completion], Future[list[Grade]]]] = deque()
+        self._thread = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> _GradingBeside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
+        while self._pending:
+            self._store_first()
+        self._verdicts.flush()
+
+    def hear(self, rows: list[Completion]) -> None:
+        """Grade these too; an error in the thread is raised at a later call or at the end."""
+        future = self._thread.submit(grade_rows, rows, self._benchmark, self._grader)
+        self._pending.append((rows, future))
+        while self._pending and self._pending[0][1].done():
+            self._store_first()
+
+    def _store_first(self) -> None:
+        rows, future = self._pending.popleft()
+        self._verdicts.add(_with_verdicts(rows, future.result()))

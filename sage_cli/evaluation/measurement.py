@@ -10,10 +10,10 @@ from sage_cli.metrics import Counts
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """One policy on one benchmark with one evaluation seed.
 
-    `statuses` counts verdicts over all completions, `truncated` those cut off at the token limit.
+    `statuses` counts verdicts over all completions, `cut_off` those that met the token limit.
     """
 
     policy: str
@@ -21,18 +21,22 @@ class Measured:
     seed: int
     counts: Counts
     statuses: Mapping[str, int]
-    truncated: int
+    cut_off: int
     sample_set: str
 
 
-def record(measured: Measured) -> dict[str, Any]:
+Measurements = Mapping[tuple[str, str], tuple[Measurement, ...]]
+"""(benchmark, policy's label) -> one measurement per evaluation seed."""
+
+
+def as_json(measurement: Measurement) -> dict[str, Any]:
     """A measurement for a JSON file: verdicts, and n and c of every problem."""
-    counts = measured.counts
+    counts = measurement.counts
     return {
-        "seed": measured.seed,
-        "sample_set": measured.sample_set,
-        "statuses": dict(measured.statuses),
-        "truncated": measured.truncated,
+        "seed": measurement.seed,
+        "sample_set": measurement.sample_set,
+        "statuses": dict(measurement.statuses),
+        "truncated": measurement.cut_off,
         "problems": [
             {"problem": id_, "n": int(n), "c": int(c)}
             for id_, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)

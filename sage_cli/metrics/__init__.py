@@ -8,7 +8,6 @@ from sage_cli.metrics.crossing import Crossing, find_crossing
 from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.ks import parse_ks
 from sage_cli.metrics.methods import method_difference
-from sage_cli.metrics.patterns import Frequency, pattern_frequency
 from sage_cli.metrics.sides import Comparison, Side, compare_sides
 from sage_cli.metrics.spread import Spread, measure_spread
 from sage_cli.metrics.support import Support, compare_support
@@ -19,7 +18,6 @@ __all__ = [
     "Crossing",
     "Curve",
     "Difference",
-    "Frequency",
     "Side",
     "Spread",
     "Support",
@@ -32,7 +30,6 @@ __all__ = [
     "paired_difference",
     "parse_ks",
     "pass_at_k",
-    "pattern_frequency",
     "pooled",
     "read_counts",
 ]

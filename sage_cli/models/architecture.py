@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.model import PretrainedModel, ScratchModel
-from sage_cli.models.load import ADAPTER_FILE, adapter_base
+from sage_cli.models.folders import ADAPTER_FILE, adapter_base
 
 Facts = Mapping[str, Any]
 _SHAPE = (

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
+from sage_cli.models.folders import adapter_base, is_adapter
 
-ADAPTER_FILE = "adapter_config.json"
-_BASE = "base_model_name_or_path"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
 """Without any of these Transformers makes up an empty tokenizer and says nothing."""
 
@@ -65,7 +61,7 @@ def load_model(
     model at `path`.
     """
     _check_folder(path)
-    has_adapter = (Path(path) / ADAPTER_FILE).is_file()
+    has_adapter = is_adapter(Path(path))
     try:
         base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
@@ -76,6 +72,8 @@ def load_model(
             use_safetensors=True,
         )
         if has_adapter:
+            from peft import PeftModel
+
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
             _name_base(model, base)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
@@ -102,6 +100,8 @@ def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
 
     Their random halves are drawn from `seed`, so that a training that is begun again is the same.
     """
+    from peft import LoraConfig, get_peft_model
+
     config = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
@@ -116,59 +116,6 @@ def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
     return adapted
 
 
-def is_model_folder(folder: Path) -> bool:
-    """Whether `folder` looks like a model or an adapter in Hugging Face's format."""
-    return any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE))
-
-
-def fingerprint(path: str | Path, revision: str | None = None) -> str:
-    """Sixteen hex digits of a model folder's content: weights, configuration and tokenizer.
-
-    An adapter's includes its base's, wherever that lies. A model of the Hub is told by name and
-    revision alone, since its files are not at hand.
-    """
-    digest = hashlib.sha256()
-    folder = Path(path)
-    if not folder.is_dir():
-        name = str(path) if revision is None else f"{path}@{revision}"
-        return hashlib.sha256(name.encode()).hexdigest()[:16]
-    if (folder / ADAPTER_FILE).is_file():
-        settings = {**_adapter_settings(folder), _BASE: fingerprint(adapter_base(folder))}
-        digest.update(json.dumps(settings, sort_keys=True).encode())
-    names = ("*.safetensors", "config.json", "tokenizer.json")
-    for file in sorted(file for pattern in names for file in folder.glob(pattern)):
-        digest.update(file.name.encode())
-        with file.open("rb") as handle:
-            digest.update(hashlib.file_digest(handle, "sha256").digest())
-    return digest.hexdigest()[:16]
-
-
-def adapter_base(folder: Path) -> str:
-    """The model that the adapter in `folder` was made for: a folder, or a name of the Hub.
-
-    A run's model that isn't where the adapter says is looked for beside the adapter's own run:
-    runs move together. Raises DataError when the adapter names none.
-    """
-    recorded = Path(str(_adapter_settings(folder)[_BASE]))
-    if recorded.name == "model" and not recorded.is_dir():
-        for above in folder.resolve().parents:
-            moved = above / recorded.parent.name / recorded.name
-            if moved.is_dir():
-                return str(moved)
-    return str(recorded)
-
-
-def _adapter_settings(folder: Path) -> dict[str, Any]:
-    try:
-        settings: dict[str, Any] = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
-        return {_BASE: settings.pop(_BASE), **settings}
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(
-            f"{folder / ADAPTER_FILE} names no base model: {_first_line(error)}",
-            "export the adapter again, or name another model",
-        ) from error
-
-
 def _name_base(adapted: Any, base: str) -> None:
     """Have the adapter's files name its base so that it is found from any working directory."""
     place = str(Path(base).resolve()) if Path(base).is_dir() else base
@@ -179,7 +126,7 @@ def _name_base(adapted: Any, base: str) -> None:
 def _check_folder(path: str | Path) -> None:
     """Say that a local folder is missing before the Hub is asked for a model of that name."""
     text = str(path)
-    looks_local = text.startswith((".", "/", "~", "runs")) or text.count("/") > 1
+    looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
         raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
 

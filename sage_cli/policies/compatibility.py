@@ -1,17 +1,15 @@
-"""What doesn't belong together, refused before anything is written: prompts, models, runs."""
+"""Which starts and evaluations don't fit together, refused before anything is written."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection, ScratchModel
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.architecture import Facts, differences, facts_of_folder, facts_of_section
-from sage_cli.models.load import ADAPTER_FILE, adapter_base
+from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run, run_of
@@ -39,22 +37,29 @@ def refuse_other_template(
     )
 
 
-def refuse_unfit_start(policy: Policy, config: SageConfig) -> None:
-    """Refuse to train from a policy that is of another model or prompt than `config` says."""
-    tokenizer = policy.tokenizer()
-    refuse_other_model(policy, tokenizer, config)
-    template = PromptTemplate.from_section(config.prompt, tokenizer)
-    allowed = config.rl.allow_template_mismatch
-    refuse_other_template(policy, template, allowed=allowed, use="this training")
+def refuse_unfit_start(
+    policy: Policy,
+    model: PretrainedModel | ScratchModel,
+    prompt: PromptSection,
+    *,
+    other_template: bool,
+) -> None:
+    """Refuse to train from a policy of another model than `model`, or trained under another prompt.
+
+    `other_template` allows the latter.
+    """
+    refuse_other_model(policy, model)
+    template = PromptTemplate.from_section(prompt, policy.tokenizer_facts)
+    refuse_other_template(policy, template, allowed=other_template, use="this training")
 
 
-def refuse_other_model(policy: Policy, tokenizer: Any, config: SageConfig) -> None:
+def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
     """Refuse a model that isn't the configuration's, or one beside another's tokenizer.
 
     A run is told by what it says it trains, a folder by its shape, an adapter by its base. What
     can't be told without the network, such as the shape of a model of the Hub, passes.
     """
-    found = differences(_facts(policy), facts_of_section(config.model))
+    found = differences(_facts(policy), facts_of_section(model))
     if found:
         raise ConfigurationError(
             f"{policy.label} is another model than the configuration's: {', '.join(found)}",
@@ -63,11 +68,20 @@ def refuse_other_model(policy: Policy, tokenizer: Any, config: SageConfig) -> No
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",
         )
     entries = facts_of_folder(Path(policy.path)).get("vocab_size")
-    if entries is not None and len(tokenizer) > entries:
+    if entries is not None and (known := len(policy.tokenizer())) > entries:
         raise ConfigurationError(
-            f"the tokenizer of {policy.label} has {len(tokenizer)} entries, and its model "
+            f"the tokenizer of {policy.label} has {known} entries, and its model "
             f"{entries}: it is another model's",
             "put the model's own tokenizer beside it",
+        )
+
+
+def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
+    """Refuse to tune every weight of what is an adapter on another model."""
+    if tuning == "full" and is_adapter(Path(policy.path)):
+        raise ConfigurationError(
+            f"{policy.label} is a LoRA adapter, and model.tuning is 'full'",
+            "use --set model.tuning=lora, or start from a model that was tuned in full",
         )
 
 
@@ -82,6 +96,4 @@ def _facts(policy: Policy) -> Facts:
 
 
 def _run_of_base(folder: Path) -> Run | None:
-    if (folder / ADAPTER_FILE).is_file():
-        return run_of(Path(adapter_base(folder)))
-    return None
+    return run_of(Path(adapter_base(folder))) if is_adapter(folder) else None

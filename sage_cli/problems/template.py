@@ -13,14 +13,21 @@ from sage_cli.errors import ConfigurationError
 BOXED = r"\boxed{"
 
 
-class ChatTokenizer(Protocol):
-    """What a template needs of a tokenizer; those of Transformers have it."""
+class TokenizerFacts(Protocol):
+    """What a template's hash needs to know of a tokenizer; those of Transformers know it.
 
-    eos_token: str | None
-    chat_template: Any
+    To render a prompt under `chat` it takes the tokenizer itself.
+    """
 
-    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any:
-        """The text of a conversation."""
+    @property
+    def eos_token(self) -> str | None:
+        """The text that ends a sequence."""
+        ...
+
+    @property
+    def chat_template(self) -> Any:
+        """The Jinja text of a conversation, or several by name."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,13 +40,13 @@ class PromptTemplate:
 
     section: PromptSection
     eos: str
-    tokenizer: ChatTokenizer | None = None
+    tokenizer: TokenizerFacts | None = None
 
     @classmethod
     def from_section(
         cls,
         section: PromptSection,
-        tokenizer: ChatTokenizer | None = None,
+        tokenizer: TokenizerFacts | None = None,
         eos: str | None = None,
     ) -> PromptTemplate:
         """The template of `section`; `eos` is the tokenizer's unless given.
@@ -68,12 +75,12 @@ class PromptTemplate:
         if section.format == "paper":
             system = "" if section.system is None else section.system + self.eos
             return system + question + section.reasoning_open
-        assert self.tokenizer is not None  # from_section refuses `chat` without one
+        tokenizer: Any = self.tokenizer  # from_section refuses `chat` without one
         messages = [{"role": "user", "content": question}]
         if section.system is not None:
             messages.insert(0, {"role": "system", "content": section.system})
         return str(
-            self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         )
 
     def complete(self, working: str, answer: str) -> str:
@@ -94,8 +101,10 @@ class PromptTemplate:
     @property
     def hash(self) -> str:
         """Twelve hexadecimal digits that change with whatever changes the text."""
-        prompt: Any = self.render("{question}")
+        prompt: Any
         if self.section.format == "chat" and self.tokenizer is not None:
             prompt = [self.tokenizer.chat_template, self.section.system]  # may print today's date
+        else:
+            prompt = self.render("{question}")
         text = json.dumps([prompt, self.complete("{working}", "{answer}"), self.stop])
         return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sage_cli.errors import SamplingError
-from sage_cli.models.load import ADAPTER_FILE, adapter_base
+from sage_cli.models.folders import ADAPTER_FILE, adapter_base
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
 from sage_cli.store.completion import Completion
 

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,14 +24,23 @@ FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "
 
 @dataclass(frozen=True)
 class Run:
-    """A directory `runs/<id>/` with config.json, manifest.json, metrics.jsonl and model/."""
+    """A directory `runs/<id>/` with config.json, manifest.json, metrics.jsonl and model/.
+
+    `planned` is the identity that a recipe gives it, known before the directory exists.
+    """
 
     folder: Path
+    planned: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def id(self) -> str:
         """The directory's name: kind, label and eight digits of the identity."""
         return self.folder.name
+
+    @property
+    def identity(self) -> str | None:
+        """The hash of what determines its result; None for a run of a release without it."""
+        return self.planned or self.manifest.get("identity")
 
     @property
     def model(self) -> Path:
@@ -93,13 +102,15 @@ class Run:
         """Hold the directory, write configuration and manifest, and keep the status true.
 
         An interruption or failure leaves everything that is needed to take the run up again.
+        Raises StoreError where the directory holds a run of another identity.
         """
         with writer(self.folder):
+            self._require_same_identity()
             began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
             write_json(self.folder / "config.json", config)
             created = self.manifest.get("created", _now())
-            self.note(id=self.id, created=created, started=_now(), status=RUNNING, reason=None,
-                      **surroundings(), **fields)  # fmt: skip
+            self.note(id=self.id, identity=self.identity, created=created, started=_now(),
+                      status=RUNNING, reason=None, **surroundings(), **fields)  # fmt: skip
 
             def close(status: str, reason: str | None = None) -> None:
                 seconds = round(spent_s + time.monotonic() - began, 3)
@@ -117,6 +128,14 @@ class Run:
                 close(FAILED, f"{type(error).__name__}: {error}")
                 raise
             close(FINISHED)
+
+    def _require_same_identity(self) -> None:
+        recorded = self.manifest.get("identity", self.planned) if self.manifest else self.planned
+        if self.planned is not None and recorded != self.planned:
+            raise StoreError(
+                f"{self.folder} holds another run: its identity is {recorded}, not {self.planned}",
+                "move it elsewhere, or name another folder with --runs",
+            )
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.folder / name
@@ -139,7 +158,7 @@ class Runs:
 
     def at(self, kind: str, label: str, identity: str) -> Run:
         """The run of that identity, whether it exists or not."""
-        return Run(self.root / f"{kind}-{label}-{identity[:8]}")
+        return Run(self.root / f"{kind}-{label}-{identity[:8]}", identity)
 
     def all(self) -> list[Run]:
         """Every run, oldest first."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
+from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
@@ -78,12 +79,13 @@ class Study:
 
     def begin(self, cell: Cell) -> optuna.Trial:
         """Open a trial for `cell`."""
-        by_name = {short: cell[key] for short, key in self.space.keys.items()}
-        self._study.enqueue_trial(by_name)
-        trial = self._study.ask()
-        for short, values in self.space.values.items():
-            trial.suggest_categorical(short, list(values))
-        return trial
+        self._study.enqueue_trial({short: cell[key] for short, key in self.space.keys.items()})
+        return self._study.ask(
+            {
+                short: CategoricalDistribution(list(values))
+                for short, values in self.space.values.items()
+            }
+        )
 
     def succeed(self, trial: optuna.Trial, run: str, values: Mapping[str, float]) -> None:
         """Close a trial with its objectives."""

@@ -1,12 +1,16 @@
-"""A sweep's configuration: what its trials share, and what they differ in."""
+"""A sweep's configuration: what its trials share, what they differ in, and what names it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.sweep.space import Space, resolve, space_file
+from sage_cli.store.identity import identity_of
+from sage_cli.sweep.space import Cell, Space, resolve, space_file
 
 
 def trials(config: SageConfig) -> tuple[SageConfig, Space]:
@@ -26,3 +30,21 @@ def trials(config: SageConfig) -> tuple[SageConfig, Space]:
         **({"rl.steps": config.sweep.steps} if config.sweep.steps else {}),
     }
     return changed(config, shared), space
+
+
+def trial(config: SageConfig, cell: Cell, sweep: str) -> SageConfig:
+    """The configuration of one cell; `sweep` is the group of its runs in W&B."""
+    return changed(config, {**cell, "tracking.group": sweep})
+
+
+def sweep_folder(config: SageConfig, space: Space) -> Path:
+    """Where the sweep's memory is: told by its space and by what decides its trials' results."""
+    recipes = (SftRecipe.of(config), RlRecipe.of(config), EvaluationRecipe.of(config))
+    settings = {
+        name: section.determinants() if hasattr(section, "determinants") else section
+        for recipe in recipes
+        for name, section in vars(recipe).items()
+    }
+    determinants = {**settings, "sweep": config.sweep.determinants(), "values": space.values}
+    identity = identity_of("sweep", determinants)
+    return config.run.root / "sweeps" / f"{'-'.join(space.keys)}-{identity[:8]}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sage_cli.config.demo import demo_configs
+from sage_cli.config.in_words import Stage
 from sage_cli.progress import Progress
+from sage_cli.reports.document import Document
 from sage_cli.store.run import Run
-from sage_cli.workflows.curves import Curves
-from sage_cli.workflows.passk import passk
-from sage_cli.workflows.rl import rl
-from sage_cli.workflows.sft import sft
+from sage_cli.workflows import passk, rl, sft
 
 
 @dataclass(frozen=True)
@@ -18,14 +17,20 @@ class DemoResult:
     """The base and both trained policies, and their curves."""
 
     runs: tuple[Run, ...]
-    curves: Curves
+    curves: Document
 
 
 def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
     """Base, both arms, curves; what is there already isn't done again."""
     configs = demo_configs(preset, settings)
-    base = sft(configs[0], progress)
-    arms = [rl(config, progress) for config in configs]
+    base = sft.sft(configs[0], progress)
+    arms = [rl.rl(config, progress) for config in configs]
     runs = (base, *arms)
     names = [str(run.folder) for run in runs]
-    return DemoResult(runs, passk(configs[0], names, progress))
+    return DemoResult(runs, passk.passk(configs[0], names, progress))
+
+
+def plan(preset: str, settings: tuple[str, ...]) -> list[Stage]:
+    """The base, both arms and the measurement, with what is there of them."""
+    without, branch = demo_configs(preset, settings)
+    return [*rl.plan(without), *rl.plan(branch)[1:], *passk.plan_configured(branch)]

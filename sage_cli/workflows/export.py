@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.models.load import is_model_folder
-from sage_cli.policies.policy import Policy, named_policy
+from sage_cli.models.folders import is_model_folder
+from sage_cli.policies.names import named_policy
+from sage_cli.policies.policy import Policy
 from sage_cli.store.atomic import write_json
 from sage_cli.store.atomic_folder import replacing_folder
 from sage_cli.store.run import Runs, run_of

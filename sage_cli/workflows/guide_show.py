@@ -8,23 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import benchmark_problems, grader_for
-from sage_cli.evaluation.measure import sample_set
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
+from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.measure import grade_rows
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, build_guide
 from sage_cli.guides.microscope import examine
 from sage_cli.models.signals import completion_signals
-from sage_cli.policies.compatibility import refuse_other_template
-from sage_cli.policies.policy import Policy, named_policy
-from sage_cli.problems.load import benchmark_names
+from sage_cli.policies.names import named_policy
+from sage_cli.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.guide_view import Specimen, View
-from sage_cli.sampling.build import build_sampler
-from sage_cli.sampling.fill import fill
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
 from sage_cli.training.rl_arguments import batch_arithmetic
@@ -42,18 +42,14 @@ def guide_show(
     been measured under `sampling`; the others are drawn, and kept. The problems are those of the
     first benchmark of `evaluation.benchmark`.
     """
-    policy = named_policy(name, Runs(config.run.root))
-    tokenizer = policy.tokenizer()
+    policy, recipe = named_policy(name, Runs(config.run.root)), EvaluationRecipe.of(config)
+    benchmark = load_benchmarks(config.evaluation, config.data)[0]
+    samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
+    completions = _completions(samples, benchmark, config, progress)
+    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
+        grades = grade_rows(completions, benchmark, grader)
+    problems, tokenizer = benchmark.problems, policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
-    allowed = config.evaluation.allow_template_mismatch
-    refuse_other_template(policy, template, allowed=allowed, use="this view")
-    benchmark = benchmark_names(config.evaluation.benchmark)[0]
-    problems = benchmark_problems(config, benchmark)
-    completions = _completions(policy, config, template, problems, progress)
-    with grader_for(config, benchmark) as grader:
-        grades = grader.grade_many(
-            [(problem.gold, row.text) for problem, row in zip(problems, completions, strict=True)]
-        )
     ids = [
         (
             tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"],
@@ -101,7 +97,12 @@ def last_step(policy: Policy, config: SageConfig) -> int:
 
 
 def token_ids(tokenizer: Any, completion: Completion, stop: str | None) -> list[int]:
-    """The tokens of a stored text, with the end-of-sequence token where that is what ended it."""
+    """The tokens that were drawn; where they weren't stored, the text cut into tokens again.
+
+    Then the end-of-sequence token follows where that is what ended the text.
+    """
+    if completion.token_ids is not None:
+        return list(completion.token_ids)
     ids: list[int] = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
     stopped_by_text = stop is not None and completion.text.endswith(stop)
     ended = completion.finish_reason == "stop" and not stopped_by_text
@@ -117,25 +118,13 @@ def in_words(config: SageConfig) -> str:
 
 
 def _completions(
-    policy: Policy,
-    config: SageConfig,
-    template: PromptTemplate,
-    problems: Sequence[Problem],
-    progress: Progress,
+    samples: PolicySamples, benchmark: Benchmark, config: SageConfig, progress: Progress
 ) -> list[Completion]:
     """Sample 0 of each problem, from the policy's sample set or drawn into it."""
-    samples, parameters = sample_set(policy, config, template, config.evaluation.seed)
-    prompts = {problem.id: template.render(problem.question) for problem in problems}
-    inventory = samples.inventory()
-    missing = sum(bool(inventory.missing(problem_id, 1)) for problem_id in prompts)
-    if missing:
-        progress.say(f"drawing {missing} of {len(prompts)} completions: not sampled before")
-        sampler = build_sampler(
-            config.sampling, parameters, policy.path, dtype=config.model.dtype, **policy.loading
-        )
-        fill(samples, prompts, 1, sampler)
-    rows = {row.problem_id: row for row in samples.completions(prompts, 1)}
-    return [rows[problem.id] for problem in problems]
+    with Drawing(samples, config.sampling, progress) as drawing:
+        stored = drawing.draw(config.evaluation.seed, benchmark.problems, 1)
+    rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}
+    return [rows[problem.id] for problem in benchmark.problems]
 
 
 def _signals(

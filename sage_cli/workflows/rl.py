@@ -4,37 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from sage_cli.config.labels import rl_label
+from sage_cli.config.in_words import Stage, rl_facts
+from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.records import TrackingSection
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import RlSection
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import origins
-from sage_cli.models.load import ADAPTER_FILE
-from sage_cli.policies.compatibility import refuse_unfit_start
-from sage_cli.policies.policy import Policy, base_policy, named_policy
+from sage_cli.evaluation.benchmarks import grader_for, origins
+from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.reference import reference_completions, reference_samples
+from sage_cli.grading import Grade
+from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
+from sage_cli.policies.lineage import note_weights, require_own_weights, require_same_parent
+from sage_cli.policies.names import named_policy
+from sage_cli.policies.planned import planned_base, rl_run
+from sage_cli.policies.policy import Policy
+from sage_cli.policies.state import run_facts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
-from sage_cli.progress import Progress, Silent
-from sage_cli.store.identity import content_of, identity_of
+from sage_cli.progress import Progress
+from sage_cli.store.atomic import write_json
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
-from sage_cli.training.checkpoints import refuse_foreign
 from sage_cli.training.launch import (
     accelerate_configuration,
     is_launched,
     join_processes,
+    launch_command,
+    run_together,
     world_size,
 )
-from sage_cli.workflows.rl_training import draw_reference_samples, train_policy
-from sage_cli.workflows.rl_worker import train_in_processes
-from sage_cli.workflows.watch import watched
+from sage_cli.workflows.sft import base_policy, plan_base
 
-COSMETIC = (
-    "compat", "allow_template_mismatch", "save_every", "keep_checkpoints", "processes",
-    "accelerate",
-)  # fmt: skip
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
 
 
@@ -48,67 +53,61 @@ def rl(
 ) -> Run:
     """Train by RL from the base (or from `init`), or go on with it, or find it finished."""
     require_mirrors(config.tracking)
+    recipe, runs = RlRecipe.of(config), Runs(config.run.root)
     if is_launched():
         _require_base(config, init)
         if not join_processes().is_main_process:
-            return accompany(config, init=init)
-    elif config.rl.accelerate is not None:
-        accelerate_configuration(config.rl.accelerate)
-    runs = Runs(config.run.root)
-    problems = load_training_problems(config)  # first: a broken file is named before any training
-    base = named_policy(init, runs) if init else base_policy(config, progress)
-    if config.model.tuning == "full" and (Path(base.path) / ADAPTER_FILE).is_file():
-        raise ConfigurationError(
-            f"{base.label} is a LoRA adapter, and model.tuning is 'full'",
-            "use --set model.tuning=lora, or start from a model that was tuned in full",
-        )
-    if init:
-        refuse_unfit_start(base, config)
-    run = rl_run(config, base, problems)
+            return _train_beside(config, init)
+    elif recipe.rl.accelerate is not None:
+        accelerate_configuration(recipe.rl.accelerate)
+    parent = planned_parent(config, init)
+    run = rl_run(recipe, parent, runs, _processes(recipe.rl))
     if fresh:
         run.clear()
     if run.finished:
         progress.say(f"[bold]{run.id}[/] is trained already")
         if sweep is None:
             run.ask()
-        join_processes().wait_for_everyone()
+        if is_launched():
+            join_processes().wait_for_everyone()
         return run
-    refuse_foreign(run.checkpoints)
+    problems = load_training_problems(recipe.data)  # a broken file is named before any training
+    base = parent if init else base_policy(config, progress)
+    _refuse_unfit(recipe, base, run, init)
     for remark in remarks(config):
         progress.say(remark)
-    if config.anchor.kl == "forward":
-        draw_reference_samples(config, base, problems, progress)
-    template = PromptTemplate.from_section(config.prompt, base.tokenizer())
-    record = run.recording(
-        config.model_dump(mode="json"),
-        kind="rl",
-        parent=base.run.id if base.run else base.path,
-        seed=config.rl.seed,
-        template=template.hash,
-        data=origins(problems) or config.data.rl.name,
-        sweep=sweep,
-    )
-    with record, watched(config, run, "rl", progress, SHOWN) as on_step:
-        if config.rl.processes > 1 and not is_launched():
-            train_in_processes(config, base, run, on_step)
-        else:
-            join_processes().wait_for_everyone()
-            train_policy(config, base, problems, run.folder, on_step)
+    progress.say(f"[bold]{run.id}[/]: loading libraries")
+    if recipe.anchor.kl == "forward":
+        reference = reference_samples(recipe, base, config.run.root)
+        with Drawing(reference, config.sampling, progress) as drawing:
+            drawing.draw(recipe.rl.seed, problems, recipe.anchor.reference_samples)
+    if recipe.rl.processes > 1 and not is_launched():
+        _launch(config, run, init or (str(base.run.folder) if base.run else None), progress)
+    else:
+        _record(config, recipe, base, problems, run, progress, sweep)
     return run
 
 
-def accompany(config: SageConfig, *, init: str | None = None) -> Run:
-    """Train as one of several processes that a launcher started, all but the first of them.
+def planned_parent(config: SageConfig, init: str | None) -> Policy:
+    """What RL begins with: `init`, or the configuration's base, trained or not yet."""
+    runs = Runs(config.run.root)
+    return named_policy(init, runs) if init else planned_base(SftRecipe.of(config), runs)
 
-    The first prepares base and run, holds the run's folder and writes; these wait, then train.
-    """
-    join_processes().wait_for_everyone()
-    runs, problems = Runs(config.run.root), load_training_problems(config)
-    base = named_policy(init, runs) if init else base_policy(config, Silent())
-    run = rl_run(config, base, problems)
-    if not run.finished:
-        train_policy(config, base, problems, run.folder, lambda _: None)
-    return run
+
+def plan(config: SageConfig, init: str | None = None) -> list[Stage]:
+    """The stages of `sage rl`: the base and the training, with what is there of them."""
+    recipe, parent = RlRecipe.of(config), planned_parent(config, init)
+    run = rl_run(recipe, parent, Runs(config.run.root), _processes(recipe.rl))
+    return [
+        plan_base(SftRecipe.of(config), parent)
+        if init is None
+        else Stage("1. start", {"policy": parent.label}),
+        Stage("2. RL", {**run_facts(run), **rl_facts(recipe)}),
+    ]
+
+
+def _processes(rl: RlSection) -> int:
+    return world_size() if is_launched() else rl.processes
 
 
 def _require_base(config: SageConfig, init: str | None) -> None:
@@ -120,21 +119,118 @@ def _require_base(config: SageConfig, init: str | None) -> None:
         )
 
 
-def rl_run(config: SageConfig, base: Policy, problems: Sequence[Problem]) -> Run:
-    """Where the policy of `config` trained from `base` is or will be."""
-    settings = config.model_dump(mode="json")
-    determinants = {
-        "base": base.fingerprint,
-        "tuning": [config.model.tuning, config.model.dtype, settings["model"]["lora"]],
-        "prompt": settings["prompt"],
-        "rl": {key: value for key, value in settings["rl"].items() if key not in COSMETIC},
-        "rollout": settings["rollout"],
-        "anchor": settings["anchor"] if config.anchor.kl != "none" else None,
-        "guide": settings["guide"] if config.guide.name != "none" else None,
-        "grading": [config.grading.mode, config.grading.tolerance],
-        "data": content_of((problem.question, problem.gold) for problem in problems),
-    }
-    processes = world_size() if is_launched() else config.rl.processes
-    if processes > 1:  # each draws rollouts of its own
-        determinants["processes"] = processes
-    return Runs(config.run.root).at("rl", rl_label(config), identity_of("rl", determinants))
+def _refuse_unfit(recipe: RlRecipe, base: Policy, run: Run, init: str | None) -> None:
+    """Refuse before anything is written what can't be trained from `base` under this recipe."""
+    from sage_cli.training.checkpoints import refuse_foreign
+
+    refuse_adapter_in_full_tuning(base, recipe.model.tuning)
+    require_own_weights(base)
+    require_same_parent(run, base)
+    if init:
+        allowed = recipe.rl.allow_template_mismatch
+        refuse_unfit_start(base, recipe.model, recipe.prompt, other_template=allowed)
+    refuse_foreign(run.checkpoints)
+
+
+def _record(
+    config: SageConfig,
+    recipe: RlRecipe,
+    base: Policy,
+    problems: Sequence[Problem],
+    run: Run,
+    progress: Progress,
+    sweep: str | None,
+) -> None:
+    """Train in this process (and those launched with it), holding and describing the run."""
+    from sage_cli.training.watch import watched
+
+    record = run.recording(
+        config.model_dump(mode="json"),
+        kind="rl",
+        parent=base.run.id if base.run else base.path,
+        parent_weights=base.fingerprint,
+        seed=recipe.rl.seed,
+        template=PromptTemplate.from_section(recipe.prompt, base.tokenizer_facts).hash,
+        data=origins(problems) or recipe.data.rl.name,
+        sweep=sweep,
+    )
+    with record, watched(run, config.tracking, "rl", progress, SHOWN) as on_step:
+        join_processes().wait_for_everyone()
+        _train(config, recipe, base, problems, run, on_step)
+        note_weights(run)
+
+
+def _train_beside(config: SageConfig, init: str | None) -> Run:
+    """Train as one of several processes that a launcher started, all but the first of them.
+
+    The first prepares base and run, holds the run's folder and writes; these wait, then train.
+    """
+    join_processes().wait_for_everyone()
+    recipe = RlRecipe.of(config)
+    base = planned_parent(config, init)
+    run = rl_run(recipe, base, Runs(config.run.root), world_size())
+    if not run.finished:
+        problems = load_training_problems(recipe.data)
+        _train(config, recipe, base, problems, run, lambda _: None)
+    return run
+
+
+def _launch(config: SageConfig, run: Run, init: str | None, progress: Progress) -> None:
+    """Train `run` in `rl.processes` processes of this machine: this command under a launcher."""
+    from sage_cli.training.watch import watched
+
+    stored = run.folder / "config.json"
+    write_json(stored, config.model_dump(mode="json"))
+    words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
+    words += ["--init", init] if init else []
+    accelerate = config.rl.accelerate
+    by = accelerate_configuration(accelerate) if accelerate else None
+    command = launch_command(config.rl.processes, words, by)
+    # the first of the processes mirrors the run
+    with watched(run, TrackingSection(wandb="off"), "rl", progress, SHOWN) as on_step:
+        run_together(command, run.metrics.path, run.folder / "processes.log", on_step)
+
+
+def _train(
+    config: SageConfig,
+    recipe: RlRecipe,
+    base: Policy,
+    problems: Sequence[Problem],
+    run: Run,
+    on_step: Any,
+) -> None:
+    """Train the policy that starts as `base`, alone or as one of several processes."""
+    from sage_cli.training.rl import train_rl
+    from sage_cli.training.rl_inputs import RlInputs
+
+    template = PromptTemplate.from_section(recipe.prompt, tokenizer := base.tokenizer())
+    model, reference = _policy_and_reference(recipe, base)
+    with grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt) as grader:
+
+        def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+            return grader.grade_many(list(zip(golds, completions, strict=True)))
+
+        inputs = RlInputs(
+            model=model,
+            reference=reference,
+            tokenizer=tokenizer,
+            prompts=[(template.render(problem.question), problem) for problem in problems],
+            grader=verdicts,
+            reference_completions=reference_completions(
+                recipe, reference_samples(recipe, base, config.run.root), problems
+            )
+            if recipe.anchor.kl == "forward"
+            else None,
+        )
+        train_rl(recipe, inputs, run, config.tracking, on_step)
+
+
+def _policy_and_reference(recipe: RlRecipe, base: Policy) -> tuple[Any, Path | None]:
+    """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
+    from sage_cli.models.load import attach_lora
+
+    model = base.model(dtype=recipe.model.dtype, trainable=True)
+    has_adapter = hasattr(model, "peft_config")
+    if recipe.model.tuning == "full":
+        return model, Path(base.path) if recipe.anchor.kl == "reverse" else None
+    return (model if has_adapter else attach_lora(model, recipe.model.lora)), None

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.markup import escape
 
-from sage_cli.config.load import changed
+from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError, TrainingError
-from sage_cli.evaluation.benchmarks import benchmark_problems
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.evaluation.measure import measure
 from sage_cli.metrics import pass_at_k
-from sage_cli.policies.policy import Policy, base_policy
-from sage_cli.problems.problem import Problem
+from sage_cli.policies.planned import planned_base, rl_run
+from sage_cli.policies.policy import Policy
+from sage_cli.policies.state import state
 from sage_cli.progress import Progress
-from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.sweep.space import Cell, Space
+from sage_cli.store.run import Run, Runs
+from sage_cli.sweep.space import Cell
 from sage_cli.sweep.study import Study
-from sage_cli.sweep.trials import trials
+from sage_cli.sweep.trials import sweep_folder, trial, trials
 from sage_cli.workflows.rl import rl
+from sage_cli.workflows.sft import base_policy, plan_base
 from sage_cli.workflows.sweep_report import SweepResult, write_report
-
-
-def sweep_folder(config: SageConfig, space: Space) -> Path:
-    """Where the sweep's memory is: told by its space and everything that its trials share."""
-    settings = config.model_dump(mode="json", exclude={"run", "tracking"})
-    identity = identity_of("sweep", {"settings": settings, "values": space.values})
-    name = "-".join(space.keys)
-    return config.run.root / "sweeps" / f"{name}-{identity[:8]}"
 
 
 def sweep(config: SageConfig, progress: Progress) -> SweepResult:
@@ -45,16 +39,17 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
     folder = sweep_folder(config, space)
     objectives = tuple(f"pass@{k}" for k in config.sweep.k)
     # what every cell needs, so that its absence isn't found cell by cell
-    problems = benchmark_problems(config, config.sweep.benchmark)
-    base_policy(config, progress)
+    benchmarks = load_benchmarks(config.evaluation, config.data)
     with writer(folder):
         study = Study(folder, space, objectives)
+        if study.pending():
+            base_policy(config, progress)
         total = len(list(space.cells()))
         for _ in range(1 + config.sweep.retries):
             for cell in study.pending():
                 done = total - len(study.pending())
-                progress.say(f"[bold]cell {done + 1} of {total}[/]: {_said(cell)}")
-                _run_cell(config, study, cell, problems, folder.name, progress)
+                progress.say(f"[bold]cell {done + 1} of {total}[/]: {in_words(cell)}")
+                _run_cell(trial(config, cell, folder.name), study, cell, benchmarks, progress)
         result = SweepResult(folder, space, objectives, tuple(study.results()))
         write_report(result)
     if all(cell.values is None for cell in result.cells):
@@ -62,35 +57,69 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
     return result
 
 
+def plan(config: SageConfig) -> list[Stage]:
+    """What a sweep would do: its base, what its trials share, and every cell's run."""
+    config, space = trials(config)
+    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
+    recipe, cells = RlRecipe.of(config), list(space.cells())
+    completions = recipe.rl.prompts_per_step * recipe.rl.rollouts_per_prompt
+    steps = len(cells) * recipe.rl.steps
+    return [
+        plan_base(SftRecipe.of(config), base),
+        Stage("2. RL, shared by all cells", rl_facts(recipe)),
+        Stage(
+            "3. sweep",
+            {
+                "folder": str(sweep_folder(config, space)),
+                "cells": len(cells),
+                "steps": f"{recipe.rl.steps} a cell, {steps:,} in all",
+                "completions": f"{steps * completions:,}",
+                "objectives": " and ".join(f"pass@{k}" for k in config.sweep.k),
+                **evaluation_facts(EvaluationRecipe.of(config)),
+                **{
+                    in_words(cell): f"{run.id}: {state(run)}"
+                    for cell in cells
+                    for run in [_run_of(config, cell, base)]
+                },
+            },
+        ),
+    ]
+
+
+def in_words(cell: Cell) -> str:
+    """`tau 0.465, rho 0.775`."""
+    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" for key, value in cell.items())
+
+
+def _run_of(config: SageConfig, cell: Cell, base: Policy) -> Run:
+    """Where a cell's policy is or will be."""
+    recipe = RlRecipe.of(trial(config, cell, ""))
+    return rl_run(recipe, base, Runs(config.run.root), recipe.rl.processes)
+
+
 def _run_cell(
     config: SageConfig,
     study: Study,
     cell: Cell,
-    problems: Sequence[Problem],
-    name: str,
+    benchmarks: Sequence[Benchmark],
     progress: Progress,
 ) -> None:
     """One trial: a run and its measurement; a failure of its own is kept, not raised."""
-    trial = study.begin(cell)
+    opened = study.begin(cell)
+    recipe = EvaluationRecipe.of(config)
     try:
-        trial_config = changed(config, {**cell, "tracking.group": name})
-        run = rl(trial_config, progress, sweep=name)
-        policy, benchmark = Policy(str(run.model), run), config.sweep.benchmark
-        measured = measure(
-            policy, trial_config, benchmark, problems, config.evaluation.seed, progress
-        )
+        run = rl(config, progress, sweep=config.tracking.group)
+        policy = Policy.of_run(run)
+        measured = measure([policy], benchmarks, recipe, config.run.root, progress)
     except (SageError, RuntimeError) as error:
-        study.fail(trial, f"{type(error).__name__}: {error}")
+        study.fail(opened, f"{type(error).__name__}: {error}")
         progress.say(f"[red]failed[/]: {escape(str(error))}")
         return
-    keep_evaluations(trial_config, [policy], {(benchmark, policy.label): [measured]})
-    counts = measured.counts
+    keep_evaluations([policy], measured, recipe, config.tracking)
+    ((measurement, *_),) = measured.values()
+    counts = measurement.counts
     scores = {
         f"pass@{k}": float(pass_at_k(counts.n_P, counts.c_P, k).mean()) for k in config.sweep.k
     }
-    study.succeed(trial, run.id, scores)
+    study.succeed(opened, run.id, scores)
     progress.say("  ".join(f"{name} {value:.3f}" for name, value in scores.items()))
-
-
-def _said(cell: Cell) -> str:
-    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" for key, value in cell.items())

@@ -9,14 +9,8 @@ import torch
 
 from sage_cli.config.model import LoraSection, PretrainedModel, ScratchModel
 from sage_cli.errors import DataError
-from sage_cli.models.load import (
-    attach_lora,
-    fingerprint,
-    is_model_folder,
-    load_model,
-    load_section,
-    load_tokenizer,
-)
+from sage_cli.models.folders import fingerprint, is_model_folder
+from sage_cli.models.load import attach_lora, load_model, load_section, load_tokenizer
 from sage_cli.models.scratch import build_scratch, build_tokenizer, save_scratch
 
 TAGS = ("<a>", "</a>")

@@ -9,7 +9,8 @@ from safetensors.torch import load_file
 
 from sage_cli.config.model import LoraSection, ScratchModel
 from sage_cli.errors import StoreError
-from sage_cli.models.load import attach_lora, fingerprint, load_model, load_tokenizer
+from sage_cli.models.folders import fingerprint
+from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.store.run import Runs
 from sage_cli.workflows import export as module

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.records import TrackingSection
 from sage_cli.progress import Progress
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Run
@@ -16,10 +16,10 @@ OnStep = Callable[[Mapping[str, Any]], None]
 
 @contextmanager
 def watched(
-    config: SageConfig, run: Run, job: str, progress: Progress, shown: Mapping[str, str]
+    run: Run, tracking: TrackingSection, job: str, progress: Progress, shown: Mapping[str, str]
 ) -> Iterator[OnStep]:
     """Yield the function that hears each step; `shown` maps metrics to the names beside the bar."""
-    mirrors = mirrors_of(config.tracking, run)
+    mirrors = mirrors_of(tracking, run)
     begun = False
 
     def on_step(metrics: Mapping[str, Any]) -> None:

@@ -1,0 +1,103 @@
+"""What recipes would do, as facts by name: for dry runs. Pure: nothing is looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sage_cli.config.algorithms import ALGORITHMS
+from sage_cli.config.guide import GuideSection
+from sage_cli.config.model import PretrainedModel, ScratchModel
+from sage_cli.config.presets import accelerate_file
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.training import RlSection
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of the work, and its facts by name."""
+
+    title: str
+    facts: dict[str, Any]
+
+
+def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
+    """The supervised warm-up of a base."""
+    section, model = recipe.sft, recipe.model
+    length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
+    return {
+        "model": model.path if isinstance(model, PretrainedModel) else "from scratch",
+        "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
+        "demonstrations": recipe.data.sft.name,
+        "length": f"{length} of {section.batch_size}",
+        "learning rate": f"{section.learning_rate:g}, {section.scheduler}",
+        "optimizer": section.optimizer,
+        "seed": section.seed,
+    }
+
+
+def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
+    """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
+    rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
+    completions = rl.prompts_per_step * rl.rollouts_per_prompt
+    micro_batch = rl.micro_batch or completions
+    limit = recipe.data.rl.limit
+    return {
+        "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
+        "compat": rl.compat,
+        "loss": f"{rl.loss}, advantage {rl.advantage}, clip {rl.epsilon_low:g}/{rl.epsilon_high:g}",
+        "dynamic sampling": rl.dynamic_sampling,
+        "overlong punishment": rl.overlong_punishment,
+        "anchor": "none"
+        if anchor.kl == "none"
+        else f"{anchor.kl} KL, beta {anchor.beta:g}, estimator {anchor.estimator}, "
+        f"reference {anchor.reference}",
+        "guide": _guide(recipe.guide),
+        "tuning": _tuning(recipe.model),
+        "problems": recipe.data.rl.name + (f", first {limit:,}" if limit else ""),
+        "steps": rl.steps,
+        "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
+        f"{completions} completions = {completions // micro_batch} x {micro_batch}",
+        "completions": f"{rl.steps * completions:,}",
+        "tokens at most": f"{rl.steps * completions * rollout.max_tokens:,}",
+        "rollout": f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}"
+        f", {rollout.max_tokens} new tokens, {rollout.backend}",
+        "learning rate": f"{rl.learning_rate:g}, {rl.scheduler}, "
+        f"warm-up {rl.warmup_ratio:g} of the steps",
+        "weight decay": f"{rl.weight_decay:g}",
+        "optimizer": rl.optimizer,
+        "processes": _processes(rl),
+        "seed": rl.seed,
+    }
+
+
+def evaluation_facts(recipe: EvaluationRecipe) -> dict[str, Any]:
+    """A measurement: benchmarks, samples, k, how they are drawn and graded."""
+    evaluation, sampling = recipe.evaluation, recipe.sampling
+    return {
+        "benchmarks": evaluation.benchmark,
+        "samples": f"{evaluation.samples} per problem x {evaluation.seeds} seeds",
+        "k": evaluation.k,
+        "sampling": f"temperature {sampling.temperature:g}, min_p {sampling.min_p:g}, "
+        f"{sampling.max_tokens} new tokens, backend {sampling.backend}",
+        "grading": recipe.grading.mode,
+    }
+
+
+def _processes(rl: RlSection) -> str:
+    by = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
+    return f"{rl.processes}{by}"
+
+
+def _guide(guide: GuideSection) -> str:
+    settings = guide.model_dump(exclude={"name", "q_min", "q_max", "seed"})
+    shown = ", ".join(f"{key} {value}" for key, value in settings.items())
+    clamp = f"; q in [{guide.q_min:g}, {guide.q_max:g}]" if guide.name != "none" else ""
+    return f"{guide.name} {shown}{clamp}".strip()
+
+
+def _tuning(model: PretrainedModel | ScratchModel) -> str:
+    if model.tuning == "full":
+        return "full"
+    lora = model.lora
+    return f"LoRA r = {lora.rank}, alpha = {lora.alpha}, {', '.join(lora.targets)}"

@@ -1,0 +1,99 @@
+"""Draw what a policy's sample sets lack, with one sampler for all benchmarks and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from sage_cli.config.sampling import SamplingSection
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
+from sage_cli.sampling.fill import fill
+from sage_cli.sampling.sampler import Sampler
+from sage_cli.store.completion import Completion
+from sage_cli.store.samples import SampleSet
+
+OnStored = Callable[[list[Completion]], None]
+
+
+class Drawing:
+    """A policy's sampler, loaded when the first sample is missing, closed at the end of the block.
+
+    Use it as a context manager.
+    """
+
+    def __init__(
+        self, samples: PolicySamples, sampling: SamplingSection, progress: Progress
+    ) -> None:
+        self._samples, self._section, self._progress = samples, sampling, progress
+        self._sampler: Sampler | None = None
+
+    def __enter__(self) -> Drawing:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._sampler is not None:
+            self._sampler.close()
+
+    def samples_at(self, seed: int) -> SampleSet:
+        """The set of `seed`, as it is."""
+        return self._samples.at(seed)
+
+    def draw(
+        self,
+        seed: int,
+        problems: Sequence[Problem],
+        n: int,
+        on_stored: OnStored = lambda _: None,
+    ) -> SampleSet:
+        """The set of `seed`, holding samples 0 to n - 1 of each problem.
+
+        `on_stored` hears fresh completions once they are on disk.
+        """
+        samples = self._samples.at(seed)
+        inventory = samples.inventory()
+        missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
+        if not missing:
+            return samples
+        sampler = self._loaded()
+        template = self._template()
+        prompts = {problem.id: template.render(problem.question) for problem in problems}
+        total = n * len(prompts)
+        label = self._samples.policy.label
+        self._progress.begin(f"sample {label}", total, "samples", total - missing)
+
+        def stored(rows: list[Completion]) -> None:
+            self._progress.advance(len(rows))
+            on_stored(rows)
+
+        fill(samples, prompts, n, sampler, stored)
+        self._progress.end()
+        return samples
+
+    def _loaded(self) -> Sampler:
+        if self._sampler is None:
+            from sage_cli.sampling.build import build_sampler
+
+            policy = self._samples.policy
+            self._progress.say(f"loading {policy.label}")
+            self._sampler = build_sampler(
+                self._section,
+                self._samples.parameters,
+                policy.path,
+                dtype=self._samples.dtype,
+                **policy.loading,
+            )
+        return self._sampler
+
+    def _template(self) -> PromptTemplate:
+        """A chat template is rendered by the tokenizer itself."""
+        if self._samples.prompt.format != "chat":
+            return self._samples.template
+        return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer())

@@ -1,0 +1,57 @@
+"""What a measurement would find and what it would still have to draw; loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.policies.policy import Policy
+from sage_cli.store.verdicts import VerdictStore
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One policy on one benchmark, over all evaluation seeds: samples wanted, held, judged.
+
+    `sample_sets` are the keys of the sets, none for a policy that isn't trained yet.
+    """
+
+    policy: str
+    benchmark: str
+    wanted: int
+    held: int
+    judged: int
+    sample_sets: tuple[str, ...] = ()
+
+
+def missing(
+    policies: Sequence[Policy],
+    benchmarks: Sequence[Benchmark],
+    recipe: EvaluationRecipe,
+    root: Path,
+) -> list[Missing]:
+    """What is stored of what a measurement counts, for each policy and benchmark."""
+    evaluation = recipe.evaluation
+    found = []
+    for policy in policies:
+        samples = PolicySamples.of_evaluation(policy, recipe, root) if policy.exists else None
+        for benchmark in benchmarks:
+            wanted = evaluation.samples * evaluation.seeds * len(benchmark.problems)
+            if samples is None:
+                found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
+                continue
+            held, judged, keys = 0, 0, []
+            with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
+                for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
+                    stored = samples.at(seed)
+                    verdicts = VerdictStore(stored, grader.identity.as_mapping())
+                    tally = verdicts.tally(list(benchmark.golds), evaluation.samples)
+                    held += int(tally.held_P.sum())
+                    judged += int(tally.n_P.sum())
+                    keys.append(stored.identity.key)
+            found.append(Missing(policy.label, benchmark.name, wanted, held, judged, tuple(keys)))
+    return found

@@ -1,0 +1,108 @@
+"""What a model's folder says of it without loading anything: content, base, type, end tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from sage_cli.content import file_hash
+from sage_cli.errors import DataError
+
+ADAPTER_FILE = "adapter_config.json"
+_BASE = "base_model_name_or_path"
+_CONTENT = ("*.safetensors", "config.json", "tokenizer.json")
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether `folder` looks like a model or an adapter in Hugging Face's format."""
+    return any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE))
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether `folder` holds a LoRA adapter rather than a whole model."""
+    return (folder / ADAPTER_FILE).is_file()
+
+
+def fingerprint(path: str | Path, revision: str | None = None) -> str:
+    """Sixteen hex digits of a model's content: weights, configuration, tokenizer, end tokens.
+
+    An adapter's includes its base's, wherever that lies. A model of the Hub is told by its name
+    and the commit that the local cache holds of `revision`, before it is fetched by `revision`.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        commit = hub_commit(str(path), revision) or revision
+        name = str(path) if commit is None else f"{path}@{commit}"
+        return hashlib.sha256(name.encode()).hexdigest()[:16]
+    digest = hashlib.sha256()
+    if is_adapter(folder):
+        settings = {**_adapter_settings(folder), _BASE: fingerprint(adapter_base(folder))}
+        digest.update(json.dumps(settings, sort_keys=True).encode())
+    for file in sorted(file for pattern in _CONTENT for file in folder.glob(pattern)):
+        digest.update(file.name.encode())
+        digest.update(bytes.fromhex(file_hash(file)))
+    ends = read_json(folder / "generation_config.json").get("eos_token_id")
+    if ends is not None:
+        digest.update(json.dumps(ends).encode())
+    return digest.hexdigest()[:16]
+
+
+def adapter_base(folder: Path) -> str:
+    """The model that the adapter in `folder` was made for: a folder, or a name of the Hub.
+
+    A run's model that isn't where the adapter says is looked for beside the adapter's own run:
+    runs move together. Raises DataError when the adapter names none.
+    """
+    recorded = Path(str(_adapter_settings(folder)[_BASE]))
+    if recorded.name == "model" and not recorded.is_dir():
+        for above in folder.resolve().parents:
+            moved = above / recorded.parent.name / recorded.name
+            if moved.is_dir():
+                return str(moved)
+    return str(recorded)
+
+
+def stored_dtype(path: str | Path) -> str | None:
+    """The type in which a folder's weights are stored, as `bfloat16`; None where it doesn't say.
+
+    An adapter is computed in its base's type.
+    """
+    folder = Path(path)
+    if is_adapter(folder):
+        return stored_dtype(adapter_base(folder))
+    config = read_json(folder / "config.json")
+    found = config.get("dtype") or config.get("torch_dtype")
+    return str(found) if found else None
+
+
+def hub_commit(name: str, revision: str | None) -> str | None:
+    """The commit of a Hub model that the local cache holds; None without one. Asks no network."""
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
+    except ValueError:  # no name of the Hub
+        return None
+    return Path(found).parent.name if isinstance(found, str) else None
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in `file`; empty where there is none or it can't be read: loading will say why."""
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _adapter_settings(folder: Path) -> dict[str, Any]:
+    try:
+        settings: dict[str, Any] = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
+        return {_BASE: settings.pop(_BASE), **settings}
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(
+            f"{folder / ADAPTER_FILE} names no base model: {str(error) or type(error).__name__}",
+            "export the adapter again, or name another model",
+        ) from error

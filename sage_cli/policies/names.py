@@ -1,0 +1,91 @@
+"""Which policy a name means: a run, a checkpoint of one, a folder, a model of the Hub."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.models.folders import is_model_folder
+from sage_cli.policies.policy import Policy
+from sage_cli.store.run import Run, Runs, run_of
+
+
+def distinct_policies(names: Sequence[str], runs: Runs) -> list[Policy]:
+    """The policies of all `names`, each once; ConfigurationError where two have one label."""
+    named = [policy for name in names for policy in named_policies(name, runs)]
+    policies = list({policy.path: policy for policy in named}.values())
+    labels = Counter(policy.label for policy in policies)
+    alike = [policy.path for policy in policies if labels[policy.label] > 1]
+    if alike:
+        raise ConfigurationError(
+            f"these models would have the same name in tables and figures: {', '.join(alike)}",
+            "measure them one by one, or rename their folders",
+        )
+    return policies
+
+
+class NoRunsError(StoreError):
+    """Nothing was named, and there is no finished run that could be meant."""
+
+
+def chosen_policies(names: Sequence[str], runs: Runs) -> list[Policy]:
+    """The policies of `names`; without names that of the latest finished run.
+
+    Raises NoRunsError where there is none.
+    """
+    if names:
+        return distinct_policies(names, runs)
+    latest = runs.latest()
+    if latest is None:
+        raise NoRunsError(
+            f"{runs.root.resolve()} holds no finished run to measure",
+            "name a run or a model folder, name the folder of runs with --runs, or say --train to "
+            "train the preset's base first",
+        )
+    return [Policy.of_run(latest)]
+
+
+def named_policies(name: str, runs: Runs) -> list[Policy]:
+    """The policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
+    run_name, at, step = name.partition("@")
+    if not (at and step == "all"):
+        return [named_policy(name, runs)]
+    run = runs.find(run_name)
+    checkpoints = [_checkpoint(run, str(step)) for step in checkpoint_steps(run)]
+    return checkpoints + ([Policy.of_run(run)] if run.finished else [])
+
+
+def named_policy(name: str, runs: Runs) -> Policy:
+    """A run's final model, `RUN@step`'s checkpoint, or any model folder."""
+    if Path(name).is_dir() and run_of(Path(name)) is None:
+        if is_model_folder(Path(name)):
+            return Policy(name)
+        raise StoreError(
+            f"the folder {name} holds neither a run nor a model",
+            "name a run, or a Hugging Face folder with config.json and *.safetensors",
+        )
+    run_name, at, step = name.partition("@")
+    run = runs.find(run_name)
+    if at:
+        return _checkpoint(run, step)
+    if not run.finished:
+        raise StoreError(
+            f"{run.id} is {run.status}, not finished",
+            "type its command again to continue it, or name a checkpoint as RUN@step",
+        )
+    return Policy.of_run(run)
+
+
+def checkpoint_steps(run: Run) -> list[int]:
+    """The steps at which `run` has checkpoints, ascending."""
+    return sorted(int(path.name.split("-")[1]) for path in run.checkpoints.glob("checkpoint-*"))
+
+
+def _checkpoint(run: Run, step: str) -> Policy:
+    steps = checkpoint_steps(run)
+    if not step.isdigit() or int(step) not in steps:
+        kept = ", ".join(map(str, steps)) or "none"
+        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {kept}")
+    return Policy(str(run.checkpoints / f"checkpoint-{step}"), run, checkpoint=int(step))

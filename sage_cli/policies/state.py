@@ -1,0 +1,32 @@
+"""What has become of a planned run, in words: finished, interrupted at a step, not begun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sage_cli.policies.policy import Policy
+from sage_cli.store.run import Run
+
+
+def run_facts(run: Run) -> dict[str, Any]:
+    """The run's id and its state, for plans."""
+    return {"run": run.id, "state": state(run)}
+
+
+def base_facts(base: Policy) -> dict[str, Any]:
+    """The same for what RL begins with: a run, or a model taken as it is."""
+    return run_facts(base.run) if base.run else {"model": f"{base.path}, taken as it is"}
+
+
+def state(run: Run) -> str:
+    """`finished`, `interrupted at step 9 of 20`, `running`, `failed: ...` or `not trained yet`."""
+    manifest = run.manifest
+    if not manifest:
+        return "not trained yet"
+    status = run.status
+    if status == "finished":
+        return status
+    records = run.metrics.read()
+    at = f" at step {records[-1]['step']} of {records[-1]['of']}" if records else ""
+    why = f": {manifest['reason']}" if status == "failed" and manifest.get("reason") else ""
+    return f"{status}{at}{why}"

@@ -1,0 +1,76 @@
+"""Which settings change no result: said by the schema, for every field."""
+
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from sage_cli.config.base import is_cosmetic
+from sage_cli.config.load import changed, load
+from sage_cli.config.schema import SageConfig
+
+COSMETIC = {
+    "data.root",
+    "sft.save_every",
+    "rl.compat", "rl.save_every", "rl.keep_checkpoints", "rl.accelerate",
+    "rl.allow_template_mismatch", "rl.stop_when_stuck",
+    "sampling.backend", "sampling.batch_rows", "sampling.servers", "sampling.server_model",
+    "sampling.timeout_s", "sampling.options",
+    "grading.workers",
+    "evaluation.allow_template_mismatch",
+    "sweep.retries",
+    "tracking.wandb", "tracking.project", "tracking.group", "tracking.tensorboard",
+    "tracking.rollouts", "tracking.rollouts_every",
+    "run.root",
+}  # fmt: skip
+"""Every other setting decides a result."""
+
+
+def sections(annotation):
+    """The section classes that an annotation names, through unions and tuples."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in sections(part)]
+
+
+def leaves(model, above=""):
+    """(dotted name, class, field) of every setting."""
+    for name, field in model.model_fields.items():
+        inner = sections(field.annotation)
+        if inner and not is_cosmetic(model, name):
+            for section in inner:
+                yield from leaves(section, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", model, name
+
+
+def test_every_field_is_said_to_be_cosmetic_or_not():
+    found = {name for name, model, field in leaves(SageConfig) if is_cosmetic(model, field)}
+    assert found == COSMETIC
+
+
+def test_determinants_are_the_rest():
+    config = load().config
+    for name in type(config).model_fields:
+        section = getattr(config, name)
+        kept, everything = set(section.determinants()), set(section.model_dump())
+        assert everything - kept == {n.partition(".")[2] for n in COSMETIC if n.startswith(f"{name}.")}  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    "setting", ["rl.save_every=7", "data.root=/elsewhere", "sampling.batch_rows=3", "grading.workers=9"]  # noqa: E501
+)
+def test_a_cosmetic_change_leaves_the_determinants_alone(setting):
+    name, _, value = setting.partition("=")
+    section = name.partition(".")[0]
+    config = load().config
+    other = changed(config, {name: value})
+    assert getattr(other, section) != getattr(config, section)
+    assert getattr(other, section).determinants() == getattr(config, section).determinants()
+
+
+def test_nested_sections_leave_theirs_out_as_well():
+    config = load(sets=["model.tuning=lora"]).config
+    assert config.model.determinants()["lora"]["rank"] == 8
+    phases = config.data.arithmetic.determinants()["phases"]
+    assert phases[0] == {"share": 0.6, "mix": {"S": 0.45, "R": 0.40, "D": 0.15}, "loss": "completion"}  # noqa: E501
