@@ -1,40 +1,5 @@
-"""What measuring a policy found, as data."""
+"""What measuring a policy found, under the name that evaluation knows it by."""
 
-from __future__ import annotations
+from sage_cli.reports.measurement import Measured, record
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from sage_cli.metrics import Counts
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One policy on one benchmark with one evaluation seed.
-
-    `statuses` counts verdicts over all completions, `truncated` those cut off at the token limit.
-    """
-
-    policy: str
-    benchmark: str
-    seed: int
-    counts: Counts
-    statuses: Mapping[str, int]
-    truncated: int
-    sample_set: str
-
-
-def record(measured: Measured) -> dict[str, Any]:
-    """A measurement for a JSON file: verdicts, and n and c of every problem."""
-    counts = measured.counts
-    return {
-        "seed": measured.seed,
-        "sample_set": measured.sample_set,
-        "statuses": dict(measured.statuses),
-        "truncated": measured.truncated,
-        "problems": [
-            {"problem": id_, "n": int(n), "c": int(c)}
-            for id_, n, c in zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
-        ],
-    }
+__all__ = ["Measured", "record"]

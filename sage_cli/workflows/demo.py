@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sage_cli.config.demo import demo_configs
 from sage_cli.progress import Progress
+from sage_cli.reports.document import Report
 from sage_cli.store.run import Run
-from sage_cli.workflows.curves import Curves
 from sage_cli.workflows.passk import passk
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sft import sft
@@ -18,7 +18,7 @@ class DemoResult:
     """The base and both trained policies, and their curves."""
 
     runs: tuple[Run, ...]
-    curves: Curves
+    curves: Report
 
 
 def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:

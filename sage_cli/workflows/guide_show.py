@@ -22,7 +22,7 @@ from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.guide_view import Specimen, View
+from sage_cli.reports.guide_view import GuidedCompletion, GuideView
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
 from sage_cli.store.completion import Completion
@@ -35,7 +35,7 @@ Ids = tuple[list[int], list[int]]
 
 def guide_show(
     config: SageConfig, name: str, progress: Progress, notes: Sequence[str] = ()
-) -> View:
+) -> GuideView:
     """Sample 0 of the first `evaluation.limit` problems under the configuration's guide.
 
     `name` is a run, RUN@step or a model folder. Stored completions are used where the policy has
@@ -68,20 +68,20 @@ def guide_show(
         read_by_guide = _signals(_reference(policy, config), ids, config, progress)
     _, calls = batch_arithmetic(config.rl, config.rl.processes)
     seen = examine(signals, guide, guide.now(step, 0, calls), read_by_guide)
-    specimens = tuple(
-        _specimen(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
+    guided = tuple(
+        _guided(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
         for problem, row, grade, (_, completed), examined in zip(
             problems, completions, grades, ids, seen.rows, strict=True
         )
     )
-    return View(
+    return GuideView(
         policy=policy.label,
         guide=in_words(config),
         step=step,
         q_min=guide.q_min,
         q_max=guide.q_max,
         tau=guide.tau if isinstance(guide, BranchGuide) else None,
-        specimens=specimens,
+        completions=guided,
         summary=seen.summary,
         notes=tuple(notes),
     )
@@ -167,10 +167,10 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     return model.unload() if without_adapter else model
 
 
-def _specimen(
+def _guided(
     problem: Problem, row: Completion, grade: Grade, tokens: list[str], examined: Any
-) -> Specimen:
-    return Specimen(
+) -> GuidedCompletion:
+    return GuidedCompletion(
         problem.id,
         problem.question,
         problem.gold,

@@ -17,14 +17,17 @@ from sage_cli.metrics import pass_at_k
 from sage_cli.policies.policy import Policy, base_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
+from sage_cli.reports.document import Report
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweep import SweepCell, sweep_document
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
+from sage_cli.store.surroundings import surroundings
 from sage_cli.sweep.space import Cell, Space
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.trials import trials
 from sage_cli.workflows.rl import rl
-from sage_cli.workflows.sweep_report import SweepResult, write_report
 
 
 def sweep_folder(config: SageConfig, space: Space) -> Path:
@@ -35,7 +38,7 @@ def sweep_folder(config: SageConfig, space: Space) -> Path:
     return config.run.root / "sweeps" / f"{name}-{identity[:8]}"
 
 
-def sweep(config: SageConfig, progress: Progress) -> SweepResult:
+def sweep(config: SageConfig, progress: Progress) -> Report:
     """Run what the grid still lacks; failures are kept with their reason and tried again.
 
     Raises TrainingError when no cell has a result.
@@ -55,11 +58,11 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
                 done = total - len(study.pending())
                 progress.say(f"[bold]cell {done + 1} of {total}[/]: {_said(cell)}")
                 _run_cell(config, study, cell, problems, folder.name, progress)
-        result = SweepResult(folder, space, objectives, tuple(study.results()))
-        write_report(result)
-    if all(cell.values is None for cell in result.cells):
-        raise TrainingError(f"every cell failed; the first: {result.cells[0].reason}")
-    return result
+        cells = [SweepCell(one.cell, one.values, one.run, one.reason) for one in study.results()]
+        report = sweep_document(space.values, objectives, cells, _provenance(config)).write(folder)
+    if all(cell.scores is None for cell in cells):
+        raise TrainingError(f"every cell failed; the first: {cells[0].reason}")
+    return report
 
 
 def _run_cell(
@@ -90,6 +93,17 @@ def _run_cell(
     }
     study.succeed(trial, run.id, scores)
     progress.say("  ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+
+
+def _provenance(config: SageConfig) -> Provenance:
+    around = surroundings()
+    return Provenance(
+        sampling=config.sampling.model_dump(mode="json"),
+        seeds=(config.evaluation.seed,),
+        versions=around["versions"],
+        commit=around["commit"],
+        command=around["command"],
+    )
 
 
 def _said(cell: Cell) -> str:
