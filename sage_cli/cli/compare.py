@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
@@ -23,6 +23,7 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
+from sage_cli.cli.reporting import show_report
 
 HELP = "A run, model folder or file of counts; or several training seeds as A1,A2,A3."
 
@@ -44,8 +45,6 @@ def command(
 ) -> None:
     """Compare pass@k of two models, or of two methods over their training seeds."""
     speak(json)
-    from sage_cli.reports.comparison import comparison_json
-    from sage_cli.reports.render import to_rich
     from sage_cli.workflows.compare import compare, is_counts_file
 
     sides = [[name.strip() for name in side.split(",")] for side in (a, b)]
@@ -56,11 +55,5 @@ def command(
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
-        result = compare(settings, sides[0], sides[1], k, live)
-    if json:
-        comparisons = {name: comparison_json(one) for name, one in result.comparisons.items()}
-        emit({"folder": str(result.folder), "comparisons": comparisons})
-        return
-    for table in result.tables:
-        console.print(to_rich(table))
-    console.print(f"files: [bold]{result.folder}[/]")
+        report = compare(settings, sides[0], sides[1], k, live)
+    show_report(report, json)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sage_cli.cli.console import console, speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Sets
-from sage_cli.cli.passk import show
 from sage_cli.cli.plans import show_plan
+from sage_cli.cli.reporting import show_report
 
 
 def command(set_: Sets = None, dry_run: DryRun = False) -> None:
@@ -22,6 +22,6 @@ def command(set_: Sets = None, dry_run: DryRun = False) -> None:
 
     with Live() as live:
         result = demo("tiny", settings, live)
-    show(result.curves)
+    show_report(result.curves)
     console.print("runs:", *(f"  {run.folder}" for run in result.runs), sep="\n")
-    console.print(f"picture: [bold]{result.curves.picture}[/]")
+    console.print(f"picture: [bold]{result.curves.folder / 'passk.png'}[/]", soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
@@ -24,8 +24,8 @@ from sage_cli.cli.options import (
     Seeds,
     Sets,
 )
-from sage_cli.cli.passk import verdicts
 from sage_cli.cli.plans import show_plan
+from sage_cli.cli.reporting import show_report
 
 
 def command(
@@ -36,7 +36,7 @@ def command(
     seeds: Seeds = None,
     limit: Limit = None,
     paper: Annotated[
-        str | None, typer.Option("--paper", help="Lay a table of the paper beside, as table1_main.")
+        str | None, typer.Option("--paper", help="Lay a table of the paper beside, as table1.")
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
@@ -53,21 +53,8 @@ def command(
     if dry_run:
         show_plan(settings, ("measure",), json)
         return
-    from sage_cli.reports.render import to_rich
-    from sage_cli.reports.table import by_group
-    from sage_cli.workflows.evaluate import as_json, evaluate
+    from sage_cli.workflows.evaluate import evaluate
 
     with Live() as live:
-        result = evaluate(settings, names or [], live, paper=paper)
-    if json:
-        emit(as_json(result, settings))
-        return
-    whole = to_rich(result.table)
-    wanted = console.measure(whole, options=console.options.update(width=10_000)).maximum
-    fits = wanted <= console.width
-    for table in [whole] if fits else map(to_rich, by_group(result.table)):
-        console.print(table)
-    for (name, policy), measured in result.measured.items():
-        for one in measured:
-            console.print(f"[dim]{policy}, {name}, seed {one.seed}: {verdicts(one)}[/]")
-    console.print(f"files: [bold]{result.folder}[/]")
+        report = evaluate(settings, names or [], live, paper=paper)
+    show_report(report, json)

@@ -16,7 +16,7 @@ from sage_cli.cli.options import Benchmark, Json, OtherTemplate, Presets, RunRoo
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
-    from sage_cli.reports.guide_view import View
+    from sage_cli.reports.guide_view import GuideView
 
 app = new_app("Look at what a guide does.")
 
@@ -95,16 +95,16 @@ def _given(**flags: float | None) -> dict[str, float]:
     return {name: value for name, value in flags.items() if value is not None}
 
 
-def _print(view: View) -> None:
+def _print(view: GuideView) -> None:
     from rich.markup import escape
 
-    from sage_cli.reports.microscope_terminal import legend, specimen_text, strongest, to_rich
+    from sage_cli.reports.microscope_terminal import completion_text, legend, strongest, to_rich
 
-    for number, one in enumerate(view.specimens, 1):
+    for number, one in enumerate(view.completions, 1):
         colour = "green" if one.status == "right" else "red"
         verdict = f"[{colour}]{one.status}[/], gold {escape(one.gold)}"
         console.print(f"\n[bold]{number}  {escape(one.question)}[/]  {verdict}")
-        console.print(specimen_text(one, view))
+        console.print(completion_text(one, view))
         if found := strongest(one):
             console.print(f"[dim]shaped most: {escape(found)}[/]")
     console.print("", legend(view), "", sep="\n")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
@@ -28,10 +27,7 @@ from sage_cli.cli.options import (
     load_config,
 )
 from sage_cli.cli.plans import show_plan
-
-if TYPE_CHECKING:
-    from sage_cli.evaluation.measurement import Measured
-    from sage_cli.workflows.curves import Curves
+from sage_cli.cli.reporting import show_report
 
 
 def command(
@@ -63,15 +59,11 @@ def command(
     if dry_run:
         show_plan(settings, ("measure",), json)
         return
-    from sage_cli.workflows.curves import as_json
     from sage_cli.workflows.passk import passk
 
     with Live() as live:
-        result = passk(settings, names or [], live)
-    if json:
-        emit(as_json(result, settings))
-    else:
-        show(result)
+        report = passk(settings, names or [], live)
+    show_report(report, json)
 
 
 def _show_files(
@@ -79,32 +71,6 @@ def _show_files(
 ) -> None:
     """Curves of files of counts: only the settings of `evaluation` matter."""
     settings = load_config(None, None, sets, run={"root": runs}).config
-    from sage_cli.workflows.curves import as_json, curves_of_files
+    from sage_cli.workflows.curves import curves_of_files
 
-    result = curves_of_files(settings, files, k)
-    if json:
-        emit(as_json(result, settings))
-    else:
-        show(result)
-
-
-def show(result: Curves) -> None:
-    """A table of pass@k at the powers of two with intervals, the verdicts, and the files."""
-    shown = [k for k in result.ks if k & (k - 1) == 0] or list(result.ks)
-    for benchmark, lines in result.lines.items():
-        table = Table("k", *(line.policy for line in lines), title=f"pass@k, {benchmark}")
-        for k in shown:
-            values = (line.curve.at(k) for line in lines)
-            cells = (f"{mean:.3f} [dim]{low:.3f} to {high:.3f}[/]" for mean, low, high in values)
-            table.add_row(str(k), *cells)
-        console.print(table)
-        for line in lines:
-            for one in line.measured:
-                console.print(f"[dim]{line.policy}, seed {one.seed}: {verdicts(one)}[/]")
-    console.print(f"files: [bold]{result.folder}[/]")
-
-
-def verdicts(measured: Measured) -> str:
-    """`40 right, 8 wrong; 2 cut off`."""
-    counted = ", ".join(f"{count} {status}" for status, count in measured.statuses.items())
-    return counted + (f"; {measured.truncated} cut off" if measured.truncated else "")
+    show_report(curves_of_files(settings, files, k), json)

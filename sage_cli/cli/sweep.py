@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import ConfigFile, DryRun, Json, Presets, RunRoot, Sets, load_config
 from sage_cli.cli.plans import show_plan
+from sage_cli.cli.reporting import show_report
 from sage_cli.cli.rl import Compat
 
 
@@ -49,14 +50,8 @@ def command(
 
         show_plan(plan(settings), json)
         return
-    from sage_cli.reports.render import to_rich
     from sage_cli.workflows.sweep import sweep
-    from sage_cli.workflows.sweep_report import as_json, sweep_table
 
     with Live() as live:
-        result = sweep(settings, live)
-    if json:
-        emit(as_json(result))
-    else:
-        console.print(to_rich(sweep_table(result)))
-        console.print(f"files: [bold]{result.folder}[/]")
+        report = sweep(settings, live)
+    show_report(report, json)

@@ -1,14 +1,54 @@
-"""Two models or two methods compared: a table of differences and what they mean in words."""
+"""Two models or two methods compared: a document with differences and what they mean in words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from sage_cli.metrics import Comparison, Crossing, Difference, Support
+from sage_cli.reports.document import Document
+from sage_cli.reports.passk import curves_figure, powers_of_two
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.spread import spread_table
 from sage_cli.reports.table import Column, Measure, Row, Table
+
+
+def comparison_document(comparisons: Mapping[str, Comparison], provenance: Provenance) -> Document:
+    """Benchmark -> comparison of the same two sides.
+
+    People's tables show the powers of two, and sources of uncertainty at fewer ks; CSV (a file per
+    benchmark) and JSON hold every k.
+    """
+    first = next(iter(comparisons.values()))
+    tables = []
+    for benchmark, one in comparisons.items():
+        shown = powers_of_two(one.difference.ks)
+        spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
+        tables.append(comparison_table(benchmark, one, shown))
+        tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
+    return Document(
+        name="compare",
+        title=f"{first.a.label} against {first.b.label}",
+        provenance=provenance,
+        data={"comparisons": {name: comparison_json(one) for name, one in comparisons.items()}},
+        tables=tuple(tables),
+        sheets={
+            f"compare-{Path(name).stem}": comparison_table(name, one, one.difference.ks)
+            for name, one in comparisons.items()
+        },
+        figures=(
+            curves_figure(
+                "compare",
+                {
+                    name: {one.a.label: one.curves[0], one.b.label: one.curves[1]}
+                    for name, one in comparisons.items()
+                },
+            ),
+        ),
+    )
 
 
 def comparison_table(benchmark: str, comparison: Comparison, ks: Sequence[int]) -> Table:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from sage_cli.metrics import Curve
-from sage_cli.reports.figure import FAINT, drawing, line_style, outputs
+from sage_cli.reports.figure import FAINT, drawing, lay_out, line_style, outputs
 
 PANEL_IN = (4.6, 3.2)
 SPARSE = 12
@@ -37,8 +37,7 @@ def draw_curves(panels: Mapping[str, Mapping[str, Curve]], stem: Path) -> tuple[
         axes_row[0].set_ylabel("pass@k")
         if len(panels) == 1:
             # Laid out before the labels come, so that long ones widen the picture, not squeeze it.
-            figure.draw_without_rendering()
-            figure.set_layout_engine("none")
+            lay_out(figure)
             _name_ends(axes_row[0], next(iter(panels.values())), styles)
         else:
             handles = [Line2D([], [], linewidth=1.7, **styles[label]) for label in labels]

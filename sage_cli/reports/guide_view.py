@@ -15,7 +15,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Specimen:
+class GuidedCompletion:
     """One completion: its tokens' texts with the numbers of each, and its verdict.
 
     `redrawn` says that the stored text has other token borders than the tokens once drawn.
@@ -32,8 +32,8 @@ class Specimen:
 
 
 @dataclass(frozen=True)
-class View:
-    """Specimens of `policy` under `guide` (its name and settings in words) at a step.
+class GuideView:
+    """Completions of `policy` under `guide` (its name and settings in words) at a step.
 
     `tau` is the branch guide's threshold, None for other guides; `summary` is over all tokens.
     """
@@ -44,14 +44,14 @@ class View:
     q_min: float
     q_max: float
     tau: float | None
-    specimens: tuple[Specimen, ...]
+    completions: tuple[GuidedCompletion, ...]
     summary: dict[str, float]
     notes: tuple[str, ...] = ()
 
     @property
     def entropy_scale(self) -> float:
         """The entropy that is drawn at full strength, in nats: the largest one shown."""
-        shown = [max(one.examined.entropy_T, default=0.0) for one in self.specimens]
+        shown = [max(one.examined.entropy_T, default=0.0) for one in self.completions]
         return max([*shown, 1e-9])
 
     def pull(self, q: float) -> float:
@@ -64,14 +64,14 @@ class View:
         return max(0.0, min(1.0, entropy / self.entropy_scale))
 
 
-def summary_table(view: View) -> Table:
+def summary_table(view: GuideView) -> Table:
     """A row per completion and one for all tokens together."""
     rows = [
         Row(_cells(str(number), one.status, len(one.tokens), one.examined.summary), "each")
-        for number, one in enumerate(view.specimens, 1)
+        for number, one in enumerate(view.completions, 1)
     ]
-    right = sum(one.status == "right" for one in view.specimens)
-    tokens = sum(len(one.tokens) for one in view.specimens)
+    right = sum(one.status == "right" for one in view.completions)
+    tokens = sum(len(one.tokens) for one in view.completions)
     verdict = f"{right}/{len(rows)} right"
     rows.append(Row(_cells("all", verdict, tokens, view.summary), "all"))
     notes = (

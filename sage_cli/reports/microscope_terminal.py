@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from sage_cli.reports.guide_view import Specimen, View, summary_table
+from sage_cli.reports.guide_view import GuidedCompletion, GuideView, summary_table
 from sage_cli.reports.microscope import visible
 
 _WHITE = Color.from_rgb(255, 255, 255)
@@ -17,7 +17,7 @@ _SHAPED_AT_LEAST = 0.35
 """The faintest background, so that q just above 1 differs from q = 1."""
 
 
-def specimen_text(one: Specimen, view: View) -> Text:
+def completion_text(one: GuidedCompletion, view: GuideView) -> Text:
     """A completion: background by q, and by entropy dim, plain, bold or bold and underlined."""
     text, seen = Text(), one.examined
     for token, entropy, q in zip(one.tokens, seen.entropy_T, seen.q_T, strict=True):
@@ -25,14 +25,14 @@ def specimen_text(one: Specimen, view: View) -> Text:
     return text
 
 
-def strongest(one: Specimen, count: int = 4) -> str:
+def strongest(one: GuidedCompletion, count: int = 4) -> str:
     """The tokens furthest from q = 1, for terminals without colours: `"4" 1.291, "-" 1.102`."""
     q_T = one.examined.q_T
     shaped = sorted((t for t, q in enumerate(q_T) if q != 1), key=lambda t: -abs(q_T[t] - 1))
     return ", ".join(f'"{visible(one.tokens[t]).strip()}" {q_T[t]:.3f}' for t in shaped[:count])
 
 
-def to_rich(view: View) -> Table:
+def to_rich(view: GuideView) -> Table:
     """The summary in eighty columns."""
     table = summary_table(view)
     shown = Table(box=None, padding=(0, 1, 0, 0), title=Text(table.title), title_justify="left")
@@ -44,7 +44,7 @@ def to_rich(view: View) -> Table:
     return shown
 
 
-def legend(view: View) -> Text:
+def legend(view: GuideView) -> Text:
     """What the styles mean, in their own styles."""
     text = Text("q  ")
     for q in (view.q_min, (1 + view.q_min) / 2, 1.0, (1 + view.q_max) / 2, view.q_max):

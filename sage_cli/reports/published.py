@@ -9,8 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.evaluation import Scores
-from sage_cli.reports.table import Measure
+from sage_cli.reports.table import Measure, Scores
 
 
 def evaluation_tables() -> Mapping[str, str]:

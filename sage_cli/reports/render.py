@@ -1,4 +1,4 @@
-"""A table in the forms people use: terminal, Markdown, CSV, LaTeX."""
+"""A table as text: Markdown, CSV, LaTeX, and rows of numbers for JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import csv
 import io
 from itertools import groupby, pairwise
 
-from rich.markup import escape
-from rich.table import Table as RichTable
-
-from sage_cli.reports.table import Cell, Column, Measure, Table
+from sage_cli.reports.table import Cell, Column, Measure, Table, is_text
 
 TEX = str.maketrans({
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -18,25 +15,13 @@ TEX = str.maketrans({
     "−": "$-$",
 })  # fmt: skip
 
-
-def to_rich(table: Table) -> RichTable:
-    """For the terminal; print it with a rich console."""
-    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold")
-    shown.caption, shown.caption_justify = escape("\n".join(table.notes)) or None, "left"
-    for place, column in enumerate(table.columns):
-        header = "\n".join(part for part in (column.group, column.name) if part)
-        shown.add_column(escape(header), justify="left" if _is_text(table, place) else "right")
-    for place, row in enumerate(table.rows):
-        following = table.rows[place + 1 : place + 2]
-        ends = bool(following) and following[0].section != row.section
-        shown.add_row(*(escape(str(cell)) for cell in row.cells), end_section=ends)
-    return shown
+BOOKTABS = r"% needs \usepackage{booktabs}"
 
 
 def to_markdown(table: Table) -> str:
     """A pipe table; a column's group stands before its name."""
     heads = [f"{column.group} {column.name}".strip() for column in table.columns]
-    aligns = [":--" if _is_text(table, place) else "--:" for place in range(len(heads))]
+    aligns = [":--" if is_text(table, place) else "--:" for place in range(len(heads))]
     body = [[str(cell).replace("|", r"\|") for cell in row.cells] for row in table.rows]
     lines = ["| " + " | ".join(cells) + " |" for cells in (heads, aligns, *body)]
     notes = [f"\n{note}" for note in table.notes]
@@ -45,28 +30,24 @@ def to_markdown(table: Table) -> str:
 
 def to_csv(table: Table) -> str:
     """Every number in full in a column of its own: `aime pass@1`, `aime pass@1 sd`."""
-    parts = [_parts(table, place) for place in range(len(table.columns))]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    heads = [
-        " ".join(word for word in (column.group, column.name, part) if word)
-        for column, names in zip(table.columns, parts, strict=True)
-        for part in names
-    ]
-    writer.writerow(heads)
-    for row in table.rows:
-        values = [
-            value for cell, names in zip(row.cells, parts, strict=True)
-            for value in _values(cell, names)
-        ]  # fmt: skip
-        writer.writerow(values)
+    writer.writerow(_heads(table))
+    for row in _rows(table):
+        writer.writerow(f"{v:.10g}" if isinstance(v, float) else v for v in row)
     return text.getvalue()
 
 
+def to_records(table: Table) -> list[dict[str, str | int | float | None]]:
+    """The rows of the CSV as objects: numbers are numbers, what is undefined is None."""
+    heads = _heads(table)
+    return [dict(zip(heads, row, strict=True)) for row in _rows(table)]
+
+
 def to_latex(table: Table) -> str:
-    """A booktabs `table` with one header row for groups and one for names."""
-    aligns = "".join("l" if _is_text(table, place) else "r" for place in range(len(table.columns)))
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}}}"]
+    """A `table` with one header row for groups and one for names; it needs booktabs."""
+    aligns = "".join("l" if is_text(table, place) else "r" for place in range(len(table.columns)))
+    lines = [BOOKTABS, r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{aligns}}}", r"\toprule", *_latex_groups(table.columns)]
     lines += [_latex_row([_tex(column.name) for column in table.columns]), r"\midrule"]
     for place, row in enumerate(table.rows):
@@ -102,8 +83,20 @@ def _tex(text: str) -> str:
     return text.translate(TEX)
 
 
-def _is_text(table: Table, place: int) -> bool:
-    return any(isinstance(row.cells[place], str) for row in table.rows)
+def _heads(table: Table) -> list[str]:
+    return [
+        " ".join(word for word in (column.group, column.name, part) if word)
+        for place, column in enumerate(table.columns)
+        for part in _parts(table, place)
+    ]
+
+
+def _rows(table: Table) -> list[list[str | int | float | None]]:
+    parts = [_parts(table, place) for place in range(len(table.columns))]
+    return [
+        [v for cell, names in zip(row.cells, parts, strict=True) for v in _values(cell, names)]
+        for row in table.rows
+    ]
 
 
 def _parts(table: Table, place: int) -> list[str]:
@@ -112,8 +105,8 @@ def _parts(table: Table, place: int) -> list[str]:
     return ["", *(part for part in ("sd", "low", "high") if part in found)]
 
 
-def _values(cell: Cell, names: list[str]) -> list[str]:
+def _values(cell: Cell, names: list[str]) -> list[str | int | float | None]:
     if not isinstance(cell, Measure):
-        return [str(cell), *("" for _ in names[1:])]
+        return [cell, *(None for _ in names[1:])]
     parts = cell.parts()
-    return [f"{parts[name]:.10g}" if name in parts else "" for name in names]
+    return [parts.get(name) for name in names]

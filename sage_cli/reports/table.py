@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 UNDEFINED = "–"
@@ -38,6 +39,9 @@ class Measure:
 
 Cell = str | int | Measure
 
+Scores = Mapping[str, Mapping[int, Measure]]
+"""Benchmark -> k -> pass@k, of one model."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -68,6 +72,11 @@ class Table:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"{len(row.cells)} cells in a row of {len(self.columns)} columns")
+
+
+def is_text(table: Table, place: int) -> bool:
+    """Whether the column at `place` holds words; they stand on the left."""
+    return any(isinstance(row.cells[place], str) for row in table.rows)
 
 
 def by_group(table: Table) -> list[Table]:

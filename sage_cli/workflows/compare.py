@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,41 +11,20 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
 from sage_cli.progress import Progress
-from sage_cli.reports.comparison import comparison_json, comparison_table
-from sage_cli.reports.curves import draw_curves
-from sage_cli.reports.render import to_csv, to_latex, to_markdown
-from sage_cli.reports.spread import spread_table
-from sage_cli.reports.table import Table
-from sage_cli.store.atomic import write_json, write_text
+from sage_cli.reports.comparison import comparison_document
+from sage_cli.reports.document import Report
+from sage_cli.reports.provenance import Provenance
+from sage_cli.store.surroundings import surroundings
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
 """Name of a run -> benchmark -> counts, one for each evaluation seed."""
+
 COUNTS_FILES = (".json", ".jsonl", ".csv")
-
-
-@dataclass(frozen=True)
-class CompareResult:
-    """A comparison per benchmark, and the folder that holds their files."""
-
-    comparisons: Mapping[str, Comparison]
-    ks: tuple[int, ...]
-    folder: Path
-
-    @property
-    def tables(self) -> list[Table]:
-        """Per benchmark: differences at the powers of two, sources of uncertainty at fewer ks."""
-        shown = [k for k in self.ks if k & (k - 1) == 0] or list(self.ks)
-        tables = []
-        for benchmark, one in self.comparisons.items():
-            spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
-            tables.append(comparison_table(benchmark, one, shown))
-            tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
-        return tables
 
 
 def compare(
     config: SageConfig, a: Sequence[str], b: Sequence[str], k: str | None, progress: Progress
-) -> CompareResult:
+) -> Report:
     """Measure what the sample sets lack, compare, and write table, data and picture.
 
     A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
@@ -65,9 +43,12 @@ def compare(
     comparisons = compare_named(
         a, b, counts_of, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap
     )
-    result = CompareResult(comparisons, ks, _folder(config, comparisons, ks))
-    _write(result)
-    return result
+    around = surroundings()
+    provenance = Provenance(
+        versions=around["versions"], commit=around["commit"], command=around["command"]
+    )
+    document = comparison_document(comparisons, provenance)
+    return document.write(_folder(config, comparisons, ks))
 
 
 def compare_named(
@@ -119,21 +100,6 @@ def counts_source(config: SageConfig, progress: Progress) -> CountsOf:
 def is_counts_file(name: str) -> bool:
     """Whether `name` is a file of counts and not a run or a model."""
     return Path(name).suffix in COUNTS_FILES
-
-
-def _write(result: CompareResult) -> None:
-    folder, tables = result.folder, result.tables
-    data = {name: comparison_json(one) for name, one in result.comparisons.items()}
-    write_json(folder / "compare.json", data)
-    write_text(folder / "compare.md", "\n".join(map(to_markdown, tables)))
-    for benchmark, table in zip(result.comparisons, tables[::2], strict=True):
-        write_text(folder / f"compare-{Path(benchmark).stem}.csv", to_csv(table))
-    write_text(folder / "compare.tex", "\n".join(map(to_latex, tables)))
-    panels = {
-        name: {one.a.label: one.curves[0], one.b.label: one.curves[1]}
-        for name, one in result.comparisons.items()
-    }
-    draw_curves(panels, folder / "compare")
 
 
 def _folder(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sage_cli.config.demo import demo_configs
 from sage_cli.config.in_words import Stage
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document
+from sage_cli.reports.document import Report
 from sage_cli.store.run import Run
 from sage_cli.workflows import passk, rl, sft
 
@@ -17,7 +17,7 @@ class DemoResult:
     """The base and both trained policies, and their curves."""
 
     runs: tuple[Run, ...]
-    curves: Document
+    curves: Report
 
 
 def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:

@@ -24,7 +24,7 @@ from sage_cli.policies.policy import Policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.guide_view import Specimen, View
+from sage_cli.reports.guide_view import GuidedCompletion, GuideView
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
 from sage_cli.training.rl_arguments import batch_arithmetic
@@ -35,7 +35,7 @@ Ids = tuple[list[int], list[int]]
 
 def guide_show(
     config: SageConfig, name: str, progress: Progress, notes: Sequence[str] = ()
-) -> View:
+) -> GuideView:
     """Sample 0 of the first `evaluation.limit` problems under the configuration's guide.
 
     `name` is a run, RUN@step or a model folder. Stored completions are used where the policy has
@@ -70,7 +70,7 @@ def guide_show(
             problems, completions, grades, ids, seen.rows, strict=True
         )
     )
-    return View(
+    return GuideView(
         policy=policy.label,
         guide=in_words(config),
         step=step,
@@ -158,8 +158,8 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
 
 def _specimen(
     problem: Problem, row: Completion, grade: Grade, tokens: list[str], examined: Any
-) -> Specimen:
-    return Specimen(
+) -> GuidedCompletion:
+    return GuidedCompletion(
         problem.id,
         problem.question,
         problem.gold,

@@ -18,6 +18,8 @@ from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.state import state
 from sage_cli.progress import Progress
+from sage_cli.reports.document import Report
+from sage_cli.reports.sweep import SweepCell, sweep_document
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
@@ -26,10 +28,9 @@ from sage_cli.sweep.study import Study
 from sage_cli.sweep.trials import sweep_folder, trial, trials
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sft import base_policy, plan_base
-from sage_cli.workflows.sweep_report import SweepResult, write_report
 
 
-def sweep(config: SageConfig, progress: Progress) -> SweepResult:
+def sweep(config: SageConfig, progress: Progress) -> Report:
     """Run what the grid still lacks; failures are kept with their reason and tried again.
 
     Raises TrainingError when no cell has a result.
@@ -50,11 +51,12 @@ def sweep(config: SageConfig, progress: Progress) -> SweepResult:
                 done = total - len(study.pending())
                 progress.say(f"[bold]cell {done + 1} of {total}[/]: {in_words(cell)}")
                 _run_cell(trial(config, cell, folder.name), study, cell, benchmarks, progress)
-        result = SweepResult(folder, space, objectives, tuple(study.results()))
-        write_report(result)
-    if all(cell.values is None for cell in result.cells):
-        raise TrainingError(f"every cell failed; the first: {result.cells[0].reason}")
-    return result
+        cells = [SweepCell(one.cell, one.values, one.run, one.reason) for one in study.results()]
+        provenance = sweep_provenance(config, benchmarks)
+        report = sweep_document(space.values, objectives, cells, provenance).write(folder)
+    if all(cell.scores is None for cell in cells):
+        raise TrainingError(f"every cell failed; the first: {cells[0].reason}")
+    return report
 
 
 def plan(config: SageConfig) -> list[Stage]:

@@ -247,8 +247,8 @@ def test_a_sweep_trains_and_measures_every_cell(lab: Lab, trained: Interrupted, 
         (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
     }  # fmt: skip
     folder = lab.folder / swept["folder"]
-    assert json.loads((folder / "results.json").read_text()) == swept
-    assert {"sweep.csv", "heatmap.png"} <= {path.name for path in folder.iterdir()}
+    assert {**json.loads((folder / "sweep.json").read_text()), "folder": swept["folder"]} == swept
+    assert {"sweep.csv", "sweep.md", "heatmap.png"} <= {path.name for path in folder.iterdir()}
     for cell in swept["cells"]:
         assert 0 <= cell["pass@1"] <= cell["pass@8"] <= 1
         run = lab.folder / "runs" / cell["run"]

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from sage_cli.metrics import Counts, Side, compare_sides, find_crossing
-from sage_cli.reports.comparison import comparison_table, crossing_note
+from sage_cli.reports.comparison import comparison_document, comparison_table, crossing_note
+from sage_cli.reports.provenance import Provenance
 
 KS = (1, 2, 4)
 
@@ -36,3 +37,20 @@ def test_curves_that_never_cross_say_so() -> None:
     )
     equal = find_crossing(counts([1] * 9), counts([1] * 9), KS)
     assert "no crossing" in crossing_note(("a", "b"), equal, KS)
+
+
+def test_people_read_the_powers_of_two_and_programs_every_k() -> None:
+    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
+    one = compare_sides(*sides, (1, 2, 3, 4))
+    document = comparison_document({"aime": one, "data/mine.jsonl": one}, Provenance())
+    assert document.title == "grpo against base"
+    titles = [table.title for table in document.tables]
+    assert titles == [
+        "grpo against base on aime", "sources of uncertainty on aime",
+        "grpo against base on data/mine.jsonl", "sources of uncertainty on data/mine.jsonl",
+    ]  # fmt: skip
+    assert [row.cells[0] for row in document.tables[0].rows] == [1, 2, 4]
+    assert list(document.sheets) == ["compare-aime", "compare-mine"]
+    assert [row.cells[0] for row in document.sheets["compare-aime"].rows] == [1, 2, 3, 4]
+    assert document.data["comparisons"]["aime"]["k"] == [1, 2, 3, 4]
+    assert [figure.files for figure in document.figures] == [("compare.png", "compare.svg")]

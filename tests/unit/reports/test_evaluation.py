@@ -5,8 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts
-from sage_cli.reports.evaluation import evaluation_table, score
+from sage_cli.reports.evaluation import evaluation_document, evaluation_table, score
+from sage_cli.reports.measurement import Measured
+from sage_cli.reports.provenance import BenchmarkUsed, GraderUsed, Provenance
 from sage_cli.reports.table import Measure
 
 
@@ -25,7 +28,7 @@ def test_mean_and_deviation_over_seeds() -> None:
 
 def test_the_average_is_unweighted_and_needs_every_benchmark() -> None:
     ours = {"aime": {1: Measure(0.1, 0.01)}, "amc23": {1: Measure(0.5)}}
-    table = evaluation_table("t", {"ours": ours}, {"grpo": {"aime": {1: Measure(0.3, 0.02)}}})
+    table = evaluation_table("t", {"ours": ours}, {"theirs": {"aime": {1: Measure(0.3, 0.02)}}})
     assert [(c.group, c.name) for c in table.columns] == [
         ("", "model"), ("aime", "pass@1"), ("amc23", "pass@1"), ("average", "pass@1"),
     ]  # fmt: skip
@@ -35,10 +38,53 @@ def test_the_average_is_unweighted_and_needs_every_benchmark() -> None:
         "0.500",
         "0.300",
     ]
-    assert [str(c) for c in table.rows[1].cells] == ["grpo (paper)", "0.300 ± 0.020", "–", "–"]
+    assert [str(c) for c in table.rows[1].cells] == ["theirs", "0.300 ± 0.020", "–", "–"]
     assert table.rows[1].section == "paper"
 
 
 def test_one_benchmark_has_no_average() -> None:
     table = evaluation_table("t", {"ours": {"aime": {1: Measure(0.1), 8: Measure(0.2)}}})
     assert [column.name for column in table.columns] == ["model", "pass@1", "pass@8"]
+
+
+def measured(policy: str, benchmark: str, seed: int, *c: int) -> Measured:
+    statuses = {"right": sum(c), "wrong": 4 * len(c) - sum(c)}
+    return Measured(policy, benchmark, seed, counts(*c), statuses, 1, f"set-{policy}-{seed}")
+
+
+MEASURED = {
+    ("aime", "ours"): [measured("ours", "aime", 0, 1, 1), measured("ours", "aime", 1, 2, 4)],
+    ("amc23", "ours"): [measured("ours", "amc23", 0, 4), measured("ours", "amc23", 1, 4)],
+}
+
+
+def test_the_document_holds_numbers_the_counts_behind_them_and_the_verdicts() -> None:
+    provenance = Provenance(
+        benchmarks=(BenchmarkUsed("aime", 2, grader=GraderUsed("strict")),),
+        sampling={"temperature": 0.6},
+    )
+    document = evaluation_document(MEASURED, (1, 4), provenance)
+    (row,) = document.data["rows"]
+    # as above: mean 1/2, sd sqrt(1/8); the average of k = 1 is (1/2 + 1) / 2
+    assert row["model"] == "ours"
+    assert row["aime pass@1"] == pytest.approx(0.5, abs=1e-15)
+    assert row["aime pass@1 sd"] == pytest.approx(math.sqrt(1 / 8), abs=1e-15)
+    assert row["average pass@1"] == pytest.approx(0.75, abs=1e-15)
+    first = document.data["measurements"][0]
+    assert (first["benchmark"], first["policy"]) == ("aime", "ours")
+    assert first["seeds"][1]["problems"][1] == {"problem": "p1", "n": 4, "c": 4}
+    assert document.tables[0].notes == (
+        "4 samples per problem, 2 evaluation seeds, temperature 0.6, grading strict",
+    )
+    assert document.notes[0] == "ours, aime, seed 0: 2 right, 6 wrong; 1 cut off"
+    assert len(document.notes) == 4
+
+
+def test_rows_of_the_paper_name_its_model_and_its_table() -> None:
+    document = evaluation_document(MEASURED, (1, 4), Provenance(), paper="table1")
+    assert document.data["rows"][1]["model"] == "base (paper, Qwen2.5-Math-7B-Base)"
+    assert document.data["rows"][1]["aime pass@1"] == 0.033
+    assert document.data["rows"][1]["aime pass@4"] is None
+    assert document.tables[0].notes[1].startswith("(paper): table1 of SAGE")
+    with pytest.raises(ConfigurationError, match="no evaluation table 'table1_main'"):
+        evaluation_document(MEASURED, (1,), Provenance(), paper="table1_main")

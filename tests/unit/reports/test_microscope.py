@@ -11,11 +11,11 @@ from rich.console import Console
 
 from sage_cli.guides import BranchGuide
 from sage_cli.guides.microscope import examine
-from sage_cli.reports.guide_view import Specimen, View
+from sage_cli.reports.guide_view import GuidedCompletion, GuideView
 from sage_cli.reports.microscope import to_html
 from sage_cli.reports.microscope_terminal import (
+    completion_text,
     legend,
-    specimen_text,
     strongest,
     to_rich,
     token_style,
@@ -31,16 +31,18 @@ def view(tau=0.6, tokens=("plain", HOSTILE, "\n", ""), gold="4", notes=("a <b>no
         (torch.tensor([-0.25]), torch.tensor([1.5])),
     ]
     seen = examine(signals, BranchGuide(tau=tau, rho=0.3), 0)
-    return View(
+    return GuideView(
         policy="rl-<x>",
         guide="branch (tau 0.6)",
         step=9,
         q_min=0.6,
         q_max=1.4,
         tau=tau,
-        specimens=(
-            Specimen("p<1>", "2+2 < 5?", gold, "wrong", "5", tokens, seen.rows[0], redrawn=True),
-            Specimen("p2", "1+1", "2", "right", "2", ("2",), seen.rows[1]),
+        completions=(
+            GuidedCompletion(
+                "p<1>", "2+2 < 5?", gold, "wrong", "5", tokens, seen.rows[0], redrawn=True
+            ),
+            GuidedCompletion("p2", "1+1", "2", "right", "2", ("2",), seen.rows[1]),
         ),
         summary=seen.summary,
         notes=notes,
@@ -110,7 +112,7 @@ def test_the_page_needs_nothing_but_itself():
     html = to_html(view())
     assert Page(html).references == []
     assert not re.search(r"https?:|url\(|@import|//cdn", html)
-    assert "$" not in html
+    assert not re.search(r"{[{%#]|[}%#]}", html.partition("</style>")[2])
 
 
 def test_the_table_says_verdict_shares_and_percentiles():
@@ -159,7 +161,9 @@ def shown(renderable, width=80, **options):
 
 
 def test_in_the_terminal_q_is_the_background_and_entropy_the_weight():
-    spans = {span.start: span.style for span in specimen_text(view().specimens[0], view()).spans}
+    spans = {
+        span.start: span.style for span in completion_text(view().completions[0], view()).spans
+    }
     plain, hostile, newline = (spans[place] for place in (0, 5, 5 + len(HOSTILE)))
     assert plain.bgcolor is None
     assert plain.dim  # 0.4 of 3.0 nats: the lowest quarter
@@ -174,10 +178,10 @@ def test_in_the_terminal_q_is_the_background_and_entropy_the_weight():
 
 
 def test_without_colours_the_numbers_are_there():
-    one = view().specimens[0]
-    assert shown(specimen_text(one, view())).startswith(f"plain{HOSTILE}↵\n∅")
+    one = view().completions[0]
+    assert shown(completion_text(one, view())).startswith(f"plain{HOSTILE}↵\n∅")
     assert strongest(one) == f'"↵" 1.400, "{HOSTILE}" 1.300'
-    assert strongest(view(tau=9.0).specimens[0]) == ""
+    assert strongest(view(tau=9.0).completions[0]) == ""
     assert "1.4" in shown(legend(view()))
     assert "from 2.25" in shown(legend(view()))  # three quarters of 3 nats
 
@@ -190,9 +194,9 @@ def test_the_terminals_table_fits_eighty_columns():
 
 
 def test_a_clamp_without_room_pulls_nowhere():
-    flat = View("r", "g", 0, 1.0, 1.0, None, view().specimens, view().summary)
+    flat = GuideView("r", "g", 0, 1.0, 1.0, None, view().completions, view().summary)
     assert flat.pull(1.0) == 0.0
     assert view().pull(0.8) == pytest.approx(-0.5)
     assert view().pull(0.2) == -1.0
-    uneven = View("r", "g", 0, 0.5, 3.0, None, view().specimens, view().summary)
+    uneven = GuideView("r", "g", 0, 0.5, 3.0, None, view().completions, view().summary)
     assert (uneven.pull(1.5), uneven.pull(0.75)) == (0.25, -0.5)

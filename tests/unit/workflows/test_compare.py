@@ -77,12 +77,13 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     files = [str(tmp_path / f"{name}.json") for name in ("good", "base")]
     result = compare(config, files[:1], files[1:], None, Silent())
-    assert result.ks == (1, 2, 4, 8, 16)
     assert result.folder.parent == tmp_path / "runs" / "reports"
     written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
-    assert written["counts"]["sides"][0]["name"] == "good"
-    assert written["counts"]["p"][0] < 0.01
-    assert written["counts"]["sides"][0]["spread"]["sampling"][-1] is None  # k = 16 > n / 2
+    found = written["comparisons"]["counts"]
+    assert found["k"] == [1, 2, 4, 8, 16]
+    assert found["sides"][0]["name"] == "good"
+    assert found["p"][0] < 0.01
+    assert found["sides"][0]["spread"]["sampling"][-1] is None  # k = 16 > n / 2
     assert {path.name for path in result.folder.iterdir()} == {
         "compare.json", "compare.md", "compare-counts.csv", "compare.tex", "compare.png",
         "compare.svg",

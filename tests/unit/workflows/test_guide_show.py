@@ -83,11 +83,11 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     store(policy, config, problems, texts, reason="length")
     monkeypatch.setattr(module, "build_sampler", never)
     view = guide_show(config, "rl-branch", Silent(), ("a note",))
-    assert [one.problem_id for one in view.specimens] == [problem.id for problem in problems]
-    assert [one.status for one in view.specimens] == ["right", "wrong", "unparseable"]
-    assert [one.extracted for one in view.specimens] == [problems[0].gold, "1", None]
-    assert ["".join(one.tokens) for one in view.specimens] == texts
-    assert not any(one.redrawn for one in view.specimens)
+    assert [one.problem_id for one in view.completions] == [problem.id for problem in problems]
+    assert [one.status for one in view.completions] == ["right", "wrong", "unparseable"]
+    assert [one.extracted for one in view.completions] == [problems[0].gold, "1", None]
+    assert ["".join(one.tokens) for one in view.completions] == texts
+    assert not any(one.redrawn for one in view.completions)
     assert (view.policy, view.step, view.notes) == (policy.label, 24, ("a note",))
     assert (view.q_min, view.q_max, view.tau) == (0.6, 1.4, 0.465)
     # the first token of the first completion, from the model itself
@@ -96,7 +96,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     with torch.no_grad():
         logits_V = model(prompt).logits[0, -1]
     entropy = torch.distributions.Categorical(logits=logits_V).entropy().item()
-    seen = view.specimens[0].examined
+    seen = view.completions[0].examined
     assert seen.entropy_T[0] == pytest.approx(entropy, abs=1e-5)
     q = min(1.4, 1 + 0.775 * max(0.0, entropy - 0.465))
     assert seen.q_T[0] == pytest.approx(q, abs=1e-5)
@@ -111,10 +111,10 @@ def test_what_lacks_is_drawn_and_kept(made):
     problems = module.benchmark_problems(config, "arithmetic")
     samples = store(policy, config, problems[:1], ["<SOLUTION>1</SOLUTION>"])
     view = guide_show(config, str(policy.run.folder), Silent())
-    assert "".join(view.specimens[0].tokens) == "<SOLUTION>1</SOLUTION>"
+    assert "".join(view.completions[0].tokens) == "<SOLUTION>1</SOLUTION>"
     held = {row.problem_id: row for row in samples.completions(None, 1)}
     assert list(held) == [problem.id for problem in problems]
-    for problem, one in zip(problems[1:], view.specimens[1:], strict=True):
+    for problem, one in zip(problems[1:], view.completions[1:], strict=True):
         assert "".join(one.tokens).removesuffix("<|end|>") == held[problem.id].text
         assert len(one.tokens) == held[problem.id].tokens
     assert guide_show(config, "rl-branch", Silent()) == view
@@ -127,11 +127,11 @@ def test_the_temperature_is_that_of_training(made):
     plain = guide_show(config, "rl-branch", Silent())
     hot = guide_show(changed(config, {"rollout.temperature": 1e6}), "rl-branch", Silent())
     vocabulary = policy.model().config.vocab_size
-    for one in hot.specimens:
+    for one in hot.completions:
         assert one.examined.entropy_T == pytest.approx(
             [math.log(vocabulary)] * len(one.tokens), abs=1e-3
         )
-    assert plain.specimens[0].examined.entropy_T[0] < math.log(vocabulary) - 0.1
+    assert plain.completions[0].examined.entropy_T[0] < math.log(vocabulary) - 0.1
 
 
 def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path):
@@ -151,7 +151,7 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
     by_policy, by_reference = (guide_show(one, "rl-branch", Silent()) for one in (config, reading))
     of_parent = guide_show(config, "sft-base", Silent())
     for one, other, parent in zip(
-        by_reference.specimens, by_policy.specimens, of_parent.specimens, strict=True
+        by_reference.completions, by_policy.completions, of_parent.completions, strict=True
     ):
         assert one.examined.q_T == pytest.approx(parent.examined.q_T, abs=1e-6)
         assert one.examined.entropy_T == other.examined.entropy_T

@@ -1,0 +1,105 @@
+"""pass@k curves as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sage_cli.metrics import Curve
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.measurement import Measured, record, verdict_notes
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.table import Column, Measure, Row, Table
+
+
+@dataclass(frozen=True)
+class Line:
+    """One policy's curve on a benchmark, and the measurements, one a seed, behind it.
+
+    Curves of counts that somebody else counted have none.
+    """
+
+    policy: str
+    benchmark: str
+    curve: Curve
+    measured: tuple[Measured, ...] = ()
+
+
+def passk_document(lines: Sequence[Line], provenance: Provenance) -> Document:
+    """Curves (at the same ks) as a table per benchmark, a picture and every number.
+
+    People's tables show the powers of two; CSV and JSON hold every k.
+    """
+    panels: dict[str, dict[str, Curve]] = {}
+    for line in lines:
+        panels.setdefault(line.benchmark, {})[line.policy] = line.curve
+    ks = lines[0].curve.ks
+    return Document(
+        name="passk",
+        title=f"pass@k on {', '.join(panels)}",
+        provenance=provenance,
+        data={
+            "k": list(ks),
+            "confidence": lines[0].curve.confidence,
+            "curves": [
+                {
+                    "policy": line.policy,
+                    "benchmark": line.benchmark,
+                    "pass@k": line.curve.mean_K,
+                    "low": line.curve.low_K,
+                    "high": line.curve.high_K,
+                    "seeds": [record(one) for one in line.measured],
+                }
+                for line in lines
+            ],
+        },
+        tables=tuple(
+            passk_table(benchmark, curves, powers_of_two(ks))
+            for benchmark, curves in panels.items()
+        ),
+        sheets={"passk": _every_k(lines)},
+        figures=(curves_figure("passk", panels),),
+        notes=verdict_notes([one for line in lines for one in line.measured]),
+    )
+
+
+def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) -> Table:
+    """A row per k of `ks`, a column per policy: pass@k with its band."""
+    first = next(iter(curves.values()))
+    columns = (Column("k"), *(Column("pass@k", policy) for policy in curves))
+    rows = tuple(Row((k, *(_measure(curve, k) for curve in curves.values()))) for k in ks)
+    problems = sorted({curve.problems for curve in curves.values()})
+    note = f"{100 * first.confidence:g} % bands over {' or '.join(map(str, problems))} problems"
+    return Table(f"pass@k on {benchmark}", columns, rows, (note,))
+
+
+def powers_of_two(ks: Sequence[int]) -> list[int]:
+    """The powers of two among `ks`; all of `ks` where there is none."""
+    return [k for k in ks if k & (k - 1) == 0] or list(ks)
+
+
+def curves_figure(stem: str, panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
+    """Benchmark -> label -> curve as a picture to be."""
+
+    def draw(path: Path) -> None:
+        from sage_cli.reports.curves import draw_curves
+
+        draw_curves(panels, path)
+
+    return Figure(stem, draw)
+
+
+def _measure(curve: Curve, k: int) -> Measure:
+    mean, low, high = curve.at(k)
+    return Measure(mean, interval=(low, high))
+
+
+def _every_k(lines: Sequence[Line]) -> Table:
+    columns = tuple(map(Column, ("policy", "benchmark", "k", "pass@k", "low", "high")))
+    rows = tuple(
+        Row((line.policy, line.benchmark, k, *map(Measure, line.curve.at(k))))
+        for line in lines
+        for k in line.curve.ks
+    )
+    return Table("pass@k", columns, rows)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sage_cli.metrics import Counts, curve
+from sage_cli.reports.measurement import Measured
+from sage_cli.reports.passk import Line, passk_document, powers_of_two
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.render import to_csv
+
+COUNTS = Counts(("p0", "p1"), np.array([4, 4]), np.array([1, 4]))
+KS = (1, 2, 3, 4)
+MEASURED = Measured("base", "aime", 7, COUNTS, {"right": 5, "wrong": 3}, 2, "abc")
+LINES = [
+    Line("base", "aime", curve(COUNTS, KS), (MEASURED,)),
+    Line("rl", "aime", curve(COUNTS, KS)),
+    Line("rl", "amc23", curve(COUNTS, KS)),
+]
+
+
+def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
+    document = passk_document(LINES, Provenance())
+    assert document.title == "pass@k on aime, amc23"
+    aime, amc23 = document.tables
+    assert [(column.group, column.name) for column in aime.columns] == [
+        ("", "k"), ("base", "pass@k"), ("rl", "pass@k"),
+    ]  # fmt: skip
+    assert [row.cells[0] for row in aime.rows] == [1, 2, 4]
+    # pass@1 is (1/4 + 1) / 2, pass@2 (1/2 + 1) / 2, pass@4 is 1
+    assert [str(row.cells[1])[:7] for row in aime.rows] == ["0.625 [", "0.750 [", "1.000 ["]
+    assert len(amc23.columns) == 2
+    assert aime.notes == ("95 % bands over 2 problems",)
+    assert document.notes == ("base, aime, seed 7: 5 right, 3 wrong; 2 cut off",)
+
+
+def test_programs_get_every_k_and_every_count() -> None:
+    document = passk_document(LINES, Provenance())
+    assert (document.data["k"], document.data["confidence"]) == ([1, 2, 3, 4], 0.95)
+    first = document.data["curves"][0]
+    assert first["pass@k"] == pytest.approx([0.625, 0.75, 0.875, 1.0], abs=1e-12)
+    assert first["seeds"] == [
+        {
+            "seed": 7, "sample_set": "abc", "statuses": {"right": 5, "wrong": 3}, "truncated": 2,
+            "problems": [{"problem": "p0", "n": 4, "c": 1}, {"problem": "p1", "n": 4, "c": 4}],
+        }
+    ]  # fmt: skip
+    heads, *rows = to_csv(document.sheets["passk"]).splitlines()
+    assert heads == "policy,benchmark,k,pass@k,low,high"
+    assert len(rows) == 12
+    assert rows[1].startswith("base,aime,2,0.75,")
+
+
+def test_one_problem_has_no_band(tmp_path: Path) -> None:
+    alone = Counts(("p0",), np.array([4]), np.array([1]))
+    report = passk_document([Line("base", "aime", curve(alone, (1,)))], Provenance()).write(
+        tmp_path
+    )
+    held = json.loads((tmp_path / "passk.json").read_text(), parse_constant=pytest.fail)
+    assert held["curves"][0]["low"] == [None]
+    assert (tmp_path / "passk.csv").read_text().splitlines()[1] == "base,aime,1,0.25,,"
+    assert (tmp_path / "passk.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in report.files} == {
+        "passk.json", "passk.md", "passk.csv", "passk.tex", "passk.png", "passk.svg",
+    }  # fmt: skip
+
+
+def test_powers_of_two_or_all() -> None:
+    assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
+    assert powers_of_two((3, 5)) == [3, 5]
