@@ -8,7 +8,7 @@ import typer
 
 from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
-from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
+from sage_cli.cli.measuring import evaluation_flags, load_for_measuring, may_train
 from sage_cli.cli.options import (
     Benchmark,
     ConfigFile,
@@ -23,6 +23,7 @@ from sage_cli.cli.options import (
     Samples,
     Seeds,
     Sets,
+    Train,
 )
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
@@ -43,6 +44,7 @@ def command(
     config: ConfigFile = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    train: Train = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -51,10 +53,13 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
     if dry_run:
-        show_plan(settings, ("measure",), json)
+        from sage_cli.workflows.passk import plan
+
+        show_plan(plan(settings, names or []), json)
         return
     from sage_cli.workflows.evaluate import evaluate
 
+    trained = may_train(train, names, settings)
     with Live() as live:
-        report = evaluate(settings, names or [], live, paper=paper)
+        report = evaluate(settings, names or [], live, paper=paper, train=trained)
     show_report(report, json)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from sage_cli.cli.console import console
 from sage_cli.cli.options import load_config
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
+    from sage_cli.config.schema import SageConfig
 
 
 def load_for_measuring(
@@ -44,6 +49,23 @@ def load_for_measuring(
     evaluation = loaded.config.evaluation
     parse_ks(evaluation.k, evaluation.samples)
     return loaded
+
+
+def may_train(asked: bool | None, names: Sequence[str] | None, config: SageConfig) -> bool:
+    """Whether a base may be trained where there is no run to measure.
+
+    As `--train` and `--no-train` say; else a person at a terminal is asked, and a script, which
+    can't be, gets what it typed.
+    """
+    from sage_cli.store.run import Runs
+
+    root = config.run.root
+    if names or asked is not None or Runs(root).latest() is not None:
+        return bool(asked)
+    console.print(f"{root.resolve()} holds no finished run to measure")
+    if not (console.is_terminal and sys.stdin.isatty()):
+        return True
+    return typer.confirm("train the preset's base and measure it?")
 
 
 def evaluation_flags(

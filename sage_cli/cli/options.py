@@ -23,7 +23,9 @@ Sets = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and touch nothing.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over even when results exist.")]
-RunRoot = Annotated[Path | None, typer.Option("--runs", help="Folder of runs (default: $SAGE_RUNS or runs).")]
+RunRoot = Annotated[
+    Path | None, typer.Option("--runs", help="Folder of runs (default: $SAGE_RUNS or runs).")
+]
 Benchmark = Annotated[
     str | None, typer.Option("--benchmark", "-b", help="Names, comma-separated, or a file.")
 ]
@@ -36,6 +38,10 @@ Names = Annotated[
 OtherTemplate = Annotated[
     bool,
     typer.Option("--allow-template-mismatch", help="Use a run under another prompt than trained."),
+]
+Train = Annotated[
+    bool | None,
+    typer.Option(help="Where there is no run to measure, train the preset's base (default: ask)."),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", help="Only the first problems.")]
 Ks = Annotated[str | None, typer.Option("--k", help="1..256, 1,8,64 or 1..256:pow2.")]

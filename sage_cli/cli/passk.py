@@ -9,7 +9,7 @@ import typer
 
 from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
-from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
+from sage_cli.cli.measuring import evaluation_flags, load_for_measuring, may_train
 from sage_cli.cli.options import (
     Benchmark,
     ConfigFile,
@@ -24,6 +24,7 @@ from sage_cli.cli.options import (
     Samples,
     Seeds,
     Sets,
+    Train,
     load_config,
 )
 from sage_cli.cli.plans import show_plan
@@ -46,6 +47,7 @@ def command(
     config: ConfigFile = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    train: Train = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -57,12 +59,15 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
     if dry_run:
-        show_plan(settings, ("measure",), json)
+        from sage_cli.workflows.passk import plan
+
+        show_plan(plan(settings, names or []), json)
         return
     from sage_cli.workflows.passk import passk
 
+    trained = may_train(train, names, settings)
     with Live() as live:
-        report = passk(settings, names or [], live)
+        report = passk(settings, names or [], live, train=trained)
     show_report(report, json)
 
 
@@ -71,6 +76,6 @@ def _show_files(
 ) -> None:
     """Curves of files of counts: only the settings of `evaluation` matter."""
     settings = load_config(None, None, sets, run={"root": runs}).config
-    from sage_cli.workflows.curves import curves_of_files
+    from sage_cli.workflows.passk import passk_of_files
 
-    show_report(curves_of_files(settings, files, k), json)
+    show_report(passk_of_files(files, k, settings.evaluation, settings.run.root), json)

@@ -9,10 +9,11 @@ from typing import Any
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.errors import StoreError
-from sage_cli.evaluation.measurement import Measurement, Measurements
+from sage_cli.evaluation.measure import Measurements
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.policies.policy import Policy
+from sage_cli.reports.measurement import Measured
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import mirrors_of
@@ -48,7 +49,7 @@ def keep_evaluations(
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
 
 
-def figures(seeds: Sequence[Measurement], recipe: EvaluationRecipe) -> dict[str, Any]:
+def figures(seeds: Sequence[Measured], recipe: EvaluationRecipe) -> dict[str, Any]:
     """Mean pass@k at the powers of two, and what it was measured with."""
     n = recipe.evaluation.samples
     ks = parse_ks(f"1..{n}:pow2", n)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.drawing import Drawing
-from sage_cli.evaluation.measurement import Measurement, Measurements
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade, Grader
 from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
+from sage_cli.reports.measurement import Measured
 from sage_cli.store.completion import Completion
 from sage_cli.store.verdicts import VerdictStore
+
+Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
+"""(benchmark, policy's label) -> one measurement per evaluation seed."""
 
 
 def measure(
@@ -32,7 +35,7 @@ def measure(
     `root` is the folder of runs, where samples and verdicts are kept. What is stored is neither
     drawn nor graded again.
     """
-    found: dict[tuple[str, str], tuple[Measurement, ...]] = {}
+    found: dict[tuple[str, str], tuple[Measured, ...]] = {}
     evaluation = recipe.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     for policy in policies:
@@ -58,7 +61,7 @@ def _measured(
     n: int,
     drawing: Drawing,
     grader: Grader,
-) -> Measurement:
+) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
     samples = drawing.samples_at(seed)
     verdicts = VerdictStore(samples, grader.identity.as_mapping())
@@ -69,7 +72,7 @@ def _measured(
     verdicts.flush()
     tally = verdicts.tally(list(benchmark.golds), n)
     counts = Counts(tuple(benchmark.golds), tally.n_P, tally.c_P)
-    return Measurement(
+    return Measured(
         policy.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,
         samples.identity.key,
     )  # fmt: skip

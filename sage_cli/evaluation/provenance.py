@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
@@ -26,7 +27,7 @@ def provenance_of(
     recipe: EvaluationRecipe,
 ) -> Provenance:
     """Models by weights, benchmarks by content, sample sets by key, and how all was judged."""
-    around, evaluation = surroundings(), recipe.evaluation
+    evaluation = recipe.evaluation
     by_label = {one.policy.label: one for one in samples}
     sets = {
         one.sample_set: SamplesUsed(
@@ -36,20 +37,25 @@ def provenance_of(
         for one in measured
         for own in [by_label[one.policy]]
     }  # fmt: skip
-    return Provenance(
+    return replace(
+        configured_provenance(benchmarks, recipe),
         policies=tuple(_policy(one.policy) for one in samples),
+        samples=tuple(sets.values()),
+        seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),
+    )
+
+
+def configured_provenance(benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe) -> Provenance:
+    """The part that doesn't depend on which policies are measured."""
+    return replace(
+        Provenance.here(surroundings()),
         benchmarks=tuple(
             BenchmarkUsed(
                 one.name, len(one.problems), tuple(one.origins) or None, _grader(one, recipe)
             )
             for one in benchmarks
         ),
-        samples=tuple(sets.values()),
         sampling=recipe.sampling.model_dump(mode="json"),
-        seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),
-        versions=around["versions"],
-        commit=around["commit"],
-        command=around["command"],
     )
 
 

@@ -67,6 +67,15 @@ class Provenance:
     commit: str | None = None
     command: str | None = None
 
+    @classmethod
+    def here(cls, surroundings: Mapping[str, Any]) -> Provenance:
+        """What is known before anything is measured: versions, commit and command."""
+        return cls(
+            versions=surroundings["versions"],
+            commit=surroundings["commit"],
+            command=surroundings["command"],
+        )
+
     def as_json(self) -> dict[str, Any]:
         """The fields as plain values."""
         return asdict(self)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 
+from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
+from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.evaluate import evaluate
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
+from sage_cli.policies.names import named_policy
+from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
 from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
+from sage_cli.store.run import Runs
 from sage_cli.store.surroundings import surroundings
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
@@ -30,25 +37,17 @@ def compare(
     A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
     powers of two; runs at the configuration's.
     """
-    counts_of = cache(counts_source(config, progress))
-    n = min(
-        int(one.n_P.min())
-        for name in (*a, *b)
-        for seeds in counts_of(name).values()
-        for one in seeds
-    )  # fmt: skip
-    only_files = all(is_counts_file(name) for name in (*a, *b))
-    ks = parse_ks(k or (f"1..{n}:pow2" if only_files else config.evaluation.k), n)
-    evaluation = config.evaluation
+    names, evaluation = list(dict.fromkeys((*a, *b))), config.evaluation
+    counts, provenance = _counts(config, names, progress)
+    n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
+    only_files = all(map(is_counts_file, names))
+    ks = parse_ks(k or (f"1..{n}:pow2" if only_files else evaluation.k), n)
     comparisons = compare_named(
-        a, b, counts_of, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap
-    )
-    around = surroundings()
-    provenance = Provenance(
-        versions=around["versions"], commit=around["commit"], command=around["command"]
-    )
+        a, b, counts.__getitem__, ks,
+        confidence=evaluation.confidence, resamples=evaluation.bootstrap,
+    )  # fmt: skip
     document = comparison_document(comparisons, provenance)
-    return document.write(_folder(config, comparisons, ks))
+    return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
 
 
 def compare_named(
@@ -78,23 +77,38 @@ def compare_named(
     }
 
 
-def counts_source(config: SageConfig, progress: Progress) -> CountsOf:
-    """Counts by name: read from a file of counts, else measured as the configuration says."""
-
-    def counts_of(name: str) -> Mapping[str, Sequence[Counts]]:
-        if is_counts_file(name):
-            return {"counts": [read_counts(Path(name))]}
-        # Only here, so that files are compared without loading any model library.
-        from sage_cli.evaluation.measurements import measure_all
-
-        measured = measure_all(config, [name], progress)
-        if len({policy for _, policy in measured}) > 1:
-            raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
-        return {
-            benchmark: [one.counts for one in seeds] for (benchmark, _), seeds in measured.items()
+def _counts(
+    config: SageConfig, names: Sequence[str], progress: Progress
+) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
+    """Counts by name and benchmark, read from files or measured, and where they came from."""
+    files = {name: Path(name) for name in names if is_counts_file(name)}
+    counts: dict[str, Mapping[str, Sequence[Counts]]] = {
+        name: {"counts": [read_counts(path)]} for name, path in files.items()
+    }
+    hashes = {name: file_hash(path) for name, path in files.items()} or None
+    if len(files) == len(names):
+        return counts, replace(Provenance.here(surroundings()), files=hashes)
+    runs = Runs(config.run.root)
+    policies = {name: _one_policy(name, runs) for name in names if name not in files}
+    recipe = EvaluationRecipe.of(config)
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    found = evaluate(
+        list({policy.path: policy for policy in policies.values()}.values()),
+        benchmarks, recipe, config.run.root, config.tracking, progress,
+    )  # fmt: skip
+    for name, policy in policies.items():
+        counts[name] = {
+            benchmark: [one.counts for one in seeds]
+            for (benchmark, label), seeds in found.measured.items()
+            if label == policy.label
         }
+    return counts, replace(found.provenance, files=hashes)
 
-    return counts_of
+
+def _one_policy(name: str, runs: Runs) -> Policy:
+    if name.endswith("@all"):
+        raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
+    return named_policy(name, runs)
 
 
 def is_counts_file(name: str) -> bool:
@@ -103,17 +117,17 @@ def is_counts_file(name: str) -> bool:
 
 
 def _folder(
-    config: SageConfig, comparisons: Mapping[str, Comparison], ks: Sequence[int]
-) -> Path:  # fmt: skip
+    root: Path, comparisons: Mapping[str, Comparison], ks: Sequence[int], confidence: float
+) -> Path:
     """Told by the counts themselves: other counts, other folder."""
-    digest = hashlib.sha256(f"{ks}{config.evaluation.confidence}".encode())
+    digest = hashlib.sha256(f"{ks}{confidence}".encode())
     for one in comparisons.values():
         for side in (one.a, one.b):
             digest.update(side.label.encode())
             for counts in side.counts:
                 digest.update(counts.n_P.tobytes() + counts.c_P.tobytes())
     name = "-".join(Path(benchmark).stem for benchmark in comparisons)
-    return config.run.root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
+    return root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
 
 
 def _labels(a: Sequence[str], b: Sequence[str]) -> tuple[str, str]:

@@ -33,4 +33,9 @@ def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResu
 def plan(preset: str, settings: tuple[str, ...]) -> list[Stage]:
     """The base, both arms and the measurement, with what is there of them."""
     without, branch = demo_configs(preset, settings)
-    return [*rl.plan(without), *rl.plan(branch)[1:], *passk.plan_configured(branch)]
+    policies = [
+        rl.planned_parent(without, None),
+        *(rl.planned_policy(config) for config in (without, branch)),
+    ]
+    measured = passk.plan_of(without, policies)
+    return [*rl.plan(without), *rl.plan(branch)[1:], measured]

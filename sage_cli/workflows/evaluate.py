@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.measurements import measure_all, report_folder
-from sage_cli.evaluation.provenance import provenance_of
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.evaluate import evaluate as evaluate_policies
+from sage_cli.evaluation.evaluate import report_folder
 from sage_cli.metrics import parse_ks
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.evaluation import evaluation_document
 from sage_cli.reports.published import published_scores
+from sage_cli.workflows.sft import policies_to_measure
 
 
 def evaluate(
-    config: SageConfig, names: Sequence[str], progress: Progress, *, paper: str | None = None
+    config: SageConfig,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    paper: str | None = None,
+    train: bool = False,
 ) -> Report:
     """Measure every named policy on every benchmark; `paper` lays one of its tables beside."""
-    ks = parse_ks(config.evaluation.k, config.evaluation.samples)
+    recipe, root = EvaluationRecipe.of(config), config.run.root
+    ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
     if paper:
         published_scores(paper)  # so that a table that isn't there is named before measuring
-    measured = measure_all(config, names, progress)
-    provenance = provenance_of(config, [one for seeds in measured.values() for one in seeds])
-    document = evaluation_document(measured, ks, provenance, paper)
-    return document.write(report_folder("eval", config, measured))
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    policies = policies_to_measure(config, names, progress, train=train)
+    found = evaluate_policies(policies, benchmarks, recipe, root, config.tracking, progress)
+    document = evaluation_document(found.measured, ks, found.provenance, paper)
+    return document.write(report_folder("eval", found, recipe, root))

@@ -1,26 +1,98 @@
-"""`sage passk`: pass@k curves of runs on benchmarks."""
+"""`sage passk`: pass@k curves of runs, models or files of counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
+from sage_cli.config.evaluation import EvaluationSection
+from sage_cli.config.in_words import Stage, evaluation_facts
+from sage_cli.config.recipe import EvaluationRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.measurements import measure_all, report_folder
-from sage_cli.evaluation.provenance import provenance_of
-from sage_cli.metrics import parse_ks
+from sage_cli.content import file_hash
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.evaluate import evaluate, report_folder
+from sage_cli.evaluation.missing import missing
+from sage_cli.metrics import Counts, Curve, curve, parse_ks, read_counts
+from sage_cli.policies.names import NoRunsError, chosen_policies
+from sage_cli.policies.planned import planned_base
+from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.passk import Line, passk_document
-from sage_cli.workflows.curves import curve_of
+from sage_cli.reports.provenance import Provenance
+from sage_cli.store.identity import identity_of
+from sage_cli.store.run import Runs
+from sage_cli.store.surroundings import surroundings
+from sage_cli.workflows.sft import policies_to_measure
 
 
-def passk(config: SageConfig, names: Sequence[str], progress: Progress) -> Report:
-    """Measure every named run or model (the latest run, or the base, when none is named)."""
-    ks = parse_ks(config.evaluation.k, config.evaluation.samples)
-    measured = measure_all(config, names, progress)
+def passk(
+    config: SageConfig, names: Sequence[str], progress: Progress, *, train: bool = False
+) -> Report:
+    """Measure every named run or model; without names the latest run, or with `train` the base."""
+    recipe, root = EvaluationRecipe.of(config), config.run.root
+    ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
+    # before a base is trained, so that a broken benchmark is named at once
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    policies = policies_to_measure(config, names, progress, train=train)
+    found = evaluate(policies, benchmarks, recipe, root, config.tracking, progress)
     lines = [
-        Line(policy, benchmark, curve_of(config, [one.counts for one in seeds], ks), seeds)
-        for (benchmark, policy), seeds in measured.items()
+        Line(policy, benchmark, _curve([one.counts for one in seeds], ks, recipe.evaluation), seeds)
+        for (benchmark, policy), seeds in found.measured.items()
     ]
-    provenance = provenance_of(config, [one for seeds in measured.values() for one in seeds])
-    return passk_document(lines, provenance).write(report_folder("passk", config, measured))
+    return passk_document(lines, found.provenance).write(
+        report_folder("passk", found, recipe, root)
+    )
+
+
+def passk_of_files(
+    files: Sequence[Path], k: str | None, evaluation: EvaluationSection, root: Path
+) -> Report:
+    """Curves from anybody's counts or samples, one file a curve; no model is needed.
+
+    Without `k` every k up to the smallest number of samples is computed.
+    """
+    counts = [read_counts(path) for path in files]
+    n = min(int(one.n_P.min()) for one in counts)
+    ks = parse_ks(k or f"1..{n}", n)
+    lines = [
+        Line(path.stem, "counted elsewhere", _curve([one], ks, evaluation))
+        for path, one in zip(files, counts, strict=True)
+    ]
+    hashes = {str(path): file_hash(path) for path in files}
+    identity = identity_of("passk", list(hashes.values()))
+    folder = root / "reports" / f"passk-{files[0].stem}-{identity[:8]}"
+    provenance = replace(Provenance.here(surroundings()), files=hashes)
+    return passk_document(lines, provenance).write(folder)
+
+
+def plan(config: SageConfig, names: Sequence[str]) -> list[Stage]:
+    """What `sage passk` and `sage eval` would measure, and what is stored of it."""
+    try:
+        return [_stage(config, chosen_policies(names, Runs(config.run.root)))]
+    except NoRunsError:
+        return [_stage(config, [planned_base(SftRecipe.of(config), Runs(config.run.root))])]
+
+
+def plan_of(config: SageConfig, policies: Sequence[Policy]) -> Stage:
+    """The measurement of policies, trained or not yet."""
+    return _stage(config, policies)
+
+
+def _stage(config: SageConfig, policies: Sequence[Policy]) -> Stage:
+    recipe = EvaluationRecipe.of(config)
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    stored = {
+        f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} samples "
+        f"to draw, {one.wanted - one.judged:,} to grade"
+        + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
+        for one in missing(policies, benchmarks, recipe, config.run.root)
+    }
+    return Stage("3. measure", {**evaluation_facts(recipe), **stored})
+
+
+def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:
+    """The curve of counts, one per evaluation seed, with the configured band."""
+    return curve(counts, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap)

@@ -94,6 +94,12 @@ def planned_parent(config: SageConfig, init: str | None) -> Policy:
     return named_policy(init, runs) if init else planned_base(SftRecipe.of(config), runs)
 
 
+def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
+    """The policy that `sage rl` ends with, trained or not yet."""
+    recipe, parent = RlRecipe.of(config), planned_parent(config, init)
+    return Policy.of_run(rl_run(recipe, parent, Runs(config.run.root), _processes(recipe.rl)))
+
+
 def plan(config: SageConfig, init: str | None = None) -> list[Stage]:
     """The stages of `sage rl`: the base and the training, with what is there of them."""
     recipe, parent = RlRecipe.of(config), planned_parent(config, init)

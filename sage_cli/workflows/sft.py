@@ -11,6 +11,7 @@ from sage_cli.config.recipe import SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.policies.lineage import note_weights
+from sage_cli.policies.names import NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base, sft_run
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.state import base_facts
@@ -49,6 +50,21 @@ def base_policy(config: SageConfig, progress: Progress) -> Policy:
     if config.sft.enabled:
         return Policy.of_run(sft(config, progress))
     return planned_base(SftRecipe.of(config), Runs(config.run.root))
+
+
+def policies_to_measure(
+    config: SageConfig, names: Sequence[str], progress: Progress, *, train: bool
+) -> list[Policy]:
+    """The named policies, or the latest run's; where there is none, with `train`, the base's."""
+    try:
+        policies = chosen_policies(names, Runs(config.run.root))
+    except NoRunsError:
+        if not train:
+            raise
+        return [base_policy(config, progress)]
+    if not names:
+        progress.say(f"measuring the latest run, [bold]{policies[0].label}[/]")
+    return policies
 
 
 def plan(config: SageConfig) -> list[Stage]:

@@ -13,6 +13,7 @@ from sage_cli.errors import SageError, TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.evaluation.measure import measure
+from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.metrics import pass_at_k
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
@@ -52,7 +53,7 @@ def sweep(config: SageConfig, progress: Progress) -> Report:
                 progress.say(f"[bold]cell {done + 1} of {total}[/]: {in_words(cell)}")
                 _run_cell(trial(config, cell, folder.name), study, cell, benchmarks, progress)
         cells = [SweepCell(one.cell, one.values, one.run, one.reason) for one in study.results()]
-        provenance = sweep_provenance(config, benchmarks)
+        provenance = configured_provenance(benchmarks, EvaluationRecipe.of(config))
         report = sweep_document(space.values, objectives, cells, provenance).write(folder)
     if all(cell.scores is None for cell in cells):
         raise TrainingError(f"every cell failed; the first: {cells[0].reason}")
