@@ -8,9 +8,10 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.golds import check_golds
-from sage_cli.problems.load import is_file_name, load_benchmark
+from sage_cli.problems.data_set import Group
+from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Group, find
+from sage_cli.problems.registry import find, is_file_name
 
 
 def grader_for(config: SageConfig, benchmark: str) -> Grader:
@@ -45,7 +46,7 @@ def benchmark_problems(config: SageConfig, benchmark: str) -> list[Problem]:
 
     Raises DataError that names the problems whose gold can't be graded.
     """
-    problems = load_benchmark(
+    problems = load_problems(
         benchmark, config.data, config.evaluation.fields, config.evaluation.limit
     )
     judge, tolerance = grading_of(benchmark)

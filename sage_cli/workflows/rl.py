@@ -55,7 +55,7 @@ def rl(
     elif config.rl.accelerate is not None:
         accelerate_configuration(config.rl.accelerate)
     runs = Runs(config.run.root)
-    problems = load_training_problems(config)  # first: a broken file is named before any training
+    problems = load_training_problems(config.data)  # first: a broken file is named at once
     base = named_policy(init, runs) if init else base_policy(config, progress)
     if config.model.tuning == "full" and (Path(base.path) / ADAPTER_FILE).is_file():
         raise ConfigurationError(
@@ -103,7 +103,7 @@ def accompany(config: SageConfig, *, init: str | None = None) -> Run:
     The first prepares base and run, holds the run's folder and writes; these wait, then train.
     """
     join_processes().wait_for_everyone()
-    runs, problems = Runs(config.run.root), load_training_problems(config)
+    runs, problems = Runs(config.run.root), load_training_problems(config.data)
     base = named_policy(init, runs) if init else base_policy(config, Silent())
     run = rl_run(config, base, problems)
     if not run.finished:

@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
     order = json.loads((folder / BASE_FILE).read_text(encoding="utf-8"))
     section = PretrainedModel.model_validate(order["section"]) if order["section"] else None
     base = Policy(order["path"], section=section)
-    train_policy(config, base, load_training_problems(config), folder, lambda _: None)
+    train_policy(config, base, load_training_problems(config.data), folder, lambda _: None)
 
 
 if __name__ == "__main__":

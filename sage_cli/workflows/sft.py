@@ -84,8 +84,9 @@ def sft_run(config: SageConfig, demonstrations: Sequence[Demonstration]) -> Run:
 def _demonstrations(config: SageConfig, tokenizer: Any) -> list[Demonstration]:
     """The demonstrations, long prompts left out where there is a tokenizer to measure them."""
     if tokenizer is None:
-        return load_demonstrations(config)
-    return load_demonstrations(config, lambda text: len(tokenizer(text)["input_ids"]))
+        return load_demonstrations(config.data, config.sft)
+    length = lambda text: len(tokenizer(text)["input_ids"])  # noqa: E731
+    return load_demonstrations(config.data, config.sft, length)
 
 
 def _tokenizer(section: PretrainedModel) -> Any:
