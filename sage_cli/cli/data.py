@@ -55,7 +55,7 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A registered name or a JSONL or Parquet file.")],
+    name: Annotated[str, typer.Argument(help="A name, or a JSONL, CSV or Parquet file.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many problems.")] = 3,
     preset: Presets = None,
     set_: Sets = None,

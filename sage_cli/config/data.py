@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, model_validator
+from pydantic import Field, NonNegativeFloat, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
+
+GENERATORS_GROUP = "sage_cli.generators"
+"""Entry points of other packages, subclasses of `problems.generated.generator.Generator`."""
 
 
 class FieldsSection(Section):
@@ -19,7 +24,7 @@ class FieldsSection(Section):
 
 
 class SourceSection(Section):
-    """A registered data set by name, or a JSONL or Parquet file by path."""
+    """A registered data set by name, or a JSONL, CSV or Parquet file by path."""
 
     name: str
     split: str | None = None
@@ -110,3 +115,32 @@ class DataSection(Section):
     arithmetic: ArithmeticSection = ArithmeticSection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
     word_problems: WordProblemsSection = WordProblemsSection()
+    generators: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Settings of generators that other packages register, by name."""
+
+    @field_validator("generators")
+    @classmethod
+    def _are_registered(cls, given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The settings themselves are checked by their generator, which loads its package."""
+        known = generator_names() if given else ()
+        for name in given:
+            if name not in known:
+                raise ValueError(_unknown_generator(name, known))
+        return given
+
+
+def generator_names() -> tuple[str, ...]:
+    """Names of the generators that installed packages register."""
+    return tuple(sorted(point.name for point in metadata.entry_points(group=GENERATORS_GROUP)))
+
+
+def _unknown_generator(name: str, known: tuple[str, ...]) -> str:
+    section = name.replace("-", "_")
+    if section in DataSection.model_fields:
+        return f"'{name}' is built in, and its settings are data.{section}"
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return (
+        f"no installed package registers a generator '{name}'"
+        + (f" (did you mean {near[0]}?)" if near else "")
+        + f"; registered are {', '.join(known) or 'none'}"
+    )

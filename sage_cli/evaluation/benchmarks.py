@@ -13,9 +13,10 @@ from sage_cli.config.model import PromptSection
 from sage_cli.errors import DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.golds import check_golds
-from sage_cli.problems.load import benchmark_names, is_file_name, load_benchmark
+from sage_cli.problems.data_set import Group
+from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Group, find
+from sage_cli.problems.registry import find, is_file_name
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def origins(problems: Sequence[Problem]) -> list[str]:
 
 
 def _benchmark(name: str, evaluation: EvaluationSection, data: DataSection) -> Benchmark:
-    problems = load_benchmark(name, data, evaluation.fields, evaluation.limit)
+    problems = load_problems(name, data, evaluation.fields, evaluation.limit)
     judge, tolerance = judge_of(name)
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance

@@ -14,7 +14,7 @@ from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint
 from sage_cli.policies.policy import Policy
-from sage_cli.problems.identity import demonstrations_identity, problems_identity
+from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.store.identity import identity_of
 from sage_cli.store.run import Run, Runs
 
@@ -59,7 +59,7 @@ def rl_run(recipe: RlRecipe, parent: Policy, runs: Runs, processes: int) -> Run:
         "anchor": anchor.determinants() if anchor.kl != "none" else None,
         "guide": guide.determinants() if guide.name != "none" else None,
         "grading": recipe.grading.determinants(),
-        "data": problems_identity(recipe.data),
+        "data": training_identity(recipe.data),
     }
     return runs.at("rl", rl_label(recipe), identity_of("rl", determinants))
 

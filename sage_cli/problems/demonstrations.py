@@ -3,70 +3,69 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.data import DataSection
+from sage_cli.config.training import SftSection
 from sage_cli.errors import ConfigurationError
-from sage_cli.problems.generated.arithmetic.problems import ArithmeticProblems
-from sage_cli.problems.generated.word_problems.demonstrations import word_problem_demonstrations
+from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.gold import is_number
 from sage_cli.problems.load import worked_rows
 from sage_cli.problems.problem import Demonstration
-
-Maker = Callable[[SageConfig, int], list[Demonstration]]
-MAKERS: Mapping[str, Maker] = {
-    "arithmetic": lambda config, count: ArithmeticProblems(config.data.arithmetic).demonstrations(
-        count
-    ),
-    "word-problems": lambda config, count: word_problem_demonstrations(
-        config.data, count, config.sft.batch_size
-    ),
-}
-"""Sources that make as many demonstrations as are wanted."""
+from sage_cli.problems.registry import generator_of
 
 _THINK = re.compile(r"</?think>")
 
 
 def load_demonstrations(
-    config: SageConfig, length: Callable[[str], int] | None = None
+    data: DataSection, sft: SftSection, length: Callable[[str], int] | None = None
 ) -> list[Demonstration]:
-    """The demonstrations of `config`, in the order of their source.
+    """The demonstrations that `data.sft` names, in the order of their source.
 
     `length` counts a text's tokens; questions longer than `data.sft.max_prompt_share` of
-    `sft.max_length` are left out by it, and without it all are kept. Arithmetic and word problems
-    are made to measure: `data.sft.limit` demonstrations, or as many as `sft.steps` takes in.
+    `sft.max_length` are left out by it, and without it all are kept. Generators make as many as
+    are wanted: `data.sft.limit`, or as many as `sft.steps` takes in.
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
     """
-    source = config.data.sft
-    if source.name in MAKERS:
-        return MAKERS[source.name](config, _count(config))
-    kept = list(_suitable(config, length))[: source.limit]
+    generator = demonstrator(data)
+    if generator is not None:
+        return generator.demonstrations(wanted(data, sft), sft.batch_size)
+    kept = list(_suitable(data, sft.max_length, length))[: data.sft.limit]
     if not kept:
         raise ConfigurationError(
-            f"no demonstration of {source.name} is left by data.sft.numeric_only and "
+            f"no demonstration of {data.sft.name} is left by data.sft.numeric_only and "
             "data.sft.max_prompt_share",
             "loosen them, or name another source",
         )
     return kept
 
 
-def _suitable(config: SageConfig, length: Callable[[str], int] | None) -> Iterator[Demonstration]:
-    source = config.data.sft
-    longest = source.max_prompt_share * config.sft.max_length
-    for problem, working in worked_rows(source.name, config.data, source.fields):
+def demonstrator(data: DataSection) -> Generator | None:
+    """The generator that `data.sft` names, by its own name or its training split's; else None."""
+    kind = generator_of(data.sft.name)
+    return kind.of(data) if kind is not None and kind.demonstrates() else None
+
+
+def wanted(data: DataSection, sft: SftSection) -> int:
+    """How many demonstrations a generator is asked for; ConfigurationError when nothing says."""
+    if data.sft.limit is not None:
+        return data.sft.limit
+    if sft.steps is None:
+        raise ConfigurationError(
+            "generated demonstrations never end, and neither sft.steps nor data.sft.limit is set",
+            "use --set sft.steps=850",
+        )
+    return sft.steps * sft.batch_size
+
+
+def _suitable(
+    data: DataSection, max_length: int, length: Callable[[str], int] | None
+) -> Iterator[Demonstration]:
+    source = data.sft
+    longest = source.max_prompt_share * max_length
+    for problem, working in worked_rows(source.name, data, source.fields):
         if source.numeric_only and not is_number(problem.gold):
             continue
         if length is None or source.max_prompt_share == 1 or length(problem.question) <= longest:
             working = _THINK.sub("", working).strip()
             yield Demonstration(problem.question, working, problem.gold)
-
-
-def _count(config: SageConfig) -> int:
-    if config.data.sft.limit is not None:
-        return config.data.sft.limit
-    if config.sft.steps is None:
-        raise ConfigurationError(
-            "generated demonstrations never end, and neither sft.steps nor data.sft.limit is set",
-            "use --set sft.steps=850",
-        )
-    return config.sft.steps * config.sft.batch_size

@@ -1,48 +1,51 @@
-"""Rows of JSONL and Parquet files; a broken line is named by its number."""
+"""Rows of JSONL, CSV and Parquet files; a broken line is named by its number."""
 
 from __future__ import annotations
 
-import hashlib
+import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from sage_cli.content import file_hash
 from sage_cli.errors import DataError
 
 Row = tuple[str, dict[str, Any]]
 """Where a row stands (`FILE, line 7`) and what it holds."""
-SUFFIXES = (".jsonl", ".parquet")
 
 
 def read_file(path: Path) -> Iterator[Row]:
-    """The rows of a JSONL or Parquet file.
+    """The rows of a JSONL, CSV or Parquet file.
 
     Raises DataError when the file isn't there, is of another kind, or has a row that isn't one.
     """
+    _require(path)
+    if path.suffix not in _READERS:
+        raise DataError(
+            f"{path} is neither JSONL, CSV nor Parquet",
+            f"name a file that ends in {', '.join(SUFFIXES)}",
+        )
+    return _READERS[path.suffix](path)
+
+
+def content(path: Path) -> str:
+    """The SHA-256 of a file's content. Raises DataError when it isn't there."""
+    _require(path)
+    return file_hash(path)
+
+
+def _require(path: Path) -> None:
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
-    if path.suffix not in SUFFIXES:
-        raise DataError(
-            f"{path} is neither JSONL nor Parquet", f"name a file that ends in {SUFFIXES}"
-        )
-    return _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
-
-
-def content_hash(path: Path) -> str:
-    """SHA-256 of a file, the first twelve hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 def _jsonl(path: Path) -> Iterator[Row]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield f"{path}, line {number}", _json_object(line, path, number)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} isn't UTF-8 text: {error}", "convert the file") from error
+    with _text(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield f"{path}, line {number}", _json_object(line, path, number)
 
 
 def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
@@ -61,6 +64,36 @@ def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     return row
 
 
+def _csv(path: Path) -> Iterator[Row]:
+    """Rows by the columns that the first line names, every value a text."""
+    with _text(path, newline="") as file:
+        reader = csv.reader(file, strict=True)
+        number = 1
+        try:
+            columns = next(reader, [])
+            if len(set(columns)) < len(columns):
+                raise DataError(f"{path} names a column twice: {', '.join(columns)}", "rename one")
+            number = reader.line_num + 1
+            for values in reader:
+                if values:
+                    yield f"{path}, line {number}", _named(columns, values, path, number)
+                number = reader.line_num + 1  # a quoted value may hold line breaks
+        except csv.Error as error:
+            raise DataError(
+                f"{path}, line {number}, isn't CSV: {error}", "mend or remove the line"
+            ) from error
+
+
+def _named(columns: list[str], values: list[str], path: Path, number: int) -> dict[str, str]:
+    if len(values) != len(columns):
+        raise DataError(
+            f"{path}, line {number}, has {len(values)} values, and the first line names "
+            f"{len(columns)} columns",
+            "mend the line: a value with a comma, quote or line break in it stands in quotes",
+        )
+    return dict(zip(columns, values, strict=True))
+
+
 def _parquet(path: Path) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -74,3 +107,21 @@ def _parquet(path: Path) -> Iterator[Row]:
                     yield f"{path}, row {number}", row
     except pa.ArrowException as error:
         raise DataError(f"{path} isn't a Parquet file: {error}", "write the file anew") from error
+
+
+@contextmanager
+def _text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+    """A file of UTF-8 text, with or without the mark that spreadsheets put first."""
+    try:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} isn't UTF-8 text: {error}", "convert the file") from error
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[Row]]] = {
+    ".jsonl": _jsonl,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}
+SUFFIXES = tuple(_READERS)

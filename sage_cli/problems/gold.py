@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from sage_cli.boxed import last_boxed
+
 GoldRule = Callable[[str], str | None]
 
 
@@ -27,17 +29,9 @@ def integer(text: str) -> str | None:
     return str(int(text)) if re.fullmatch(r"[+-]?\d+", text) else text or None
 
 
-def last_boxed(text: str) -> str | None:
-    r"""The contents of the last \boxed{...} whose braces close; None without one."""
-    start = text.rfind(r"\boxed{")
-    while start >= 0:
-        depth = 0
-        for end in range(start + 6, len(text)):
-            depth += (text[end] == "{") - (text[end] == "}")
-            if depth == 0:
-                return text[start + 7 : end].strip() or None
-        start = text.rfind(r"\boxed{", 0, start)
-    return None
+def in_last_box(text: str) -> str | None:
+    r"""The contents of the last closed \boxed{...}; None without one, or where it is empty."""
+    return (last_boxed(text) or "").strip() or None
 
 
 def after_hashes(text: str) -> str | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from sage_cli.errors import DataError
+from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.files import Row
-from sage_cli.problems.registry import DataSet
 
 _COMMIT = re.compile(r"@([0-9a-f]{40})/")
+_SHA = re.compile("[0-9a-f]{40}")
 _TIMEOUT_S = 10.0
 
 
@@ -36,6 +38,21 @@ def read_hub(data_set: DataSet) -> tuple[str, Iterator[Row]]:
         for number, row in enumerate(split, 1)
     )
     return revision or _cached_commit(splits[0]), rows
+
+
+def known_commit(data_set: DataSet) -> str | None:
+    """The commit that will be read, as far as it can be told without the network.
+
+    The pinned one; else the one that the Hub's local cache holds, the newest of several; else
+    None. What is pinned to a tag or branch counts as not pinned.
+    """
+    from huggingface_hub import constants
+
+    if data_set.revision is not None and _SHA.fullmatch(data_set.revision):
+        return data_set.revision
+    folder = Path(constants.HF_HUB_CACHE) / ("datasets--" + data_set.hub.replace("/", "--"))
+    cached = [path for path in folder.glob("snapshots/*") if _SHA.fullmatch(path.name)]
+    return max(cached, key=lambda path: path.stat().st_mtime_ns).name if cached else None
 
 
 def _resolve(data_set: DataSet) -> str | None:

@@ -1,18 +1,59 @@
-"""Interim."""
+"""What problems and demonstrations depend on, told without making or reading any.
+
+All are plain JSON. A `commit` of None in one says that the rows come from the Hub, that the data
+set isn't pinned, and that none of its commits lies in the local cache yet: what will be read is
+known only after reading. The path of a local copy counts for nothing, its content for all.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sage_cli.config.data import DataSection
+from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.config.training import SftSection
+from sage_cli.problems.demonstrations import demonstrator, wanted
+from sage_cli.problems.generated.generator import Generated
+from sage_cli.problems.load import benchmark_names
+from sage_cli.problems.registry import Member, members, trained_on
+from sage_cli.problems.sources import source_identity
+
+
+def problems_identity(
+    names: str, data: DataSection, fields: FieldsSection | None = None, limit: int | None = None
+) -> dict[str, Any]:
+    """What `load_problems` of the same arguments depends on. Raises DataError as it does."""
+    rows = {name: _members(name, data, fields) for name in benchmark_names(names)}
+    return {"problems": rows, "limit": limit}
+
+
+def training_identity(data: DataSection) -> dict[str, Any]:
+    """What `load_training_problems` depends on."""
+    source = data.rl
+    identity = problems_identity(trained_on(source.name), data, source.fields, source.limit)
+    return {**identity, "numeric_only": source.numeric_only}
 
 
 def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any]:
-    """Interim."""
-    return {"data": data.determinants(), "count": sft.steps}
+    """What `load_demonstrations` depends on, besides the tokenizer that measures prompts."""
+    source = data.sft
+    generator = demonstrator(data)
+    if generator is not None:
+        order = {"count": wanted(data, sft), "batch_size": sft.batch_size}
+        return {"demonstrations": generator.identity(), **order}
+    share = source.max_prompt_share
+    return {
+        "demonstrations": _members(source.name, data, source.fields),
+        "limit": source.limit,
+        "numeric_only": source.numeric_only,
+        "longest_prompt": None if share == 1 else share * sft.max_length,
+    }
 
 
-def problems_identity(data: DataSection) -> dict[str, Any]:
-    """Interim."""
-    return data.determinants()
+def _members(name: str, data: DataSection, fields: FieldsSection | None) -> list[dict[str, Any]]:
+    return [_member(member, data, fields) for member in members(name)]
+
+
+def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:
+    if isinstance(member, Generated):
+        return {**member.generator.of(data).identity(), "split": member.split}
+    return source_identity(member, data, fields)

@@ -1,33 +1,30 @@
-"""Problems by name or by path: registered data sets, files with named columns, generators."""
+"""Problems by name or by path: data sets, groups of them, generators, files with named columns."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.files import SUFFIXES, Row, read_file
-from sage_cli.problems.generated.registry import GENERATORS
-from sage_cli.problems.generated.word_problems.splits import word_problems
+from sage_cli.problems.data_set import DataSet
+from sage_cli.problems.generated.generator import Generated
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import DataSet, Derived, Generated, Group, find
-from sage_cli.problems.rows import Layout
-from sage_cli.problems.sources import files_origin, open_source
+from sage_cli.problems.registry import Member, is_file_name, members
+from sage_cli.problems.sources import open_source
 
 log = logging.getLogger(__name__)
 
 
-def load_benchmark(
+def load_problems(
     names: str, data: DataSection, fields: FieldsSection | None = None, limit: int | None = None
 ) -> list[Problem]:
-    """The problems of one benchmark, of several (`aime,amc23`) or of a file (`mine.jsonl`).
+    """The problems of one data set, of several (`aime,amc23`) or of a file (`mine.jsonl`).
 
-    `fields` names a file's columns; `limit` keeps the first problems of each benchmark. A row that
-    repeats question and gold of an earlier one is left out, with a warning.
+    `fields` names a file's columns; `limit` keeps the first problems of each. A row that repeats
+    question and gold of an earlier one is left out, with a warning.
     Raises DataError for an unknown name, a file or column that isn't there, a problem without
     question or gold (named by its line), and an incomplete copy.
     """
@@ -41,26 +38,28 @@ def load_benchmark(
 def read_problems(
     name: str, data: DataSection, fields: FieldsSection | None = None
 ) -> list[Problem]:
-    """One problem for every row of one benchmark or file, repetitions included."""
-    problems = list(chain.from_iterable(_part(part, data, fields) for part in _parts(name)))
+    """One problem for every row of one data set or file, repetitions included."""
+    benchmark = Path(name).name if is_file_name(name) else name
+    problems = [
+        replace(problem, benchmark=benchmark)
+        for member in members(name)
+        for problem in _problems(member, data, fields)
+    ]
     if not problems:
         raise DataError(f"{name} holds no problems", "check the file")
-    benchmark = Path(name).name if is_file_name(name) else name
-    return [replace(problem, benchmark=benchmark) for problem in problems]
+    return problems
 
 
 def worked_rows(
     name: str, data: DataSection, fields: FieldsSection
 ) -> Iterator[tuple[Problem, str]]:
     """Each row of a source with worked solutions: the problem and its working-out."""
-    for part in _parts(name):
-        if isinstance(part, Generated | Derived):
+    for member in members(name):
+        if isinstance(member, Generated):
             raise DataError(
                 f"{name} has no worked solutions to learn from", "name arithmetic, or a data set"
             )
-        layout, origin, rows = _open(part, data, fields)
-        for row in rows:
-            yield layout.problem(row, name, origin), layout.working_out(row)
+        yield from open_source(member, data, fields).worked()
 
 
 def benchmark_names(names: str) -> list[str]:
@@ -69,60 +68,22 @@ def benchmark_names(names: str) -> list[str]:
     if not listed:
         raise DataError("no benchmark is named", "name one, as aime, or several, as aime,amc23")
     for name in listed:
-        _parts(name)
+        members(name)
     return listed
 
 
-def is_file_name(name: str) -> bool:
-    """Whether `name` is the path of a file rather than a registered name."""
-    return name.endswith(SUFFIXES)
-
-
-Part = Path | DataSet | Generated | Derived
-
-
-def _parts(name: str) -> list[Part]:
-    if is_file_name(name):
-        return [Path(name)]
-    entry = find(name)
-    if isinstance(entry, Group):
-        return [part for member in entry.members for part in _parts(member)]
-    return [entry]
-
-
-def _part(part: Part, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
-    if isinstance(part, Generated):
-        return GENERATORS[part.name](data)
-    if isinstance(part, Derived):
-        return word_problems(part.name, data)
-    layout, origin, rows = _open(part, data, fields or FieldsSection())
-    problems = [layout.problem(row, layout.source, origin) for row in rows]
-    if isinstance(part, DataSet) and part.count not in (None, len(problems)):
+def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
+    if isinstance(member, Generated):
+        return member.generator.of(data).problems(member.split)
+    source = open_source(member, data, fields)
+    problems = list(source.problems())
+    if isinstance(member, DataSet) and member.count not in (None, len(problems)):
         raise DataError(
-            f"{part.name} has {len(problems)} problems where {part.count} are expected ({origin})",
+            f"{member.name} has {len(problems)} problems where {member.count} are expected "
+            f"({source.origin})",
             "complete the copy: an average over missing problems means nothing",
         )
     return problems
-
-
-def _open(
-    part: Path | DataSet, data: DataSection, fields: FieldsSection
-) -> tuple[Layout, str, Iterator[Row]]:
-    if isinstance(part, Path):
-        rows = read_file(part)
-        return Layout.of_file(part.name, fields), files_origin([part]), rows
-    source = open_source(part, data)
-    wanted = (row for row in source.rows if _wanted(row, part))
-    return Layout.of_data_set(part), source.origin, wanted
-
-
-def _wanted(row: Row, data_set: DataSet) -> bool:
-    if data_set.where is None:
-        return True
-    (column, value), (place, values) = data_set.where, row
-    if column not in values:
-        raise DataError(f"{place} has no column '{column}', by which {data_set.name} is chosen")
-    return bool(values[column] == value)
 
 
 def _each_once(name: str, problems: list[Problem]) -> list[Problem]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from sage_cli.config.data import FieldsSection
 from sage_cli.errors import DataError
+from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.files import Row
 from sage_cli.problems.gold import GoldRule, as_text, whole
 from sage_cli.problems.problem import Problem, problem_id
-from sage_cli.problems.registry import DataSet
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,12 @@ class Layout:
         """The layout of a file whose columns the user named."""
         return cls(name, ((fields.question,),), ((fields.gold, whole),), fields.working)
 
-    def problem(self, row: Row, benchmark: str, origin: str) -> Problem:
+    def columns(self) -> list[Any]:
+        """Everything above as plain JSON."""
+        gold = [[column, getattr(rule, "__name__", "")] for column, rule in self.gold]
+        return [self.source, list(map(list, self.question)), gold, self.working]
+
+    def problem(self, row: Row, origin: str) -> Problem:
         """The problem in `row`; DataError names the row that lacks a question or a gold."""
         place, values = row
         columns = self._question_columns(row)
@@ -46,7 +51,7 @@ class Layout:
         used = {*columns, column, self.working}
         meta = {key: value for key, value in values.items() if key not in used}
         return Problem(
-            problem_id(self.source, question, gold), benchmark, question, gold,
+            problem_id(self.source, question, gold), self.source, question, gold,
             {**meta, "origin": origin},
         )  # fmt: skip
 

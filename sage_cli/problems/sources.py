@@ -1,49 +1,82 @@
-"""Rows of a registered data set, from the local copy where there is one, else from the Hub."""
+"""Rows of a file or data set, from a local copy where there is one, else from the Hub."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from sage_cli.config.data import DataSection
+from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.files import Row, content_hash, read_file
-from sage_cli.problems.hub import read_hub
-from sage_cli.problems.registry import DataSet
+from sage_cli.problems.data_set import DataSet
+from sage_cli.problems.files import Row, content, read_file
+from sage_cli.problems.hub import known_commit, read_hub
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.rows import Layout
 
 ROOT_VARIABLE = "SAGE_DATA"
+_DIGITS = 12
+"""Hexadecimal digits by which an origin names a file's content."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Rows and where they came from: file names with content hashes, or Hub id and commit."""
+    """Rows, what their columns hold, and where they came from: files with hashes, or a Hub commit."""  # noqa: E501
 
+    layout: Layout
     origin: str
     rows: Iterator[Row]
 
+    def problems(self) -> Iterator[Problem]:
+        """One for every row. Raises DataError that names the row which isn't one."""
+        return (self.layout.problem(row, self.origin) for row in self.rows)
 
-def open_source(data_set: DataSet, data: DataSection) -> Source:
-    """The rows of `data_set`.
+    def worked(self) -> Iterator[tuple[Problem, str]]:
+        """Every row's problem and working-out."""
+        return (
+            (self.layout.problem(row, self.origin), self.layout.working_out(row))
+            for row in self.rows
+        )
+
+
+def open_source(
+    source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
+) -> Source:
+    """The rows of a file, whose columns `fields` names, or of a data set.
 
     Raises DataError that says which file to put where when there is neither a local copy nor
     a Hub that answers.
     """
-    files = local_files(data_set, data)
+    if isinstance(source, Path):
+        layout = Layout.of_file(source.name, fields or FieldsSection())
+        return Source(layout, _origin([source]), read_file(source))
+    origin, rows = _rows(source, data)
+    wanted = (row for row in rows if _wanted(row, source))
+    return Source(Layout.of_data_set(source), origin, wanted)
+
+
+def source_identity(
+    source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
+) -> dict[str, Any]:
+    """What the rows depend on, as plain JSON, without reading them.
+
+    The content of files, or the Hub's id and commit; `commit` is None while nothing says which
+    one will be read. Raises DataError as reading does.
+    """
+    if isinstance(source, Path):
+        layout = Layout.of_file(source.name, fields or FieldsSection())
+        return {"file": source.name, "content": content(source), "columns": layout.columns()}
+    columns = Layout.of_data_set(source).columns()
+    where = None if source.where is None else list(source.where)
+    declared = {"data_set": source.name, "columns": columns, "where": where}
+    files = local_files(source, data)
     if files:
-        return Source(files_origin(files), chain.from_iterable(map(read_file, files)))
-    try:
-        commit, rows = read_hub(data_set)
-    except DataError as error:
-        root = data_root(data)
-        folder = str(root) if root else f"the folder that data.root or {ROOT_VARIABLE} names"
-        raise DataError(
-            f"no local copy of {data_set.name}, and {error.cause}",
-            f"put {' and '.join(data_set.files)} into {folder}",
-        ) from error
-    return Source(f"{data_set.hub}@{commit}", rows)
+        return {**declared, "content": [content(path) for path in files]}
+    hub = {"hub": source.hub, "config": source.config, "splits": list(source.splits)}
+    return {**declared, **hub, "commit": known_commit(source)}
 
 
 def local_files(data_set: DataSet, data: DataSection) -> list[Path]:
@@ -68,9 +101,34 @@ def data_root(data: DataSection) -> Path | None:
     return Path(named) if named else None
 
 
-def files_origin(files: list[Path]) -> str:
+def _rows(data_set: DataSet, data: DataSection) -> tuple[str, Iterator[Row]]:
+    files = local_files(data_set, data)
+    if files:
+        return _origin(files), chain.from_iterable(map(read_file, files))
+    try:
+        commit, rows = read_hub(data_set)
+    except DataError as error:
+        root = data_root(data)
+        folder = str(root) if root else f"the folder that data.root or {ROOT_VARIABLE} names"
+        raise DataError(
+            f"no local copy of {data_set.name}, and {error.cause}",
+            f"put {' and '.join(data_set.files)} into {folder}" if data_set.files else None,
+        ) from error
+    return f"{data_set.hub}@{commit}", rows
+
+
+def _origin(files: Sequence[Path]) -> str:
     """File names with their content hashes: the same wherever the folder lies."""
-    return ", ".join(f"{path.name} sha256:{content_hash(path)}" for path in files)
+    return ", ".join(f"{path.name} sha256:{content(path)[:_DIGITS]}" for path in files)
+
+
+def _wanted(row: Row, data_set: DataSet) -> bool:
+    if data_set.where is None:
+        return True
+    (column, value), (place, values) = data_set.where, row
+    if column not in values:
+        raise DataError(f"{place} has no column '{column}', by which {data_set.name} is chosen")
+    return bool(values[column] == value)
 
 
 def _either_kind(path: Path) -> Path | None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.data import DataSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.gold import is_number
-from sage_cli.problems.load import load_benchmark
+from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import REGISTRY
+from sage_cli.problems.registry import trained_on
 
 
-def load_training_problems(config: SageConfig) -> list[Problem]:
+def load_training_problems(data: DataSection) -> list[Problem]:
     """The problems of `data.rl`: the first `limit` that it keeps, each problem once.
 
-    A name that also measures, as `arithmetic`, stands for its training part (`arithmetic-train`).
+    Of a generator that holds problems out, as `arithmetic`, they are the training split's.
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
     """
-    source = config.data.rl
-    training_part = f"{source.name}-train"
-    name = training_part if training_part in REGISTRY else source.name
-    problems = load_benchmark(name, config.data, source.fields)
+    source = data.rl
+    problems = load_problems(trained_on(source.name), data, source.fields)
     kept = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
     if not kept:
         raise ConfigurationError(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.load import load_benchmark, read_problems
+from sage_cli.problems.data_set import DataSet, Group
+from sage_cli.problems.load import load_problems, read_problems
 from sage_cli.problems.overlap import Match, duplicates, overlap
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import REGISTRY, DataSet, Derived, Entry, Group
+from sage_cli.problems.registry import Entry, entries, find
 from sage_cli.problems.sources import local_files
 
 
@@ -54,7 +55,7 @@ class Overlap:
 
 def list_sources(data: DataSection) -> list[Listed]:
     """Every registered source; only local copies and generators are read."""
-    return [_listed(entry, data) for entry in REGISTRY.values()]
+    return [_listed(entry, data) for entry in entries().values()]
 
 
 def show_source(name: str, data: DataSection, fields: FieldsSection) -> Shown:
@@ -70,8 +71,8 @@ def show_source(name: str, data: DataSection, fields: FieldsSection) -> Shown:
 
 def compare_sources(train: str, bench: str, data: DataSection, fields: FieldsSection) -> Overlap:
     """Which problems of `bench` a model trained on `train` has seen."""
-    trained = load_benchmark(train, data, fields)
-    asked = load_benchmark(bench, data, fields)
+    trained = load_problems(train, data, fields)
+    asked = load_problems(bench, data, fields)
     matches = overlap(trained, asked)
     same = {match.bench.id for match in matches if match.same}
     similar = {match.bench.id for match in matches} - same
@@ -101,9 +102,8 @@ def _listed(entry: Entry, data: DataSection) -> Listed:
 
 def _where(entry: Entry, data: DataSection) -> str:
     """`local`, `Hub` or `generated`; what others make up is local when all of them are."""
-    if isinstance(entry, Group | Derived):
-        members = {_where(REGISTRY[name], data) for name in entry.members}
-        return members.pop() if len(members) == 1 else "Hub"
     if isinstance(entry, DataSet):
         return "local" if local_files(entry, data) else "Hub"
-    return "generated"
+    sources = entry.members if isinstance(entry, Group) else entry.generator.sources
+    places = {_where(find(name), data) for name in sources} or {"generated"}
+    return places.pop() if len(places) == 1 else "Hub"

@@ -110,8 +110,9 @@ def _train(config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress) 
 def _demonstrations(recipe: SftRecipe, tokenizer: Any) -> list[Demonstration]:
     """The demonstrations, long prompts left out where there is a tokenizer to measure them."""
     if tokenizer is None:
-        return load_demonstrations(recipe)
-    return load_demonstrations(recipe, lambda text: len(tokenizer(text)["input_ids"]))
+        return load_demonstrations(recipe.data, recipe.sft)
+    length = lambda text: len(tokenizer(text)["input_ids"])  # noqa: E731
+    return load_demonstrations(recipe.data, recipe.sft, length)
 
 
 def _tokenizer(section: PretrainedModel) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from sage_cli.grading import Grader
 from sage_cli.grading.golds import check_golds
-from sage_cli.problems.gold import after_hashes, last_boxed
+from sage_cli.problems.gold import after_hashes, in_last_box
 
 AGREEMENT = 0.995
 NOISE = 4
@@ -80,7 +80,7 @@ GOLDS = {
     "aime2025-II": (15, lambda row: row["answer"]),
     "amc23": (40, lambda row: row["answer"]),
     "math500": (500, lambda row: row["answer"]),
-    "minerva_math": (272, lambda row: last_boxed(row["solution"])),
+    "minerva_math": (272, lambda row: in_last_box(row["solution"])),
     "gsm8k_test": (1319, lambda row: after_hashes(row["answer"])),
 }
 

@@ -6,9 +6,9 @@ from sage_cli.problems.gold import (
     after_hashes,
     as_text,
     before_unit,
+    in_last_box,
     integer,
     is_number,
-    last_boxed,
 )
 
 
@@ -28,11 +28,13 @@ def test_columns_as_text(value, text):
         (r"\boxed{1} then \boxed{2", "1"),  # the last one never closes
         (r"\boxed{\text{a \{ b\}}}", r"\text{a \{ b\}}"),
         (r"\boxed{ }", None),
+        (r"\boxed{ 3 }", "3"),
+        (r"so \boxed {3} or \fbox{4}", "4"),
         ("no box", None),
     ],
 )
-def test_last_boxed(text, gold):
-    assert last_boxed(text) == gold
+def test_what_stands_in_the_last_box(text, gold):
+    assert in_last_box(text) == gold
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from huggingface_hub import HfApi, constants
 from sage_cli.config.data import DataSection
 from sage_cli.errors import DataError
 from sage_cli.problems.hub import read_hub
-from sage_cli.problems.registry import REGISTRY
+from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import open_source
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -27,7 +27,7 @@ def on_disk(tmp_path, monkeypatch):
         rows = ({"Body": "b.", "Question": f"{split}?", "Answer": a} for a in answers)
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (folder / f"{split}.jsonl").write_text(text)
-    return replace(REGISTRY["svamp"], hub=str(folder), revision=None)
+    return replace(data_set("svamp"), hub=str(folder), revision=None)
 
 
 def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
@@ -62,7 +62,7 @@ def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(HfApi, "dataset_info", unreachable)
     monkeypatch.delenv("SAGE_DATA", raising=False)
     with pytest.raises(DataError) as caught:
-        open_source(REGISTRY["aime25"], DataSection())
+        open_source(data_set("aime25"), DataSection())
     assert "no local copy of aime25" in caught.value.cause
     assert "Name or service not known" in caught.value.cause
     files = "benchmarks/aime2025-I.jsonl and benchmarks/aime2025-II.jsonl"
@@ -72,5 +72,5 @@ def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks/aime2025-I.jsonl").write_text("{}\n")  # half a copy is none
     with pytest.raises(DataError) as caught:
-        open_source(REGISTRY["aime25"], DataSection(root=tmp_path))
+        open_source(data_set("aime25"), DataSection(root=tmp_path))
     assert caught.value.next_step == f"put {files} into {tmp_path}"

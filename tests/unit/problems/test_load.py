@@ -6,10 +6,8 @@ import pytest
 
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.registry import GENERATORS
-from sage_cli.problems.load import benchmark_names, load_benchmark, read_problems
+from sage_cli.problems.load import benchmark_names, load_problems, read_problems
 from sage_cli.problems.problem import problem_id
-from sage_cli.problems.registry import REGISTRY, Generated
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +32,8 @@ def aime(folder, count_2024=30):
 
 def test_aime_is_both_years_and_shares_their_ids(tmp_path):
     data = aime(tmp_path)
-    both = load_benchmark("aime", data)
-    parts = load_benchmark("aime24,aime25", data)
+    both = load_problems("aime", data)
+    parts = load_problems("aime24,aime25", data)
     assert [p.id for p in both] == [p.id for p in parts]
     assert {p.benchmark for p in both} == {"aime"}
     assert [p.benchmark for p in parts] == ["aime24"] * 30 + ["aime25"] * 30
@@ -45,20 +43,20 @@ def test_aime_is_both_years_and_shares_their_ids(tmp_path):
     assert first.id == problem_id("aime24", "2024 7?", "7") == "8c968f3dd2097bdd"
     assert first.meta["id"] == 7
     assert first.meta["origin"].startswith("aime2024.jsonl sha256:")
-    assert len(load_benchmark("aime24,aime25", data, limit=2)) == 4
+    assert len(load_problems("aime24,aime25", data, limit=2)) == 4
 
 
 def test_the_environment_names_the_data_folder(tmp_path, monkeypatch):
     aime(tmp_path)
     monkeypatch.setenv("SAGE_DATA", str(tmp_path))
-    assert len(load_benchmark("aime", DataSection())) == 60
+    assert len(load_problems("aime", DataSection())) == 60
     with pytest.raises(DataError, match="isn't there"):
-        load_benchmark("aime", DataSection(root=tmp_path / "elsewhere"))
+        load_problems("aime", DataSection(root=tmp_path / "elsewhere"))
 
 
 def test_an_incomplete_copy_is_refused(tmp_path):
     with pytest.raises(DataError, match="aime24 has 29 problems where 30 are expected"):
-        load_benchmark("aime", aime(tmp_path, count_2024=29))
+        load_problems("aime", aime(tmp_path, count_2024=29))
 
 
 def test_parquet_in_place_of_jsonl(tmp_path):
@@ -68,7 +66,7 @@ def test_parquet_in_place_of_jsonl(tmp_path):
     rows = [{"problem": f"q{i}", "answer": float(i)} for i in range(40)]
     (tmp_path / "benchmarks").mkdir()
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "benchmarks/amc23.parquet")
-    assert [p.gold for p in load_benchmark("amc23", DataSection(root=tmp_path))][:3] == list("012")
+    assert [p.gold for p in load_problems("amc23", DataSection(root=tmp_path))][:3] == list("012")
 
 
 def test_level_5_is_chosen_from_math500_and_keeps_its_ids(tmp_path):
@@ -78,7 +76,7 @@ def test_level_5_is_chosen_from_math500_and_keeps_its_ids(tmp_path):
     ]
     jsonl(tmp_path / "benchmarks/math500.jsonl", *rows)
     data = DataSection(root=tmp_path)
-    hard, everything = load_benchmark("math500-l5", data), load_benchmark("math500", data)
+    hard, everything = load_problems("math500-l5", data), load_problems("math500", data)
     assert [p.id for p in hard] == [p.id for p in everything[:134]]
     assert {p.meta["level"] for p in hard} == {5}
 
@@ -87,31 +85,63 @@ def test_minerva_golds_stand_in_a_column_or_in_the_last_box(tmp_path):
     rows = [{"problem": f"q{i}", "solution": rf"\boxed{{0}} so \boxed{{{i}}}"} for i in range(271)]
     rows.append({"question": "q271", "answer": "x"})
     jsonl(tmp_path / "benchmarks/minerva_math.jsonl", *rows)
-    golds = [p.gold for p in load_benchmark("minerva", DataSection(root=tmp_path))]
+    golds = [p.gold for p in load_problems("minerva", DataSection(root=tmp_path))]
     assert golds == [*map(str, range(271)), "x"]
 
 
 def test_a_file_with_named_columns(tmp_path):
     path = jsonl(tmp_path / "mine.jsonl", {"q": "1+1?", "a": 2.0, "hard": False})
-    [problem] = load_benchmark(str(path), DataSection(), FieldsSection(question="q", gold="a"))
+    [problem] = load_problems(str(path), DataSection(), FieldsSection(question="q", gold="a"))
     assert (problem.question, problem.gold, problem.meta["hard"]) == ("1+1?", "2", False)
     assert problem.benchmark == "mine.jsonl"
     moved = jsonl(tmp_path / "elsewhere/mine.jsonl", {"q": "1+1?", "a": 2})
-    [same] = load_benchmark(str(moved), DataSection(), FieldsSection(question="q", gold="a"))
+    [same] = load_problems(str(moved), DataSection(), FieldsSection(question="q", gold="a"))
     assert same.id == problem.id  # ids depend on the file's name, not on its folder
 
 
 def test_repeated_rows_are_left_out_with_a_warning(tmp_path, caplog):
     row, other = {"question": "q", "gold": "1"}, {"question": "q", "gold": "2"}
     path = jsonl(tmp_path / "mine.jsonl", row, other, row)
-    assert [p.gold for p in load_benchmark(str(path), DataSection())] == ["1", "2"]
+    assert [p.gold for p in load_problems(str(path), DataSection())] == ["1", "2"]
     assert "1 repeated rows left out" in caplog.text
     assert len(read_problems(str(path), DataSection())) == 3
 
 
+def test_csv_by_the_columns_of_its_first_line(tmp_path):
+    path = tmp_path / "mine.csv"
+    # a spreadsheet's mark, a quoted comma and line break, a doubled quote, an empty line
+    path.write_bytes(
+        b'\xef\xbb\xbfquestion,gold,level\r\n"Is 1,000\nmore than ""9""?",yes,5\r\n\r\n2+2?,4,1\r\n'
+    )
+    first, second = load_problems(str(path), DataSection())
+    assert (first.question, first.gold) == ('Is 1,000\nmore than "9"?', "yes")
+    assert (second.question, second.gold, second.meta["level"]) == ("2+2?", "4", "1")
+    assert second.meta["origin"].startswith("mine.csv sha256:")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('question,gold\n"a\nb",1\nq,1,2\n', "line 4, has 3 values, and the first line names 2"),
+        ("question,gold\nq,1\nq\n", "line 3, has 1 values"),
+        ('question,gold\nq,1\n"q,2\nr,3\n', "line 3, isn't CSV: unexpected end of data"),
+        ('question,gold\n"q" x,2\n', "line 2, isn't CSV"),
+        ("question,gold,gold\nq,1,2\n", "names a column twice: question, gold, gold"),
+        ("question,gold\n\nq,\n", "line 3 has no gold answer (column gold)"),
+        ("question,answer\nq,1\n", "has no column 'gold'"),
+        ("question,gold\n", "holds no problems"),
+        ("", "holds no problems"),
+    ],
+)
+def test_broken_csv_is_named_by_its_line(tmp_path, text, complaint):
+    path = tmp_path / "broken.csv"
+    path.write_text(text)
+    assert complaint in failing(path)
+
+
 def failing(path, **fields):
     with pytest.raises(DataError) as caught:
-        load_benchmark(str(path), DataSection(), FieldsSection(**fields))
+        load_problems(str(path), DataSection(), FieldsSection(**fields))
     return f"{caught.value.cause} | {caught.value.next_step}"
 
 
@@ -141,21 +171,17 @@ def test_files_that_are_none(tmp_path):
     assert "there is no file" in failing(tmp_path / "absent.jsonl")
     (tmp_path / "fake.parquet").write_text("not Parquet")
     assert "isn't a Parquet file" in failing(tmp_path / "fake.parquet")
-    (tmp_path / "latin.jsonl").write_bytes('{"question": "é"}'.encode("latin-1"))
-    assert "isn't UTF-8" in failing(tmp_path / "latin.jsonl")
+    for kind in ("jsonl", "csv"):
+        (tmp_path / f"latin.{kind}").write_bytes('{"question": "é"}'.encode("latin-1"))
+        assert "isn't UTF-8" in failing(tmp_path / f"latin.{kind}")
 
 
 def test_unknown_names_are_corrected():
     with pytest.raises(DataError, match="unknown benchmark 'math50'; did you mean 'math500'"):
-        load_benchmark("aime,math50", DataSection())
+        load_problems("aime,math50", DataSection())
     with pytest.raises(DataError, match="no benchmark is named"):
         benchmark_names(" ,")
     assert benchmark_names("aime, amc23,aime") == ["aime", "amc23"]
-
-
-def test_every_generated_entry_has_its_generator():
-    named = {name for name, entry in REGISTRY.items() if isinstance(entry, Generated)}
-    assert named == set(GENERATORS)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +190,7 @@ def test_every_generated_entry_has_its_generator():
 )
 def test_generated_benchmarks_need_no_file(name, count):
     # 89 * 89 = 7921 ordered pairs less both orders of 120 held-out ones, three of them squares
-    problems = load_benchmark(name, DataSection())
+    problems = load_problems(name, DataSection())
     assert (len(problems), {p.benchmark for p in problems}) == (count, {name})
 
 
@@ -185,7 +211,7 @@ def test_generated_benchmarks_need_no_file(name, count):
     ],
 )
 def test_published_rows_load(shared, name, count, question, gold):
-    problems = load_benchmark(name, DataSection(root=shared / "data"))
+    problems = load_problems(name, DataSection(root=shared / "data"))
     assert len(problems) == len({p.id for p in problems}) == count
     assert problems[0].question.startswith(question)
     assert gold in (None, problems[0].gold)

@@ -57,10 +57,10 @@ def test_duplicates_are_grouped_whatever_their_golds():
 
 def test_dapo_sample_is_found_in_math500(shared):
     from sage_cli.config.data import DataSection
-    from sage_cli.problems.load import load_benchmark
+    from sage_cli.problems.load import load_problems
 
     data = DataSection(root=shared / "data")
-    train, bench = load_benchmark("dapo-math-17k", data), load_benchmark("math500", data)
+    train, bench = load_problems("dapo-math-17k", data), load_problems("math500", data)
     matches = overlap(train, bench)
     assert len({match.train.id for match in matches if match.same}) == len(train) == 237
-    assert not overlap(train, load_benchmark("math500-l5", data))
+    assert not overlap(train, load_problems("math500-l5", data))

@@ -5,19 +5,20 @@ import json
 import pytest
 
 from sage_cli.config.data import DataSection
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import SftSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 
 
-def config(folder=None, sft=None, rl=None, sft_section=None):
-    data = {
-        "root": folder,
-        "sft": sft or {"name": "arithmetic"},
-        "rl": rl or {"name": "arithmetic"},
-    }
-    return SageConfig(data=data, sft=sft_section or {})
+def data(folder=None, sft=None, rl=None):
+    named = {"sft": sft or {"name": "arithmetic"}, "rl": rl or {"name": "arithmetic"}}
+    return DataSection(root=folder, **named)
+
+
+def demonstrations(data, length=None, **sft):
+    return load_demonstrations(data, SftSection(**sft), length)
 
 
 def openmath(folder):
@@ -41,7 +42,7 @@ OPENMATH = {"name": "openmathreasoning-mini", "numeric_only": True, "max_prompt_
 
 
 def test_numeric_answers_only_without_thinking_tags(tmp_path):
-    made = load_demonstrations(config(openmath(tmp_path), sft=OPENMATH))
+    made = demonstrations(data(openmath(tmp_path), sft=OPENMATH))
     assert [(d.question, d.working, d.answer, d.loss) for d in made] == [
         ("Q1?", "So 3.", "3", "completion"),
         ("Q3 and quite a long one?", "half", "0.5", "completion"),
@@ -52,45 +53,46 @@ def test_numeric_answers_only_without_thinking_tags(tmp_path):
 
 def test_long_questions_are_left_out_when_tokens_can_be_counted(tmp_path):
     # half of 16 tokens, a character counting as one: only the question of 24 is too long
-    settings = config(openmath(tmp_path), sft=OPENMATH, sft_section={"max_length": 16})
-    made = load_demonstrations(settings, length=len)
+    named = data(openmath(tmp_path), sft=OPENMATH)
+    made = demonstrations(named, len, max_length=16)
     assert [d.question for d in made] == ["Q1?", "Q4?", "Q1?"]
-    assert len(load_demonstrations(settings)) == 4
+    assert len(demonstrations(named, max_length=16)) == 4
 
 
 def test_the_limit_counts_what_is_kept(tmp_path):
-    settings = config(openmath(tmp_path), sft=OPENMATH | {"limit": 2})
-    assert [d.answer for d in load_demonstrations(settings)] == ["3", "0.5"]
+    named = data(openmath(tmp_path), sft=OPENMATH | {"limit": 2})
+    assert [d.answer for d in demonstrations(named)] == ["3", "0.5"]
 
 
 def test_nothing_left_is_an_error(tmp_path):
-    settings = config(openmath(tmp_path), sft=OPENMATH, sft_section={"max_length": 8})
+    named = data(openmath(tmp_path), sft=OPENMATH)
     with pytest.raises(ConfigurationError, match="no demonstration"):
-        load_demonstrations(settings, length=lambda text: 100)
+        demonstrations(named, lambda text: 100, max_length=8)
 
 
 def test_arithmetic_demonstrations_are_as_many_as_the_steps_take():
-    settings = config(sft_section={"steps": 7, "batch_size": 4})
-    assert len(load_demonstrations(settings)) == 28
-    limited = config(sft={"name": "arithmetic", "limit": 5}, sft_section={"steps": 7})
-    assert len(load_demonstrations(limited)) == 5
+    made = demonstrations(data(), steps=7, batch_size=4)
+    assert len(made) == 28
+    assert made == demonstrations(data(sft={"name": "arithmetic-train"}), steps=7, batch_size=4)
+    assert len(demonstrations(data(sft={"name": "arithmetic", "limit": 5}), steps=7)) == 5
     with pytest.raises(ConfigurationError, match=r"neither sft\.steps nor data\.sft\.limit"):
-        load_demonstrations(config())
+        demonstrations(data())
 
 
 def test_a_source_without_worked_solutions_is_refused(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text('{"question": "q", "gold": "1", "steps": "w"}\n')
     with pytest.raises(DataError, match="no worked solutions"):
-        load_demonstrations(config(sft={"name": str(path)}))
+        demonstrations(data(sft={"name": str(path)}))
     fields = {"question": "question", "gold": "gold", "working": "step"}
     with pytest.raises(DataError, match="did you mean 'steps'"):
-        load_demonstrations(config(sft={"name": str(path), "fields": fields}))
+        demonstrations(data(sft={"name": str(path), "fields": fields}))
     fields["working"] = "steps"
-    [made] = load_demonstrations(config(sft={"name": str(path), "fields": fields}))
+    [made] = demonstrations(data(sft={"name": str(path), "fields": fields}))
     assert (made.question, made.working, made.answer) == ("q", "w", "1")
-    with pytest.raises(DataError, match="kk-generated has no worked solutions"):
-        load_demonstrations(config(sft={"name": "kk-generated"}))
+    for name in ("kk-generated", "arithmetic-dev"):
+        with pytest.raises(DataError, match=f"{name} has no worked solutions"):
+            demonstrations(data(sft={"name": name}))
 
 
 def test_a_demonstration_without_working_is_named(tmp_path):
@@ -98,15 +100,13 @@ def test_a_demonstration_without_working_is_named(tmp_path):
     path.write_text('{"question": "q", "gold": "1", "w": ""}\n')
     fields = {"question": "question", "gold": "gold", "working": "w"}
     with pytest.raises(DataError, match="line 1 has no worked solution"):
-        load_demonstrations(config(sft={"name": str(path), "fields": fields}))
+        demonstrations(data(sft={"name": str(path), "fields": fields}))
 
 
 def test_rl_problems_of_arithmetic_are_not_the_held_out_ones():
-    from sage_cli.problems.load import load_benchmark
-
-    problems = load_training_problems(config())
+    problems = load_training_problems(data())
     assert len(problems) == 7684
-    test = {p.question for p in load_benchmark("arithmetic,arithmetic-dev", DataSection())}
+    test = {p.question for p in load_problems("arithmetic,arithmetic-dev", DataSection())}
     assert len(test) == 120
     assert not test & {p.question for p in problems}
 
@@ -114,13 +114,13 @@ def test_rl_problems_of_arithmetic_are_not_the_held_out_ones():
 def test_rl_problems_are_kept_once_filtered_and_cut(tmp_path):
     rl = {"name": "openmathreasoning-mini"}
     folder = openmath(tmp_path)
-    golds = [p.gold for p in load_training_problems(config(folder, rl=rl))]
+    golds = [p.gold for p in load_training_problems(data(folder, rl=rl))]
     assert golds == ["3", r"\frac{1}{2}", "0.5", "1e3"]
     numbers = rl | {"numeric_only": True, "limit": 2}
-    assert [p.gold for p in load_training_problems(config(folder, rl=numbers))] == ["3", "0.5"]
+    assert [p.gold for p in load_training_problems(data(folder, rl=numbers))] == ["3", "0.5"]
 
 
 def test_real_demonstrations_load(shared):
-    made = load_demonstrations(config(shared / "data", sft=OPENMATH))
+    made = demonstrations(data(shared / "data", sft=OPENMATH))
     assert len(made) == 245
     assert not any("think>" in d.working for d in made)

@@ -13,8 +13,7 @@ from sage_cli.errors import DataError
 from sage_cli.problems.generated.word_problems.formula import Formula, read_formula, value
 from sage_cli.problems.generated.word_problems.numerals import NUMERAL
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import DataSet, find
-from sage_cli.problems.rows import Layout
+from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import open_source
 
 SOURCES = ("asdiv", "svamp")
@@ -63,26 +62,11 @@ class Splits:
         )
 
 
-def word_problems(name: str, data: DataSection) -> list[Problem]:
-    """The problems of one split: `word-problems`, `word-problems-dev` or `word-problems-train`."""
-    splits = Splits.of(data)
-    rows = {
-        BENCHMARK: splits.held_out,
-        f"{BENCHMARK}-dev": splits.development,
-        f"{BENCHMARK}-train": splits.training,
-    }
-    return [row.problem for row in rows[name]]
-
-
 def readable_rows(data: DataSection) -> Iterator[Row]:
     """The rows whose formula is arithmetic on whole numbers and gives the published answer."""
     for name in SOURCES:
-        data_set = find(name)
-        assert isinstance(data_set, DataSet)
-        layout, source = Layout.of_data_set(data_set), open_source(data_set, data)
-        for row in source.rows:
-            problem = layout.problem(row, name, source.origin)
-            formula = read_formula(layout.working_out(row))
+        for problem, working in open_source(data_set(name), data).worked():
+            formula = read_formula(working)
             if formula is not None and problem.gold == str(value(formula)):
                 yield Row(problem, formula)
 

@@ -1,6 +1,5 @@
 """Word problems: formulas, numbers in text, re-drawing, splits, demonstrations."""
 
-import json
 import random
 import re
 from itertools import pairwise
@@ -8,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from word_problem_rows import made_up
 
 from sage_cli.config.data import DataSection, WordProblemsSection
 from sage_cli.errors import DataError
@@ -221,32 +221,7 @@ def test_a_family_is_told_without_numbers_names_case_and_punctuation():
 
 @pytest.fixture
 def data(tmp_path):
-    """Made-up rows in the columns of ASDiv and SVAMP: 30 families, some with a second row."""
-    words = [a + b for a in "bcdfgh" for b in ("at", "en", "ig", "op", "um")]
-    asdiv = [
-        {"body": f"Ann sees {i + 2} {word}s and 9 more.", "question": f"How many {word}s?",
-         "answer": f"{i + 11} ({word}s)", "formula": f"{i + 2}+9={i + 11}"}
-        for i, word in enumerate(words[:20])
-    ]  # fmt: skip
-    twin = {"body": "Bob sees 40 bats and 5 more.", "question": "How many bats?",
-            "answer": "45 (bats)", "formula": "40+5=45"}  # fmt: skip
-    unread = [
-        {"body": "b", "question": "q", "answer": "4 (kits)", "formula": "GCD(20,12)=4"},
-        {"body": "b", "question": "q2", "answer": "2 (left)", "formula": "17/5=3 r2"},
-        {"body": "b", "question": "q3", "answer": "5 (wrong)", "formula": "2+2=4"},
-    ]
-    svamp = [
-        {"Body": f"Cem had {10 * i} {word}s and lost 4", "Question": "How many are left?",
-         "Answer": 10.0 * i - 4, "Equation": f"( {10.0 * i} - 4.0 )"}
-        for i, word in enumerate(words[20:], 1)
-    ]  # fmt: skip
-    folder = tmp_path / "train"
-    folder.mkdir()
-    for name, rows in (("asdiv", [*asdiv, twin, *unread]), ("svamp", svamp)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return DataSection(
-        root=tmp_path, word_problems=WordProblemsSection(held_out=8, development=4, window=20)
-    )
+    return made_up(tmp_path)
 
 
 def texts(rows):

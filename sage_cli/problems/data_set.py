@@ -1,0 +1,51 @@
+"""How a published data set is declared: where its rows lie, and which columns hold what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sage_cli.problems.gold import GoldRule
+
+Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A published data set.
+
+    `files` are its local copies below the data folder, all of them needed. `question` and `gold`
+    list alternatives, the first whose columns are there counts, because mirrors name columns
+    differently; several question columns are joined by a space. `count` is the number of
+    problems that a complete copy has; None where copies differ. `revision` is a commit of the
+    Hub data set; None takes the newest, and the commit that was read is recorded.
+    """
+
+    name: str
+    title: str
+    hub: str
+    splits: tuple[str, ...]
+    files: tuple[str, ...]
+    question: tuple[Columns, ...]
+    gold: tuple[tuple[str, GoldRule], ...]
+    config: str | None = None
+    revision: str | None = None
+    working: str | None = None
+    where: tuple[str, Any] | None = None
+    count: int | None = None
+    judge: str = "math"
+    tolerance: float | None = None
+    training: bool = False
+    part_of: str | None = None
+    """Problems carry this data set's name in their ids, so that both share their samples."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Several data sets reported as one benchmark."""
+
+    name: str
+    title: str
+    members: tuple[str, ...]
+    count: int | None = None
+    training: bool = field(default=False, init=False)

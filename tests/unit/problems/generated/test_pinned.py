@@ -1,0 +1,93 @@
+"""What generators make stays what it was, sample for sample: stored results depend on it."""
+
+import hashlib
+import json
+from dataclasses import asdict
+
+import pytest
+from word_problem_rows import made_up
+
+from sage_cli.config.data import (
+    ArithmeticSection,
+    DataSection,
+    KnightsKnavesSection,
+    SourceSection,
+)
+from sage_cli.config.training import SftSection
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.load import load_problems
+
+OTHER = DataSection(
+    arithmetic=ArithmeticSection(
+        seed=7, low=3, high=40, held_out=30, development=20, familiar_share=0.5
+    )
+)
+MADE_UP = {
+    "word-problems": "060595bd417a284a",
+    "word-problems-dev": "e23a511a0e2f373f",
+    "word-problems-train": "3d0fd544806acd1c",
+}
+REAL = {
+    "word-problems": "10ae02a3e03ad2d3",
+    "word-problems-dev": "963be5ae9dc21468",
+    "word-problems-train": "875b35d9722bdf49",
+}
+
+
+def pin(rows):
+    text = json.dumps([asdict(row) for row in rows], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def demonstrations(data, name, steps, batch_size):
+    data = data.model_copy(update={"sft": SourceSection(name=name)})
+    return load_demonstrations(data, SftSection(steps=steps, batch_size=batch_size))
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "expected"),
+    [
+        (DataSection(), "arithmetic", "e582ab69ec57d888"),
+        (DataSection(), "arithmetic-dev", "e34289fe7b84369e"),
+        (DataSection(), "arithmetic-train", "5890abd8c9b23362"),
+        (OTHER, "arithmetic", "a02eea2bb292e96c"),
+        (OTHER, "arithmetic-dev", "5acd5ea30e7afc59"),
+        (OTHER, "arithmetic-train", "11eeff06e93a3450"),
+        (DataSection(), "kk-generated", "5407ec81fae0fd04"),
+    ],
+)
+def test_products_and_puzzles(data, name, expected):
+    assert pin(load_problems(name, data)) == expected
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("statement", "ed5660f9292e0060"),
+        ("leaf", "89d53cbf2236016b"),
+        ("names", "49f9c4e92c2f9185"),
+        ("roles", "5d29a3db2e35f04e"),
+        ("flip", "9677247b016b1f0d"),
+        ("order", "5c212146fb15ac8d"),
+    ],
+)
+def test_perturbed_puzzles(variant, expected):
+    section = KnightsKnavesSection(per_size=4, seed=3, variant=variant)
+    assert pin(load_problems("kk-generated", DataSection(knights_knaves=section))) == expected
+
+
+def test_worked_products():
+    assert pin(demonstrations(DataSection(), "arithmetic", 200, 10)) == "6fdde5d6c72bc3e7"
+    assert pin(demonstrations(OTHER, "arithmetic", 30, 10)) == "a23936e50d78a3a5"
+
+
+def test_word_problems(tmp_path):
+    data = made_up(tmp_path)
+    assert {name: pin(load_problems(name, data)) for name in MADE_UP} == MADE_UP
+    assert pin(demonstrations(data, "word-problems", 50, 8)) == "952b4d51d512a423"
+
+
+def test_word_problems_of_the_real_rows(shared):
+    data = DataSection(root=shared / "data")
+    assert {name: pin(load_problems(name, data)) for name in REAL} == REAL
+    assert pin(demonstrations(data, "word-problems", 100, 32)) == "2004b40c3c0e0933"
