@@ -1,17 +1,60 @@
-"""Fixtures that every test may ask for."""
+"""Fixtures that every test may ask for, and the tier of tests that read published rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sage_cli.grading import Grader
+
+_HERE = Path(__file__).resolve().parent
+_DESELECTED = pytest.StashKey[int]()
+
+
+def _shared() -> Path | None:
+    """The folder of published rows beside the checkout, or above it."""
+    folders = (parent / "shared" for parent in _HERE.parents)
+    return next((folder for folder in folders if (folder / "data").is_dir()), None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what reads published rows as `data`, and leave it out where there are none."""
+    reading = [item for item in items if "shared" in getattr(item, "fixturenames", ())]
+    for item in reading:
+        item.add_marker(pytest.mark.data)
+    if reading and _shared() is None:
+        items[:] = [item for item in items if item not in reading]
+        config.hook.pytest_deselected(items=reading)
+        config.stash[_DESELECTED] = len(reading)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what was left out."""
+    if count := terminalreporter.config.stash.get(_DESELECTED, 0):
+        terminalreporter.write_line(
+            f"{count} tests of published rows left out: no folder shared/data beside this checkout"
+        )
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real data beside the checkout; tests that read it skip where it is absent."""
-    for parent in Path(__file__).resolve().parents:
-        folder = parent / "shared"
-        if (folder / "data").is_dir():
-            return folder
-    pytest.skip("the folder 'shared' with real benchmark rows is not beside this checkout")
+    """The folder of published rows; tests that ask for it are left out where it is absent."""
+    folder = _shared()
+    assert folder is not None
+    return folder
+
+
+@pytest.fixture(scope="session")
+def facts() -> Path:
+    """The folder of numbers and answers that come with the project."""
+    return _HERE / "data"
+
+
+@pytest.fixture(scope="session")
+def grader() -> Iterator[Grader]:
+    """A strict grader; one pool of workers for all tests that needn't kill them."""
+    with Grader(workers=2, timeout_s=60) as shared_grader:
+        yield shared_grader

@@ -1,10 +1,9 @@
-"""`sage grade`: verdicts on a file of golds and completions."""
+"""`sage grade`: the grades of a file of golds and completions."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -13,26 +12,23 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, Presets, Sets, load_config
+from sage_cli.config.judging import BUILT_IN_JUDGES, MODES, GradingMode
 
 if TYPE_CHECKING:
     from sage_cli.workflows.grade import GradedFile
 
 _SHOWN = 20
+_JUDGES = ", ".join(BUILT_IN_JUDGES) + ", or one that a package registers."
 
 
-class Mode(StrEnum):
-    """How mathematics is judged."""
-
-    STRICT = "strict"
-    MATH_VERIFY = "math-verify"
-    BOTH = "both"
+Mode = Literal[GradingMode, "both"]
 
 
 def command(
     file: Annotated[Path, typer.Argument(help="JSONL with gold and completion(s).")],
     mode: Annotated[Mode | None, typer.Option("--mode", help="Default: grading.mode.")] = None,
     boxed: Annotated[bool, typer.Option("--boxed", help="Answers stand in \\boxed{}.")] = False,
-    judge: Annotated[str, typer.Option("--judge", help="math or roles.")] = "math",
+    judge: Annotated[str, typer.Option("--judge", help=_JUDGES)] = "math",
     preset: Presets = None,
     set_: Sets = None,
     json: Json = False,
@@ -43,8 +39,7 @@ def command(
     speak(json)
     flags: dict[str, Any] = {"prompt": {"answer": "boxed"}} if boxed else {}
     config = load_config(preset, None, set_, **flags).config
-    chosen = mode or Mode(config.grading.mode)
-    modes = ("strict", "math-verify") if chosen is Mode.BOTH else (str(chosen),)
+    modes = MODES if mode == "both" else (mode or config.grading.mode,)
     with Live() as progress:
         graded = grade_file(file, config, modes, judge, progress)
     if json:
@@ -83,10 +78,10 @@ def _show(graded: GradedFile) -> None:
     table.add_row("completions", *(str(len(graded.items)) for _ in columns), style="dim")
     console.print(table)
     for item, by_mode in graded.differences[:_SHOWN]:
-        verdicts = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
+        statuses = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
         answer = next(iter(by_mode.values())).extracted
         shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
-        console.print(f"line {item.line}, completion {item.index}: {verdicts}; {escape(shown)}")
+        console.print(f"line {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
     if len(graded.differences) > _SHOWN:
         console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
     for one in graded.malformed:

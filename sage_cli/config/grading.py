@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from sage_cli.config.base import COSMETIC, Section
+from sage_cli.config.judging import GradingMode
 
 
 class GradingSection(Section):
     """`strict` is sage's judge; `math-verify` the field's plain recipe, for comparison."""
 
-    mode: Literal["strict", "math-verify"] = "strict"
+    mode: GradingMode = "strict"
     workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
     timeout_s: int = Field(5, ge=1)
     memory_mb: int = Field(1024, ge=128)

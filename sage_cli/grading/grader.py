@@ -1,17 +1,20 @@
-"""Completions to verdicts: extraction, a bounded memory, quick judgement, workers for the rest."""
+"""Completions to grades: extraction, a bounded memory, quick judgement, workers for the rest."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import lru_cache, partial
 from types import TracebackType
 
 from sage_cli.grading.extract import AnswerTags, extract
-from sage_cli.grading.judges.registry import find_judge
+from sage_cli.grading.identity import GraderIdentity, grading_version
+from sage_cli.grading.judges.registry import find_judge, package_of
 from sage_cli.grading.mathematics.normalise import MAX_LENGTH, gold_text
-from sage_cli.grading.verdict import Grade, Status
+from sage_cli.grading.status import STATUSES, Grade, Status
 from sage_cli.grading.workers.pool import WorkerPool
+from sage_cli.grading.workers.process import WorkerProcess
 
 _REMEMBERED = 65_536
 _GRACE_S = 1.0
@@ -27,6 +30,7 @@ class Grader:
     `math-verify`), `tolerance` is relative and None where answers must be exact. The answer stands
     between the tags, or in the last \\boxed{} when `boxed`. A pair has `timeout_s` whole seconds,
     and a worker may grow by `memory_mb`. Workers start with the first pair that needs one.
+    `identity` is all of that but the number of workers: what grades may be stored by.
 
     Raises ConfigurationError for a judge or mode that doesn't exist.
     """
@@ -43,11 +47,20 @@ class Grader:
         answer_close: str = AnswerTags.close,
         boxed: bool = False,
     ) -> None:
-        self.judge, self.mode, self.tolerance = judge, mode, tolerance
-        self.timeout_s = timeout_s
-        self.tags = AnswerTags(answer_open, answer_close, boxed)
-        self.pool = WorkerPool(workers, memory_mb)
         self._judge = find_judge(judge, mode)
+        self.identity = GraderIdentity(
+            mode=mode,
+            judge=judge,
+            tolerance=tolerance,
+            answer_open=answer_open,
+            answer_close=answer_close,
+            boxed=boxed,
+            timeout_s=timeout_s,
+            memory_mb=memory_mb,
+            version=grading_version(package_of(judge)),
+        )
+        self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode))
+        self._tags = AnswerTags(answer_open, answer_close, boxed)
         self._known: OrderedDict[Pair, Status] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -94,7 +107,7 @@ class Grader:
         return self.grade_many([(gold, completion)])[0]
 
     def _extracted(self, completion: object) -> str | None:
-        return extract(completion, self.tags) if isinstance(completion, str) else None
+        return extract(completion, self._tags) if isinstance(completion, str) else None
 
     def _quick(self, gold: str, answer: str) -> Status | None:
         if not gold or len(gold) > MAX_LENGTH:
@@ -107,29 +120,45 @@ class Grader:
         if known is not None:
             return known
         try:
-            status = self._judge.quick(gold, answer, self.tolerance)
+            status = self._judge.quick(gold, answer, self.identity.tolerance)
         except Exception:  # a bug in a judge is a status, counted, and doesn't end a training
             return "error"
-        if status is not None:
-            self._remember((gold, answer), status)
+        if status is None:
+            return None
+        if status not in STATUSES:
+            return "error"
+        self._remember((gold, answer), status)
         return status
 
     def _full(self, pairs: list[Pair]) -> list[Status]:
+        identity = self.identity
         tasks = [
             {
-                "judge": self.judge,
-                "mode": self.mode,
                 "gold": gold,
                 "answer": answer.strip(),
-                "tolerance": self.tolerance,
-                "timeout_s": self.timeout_s,
+                "tolerance": identity.tolerance,
+                "timeout_s": identity.timeout_s,
             }
             for gold, answer in pairs
         ]
-        return self.pool.run(tasks, self.timeout_s + _GRACE_S)
+        return self.pool.run(tasks, identity.timeout_s + _GRACE_S)
 
     def _remember(self, pair: Pair, status: Status) -> None:
         with self._lock:
             self._known[pair] = status
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
+
+
+def grade(gold: object, completion: object) -> Grade:
+    """The grade of a completion: strict mathematics between <SOLUTION> tags.
+
+    What exact comparison can't decide goes to a worker process that is started once and shared.
+    For other tags, judges, modes or many completions use a `Grader`.
+    """
+    return _shared().grade(gold, completion)
+
+
+@lru_cache(maxsize=1)
+def _shared() -> Grader:
+    return Grader(workers=1)

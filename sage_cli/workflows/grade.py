@@ -1,4 +1,4 @@
-"""`sage grade`: the verdicts on a file of golds and completions."""
+"""`sage grade`: the grades of a file of golds and completions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.grading import Grade, Grader
-from sage_cli.grading.verdict import STATUSES
+from sage_cli.grading.status import STATUSES
 from sage_cli.progress import Progress
 
 _AT_ONCE = 1024

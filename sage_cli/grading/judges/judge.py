@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
-from sage_cli.grading.verdict import Status
+from sage_cli.grading.status import Status
 
 
-class Judge(Protocol):
-    """Compares an answer with a gold, both plain text that isn't empty.
+class Judge(ABC):
+    """Compares an answer with a gold, both stripped plain text of at most 2,000 characters.
 
-    Judges hold no state, because `full` runs in another process, which finds the judge by name.
+    Judges are made without arguments and hold no state, because `full` runs in another process,
+    which finds the judge by name.
     """
 
+    @abstractmethod
     def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:
-        """The verdict if it can be had in well under a millisecond for any text, else None."""
+        """The status if it can be had in well under a millisecond for any text, else None.
 
+        `tolerance` is relative and None where answers must be exact.
+        """
+
+    @abstractmethod
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:
-        """The verdict, at whatever cost; `deadline` is of time.monotonic."""
+        """The status, at whatever cost; in a process that is killed after `deadline`.
+
+        `deadline` is of time.monotonic. TimeoutError counts as `timeout`, any other as `error`.
+        """
+
+    def warm_up(self) -> None:  # noqa: B027
+        """Load what `full` needs: once in each worker, before its memory and time are bounded."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from sage_cli.grading.verdict import Status
+from sage_cli.grading.judges.judge import Judge
+from sage_cli.grading.status import Status
 
 _GOLD = re.compile(r"(\w[\w'-]*) is an? (\w+)")
 _DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`]")
 
 
-class Roles:
+class Roles(Judge):
     """Right when every name has its role, wrong when one is missing, different or contradicted."""
 
     def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
-        """The verdict."""
+        """The status, always."""
         wanted = read_gold(gold)
         if not wanted:
             return "error"
@@ -26,7 +27,7 @@ class Roles:
         return "right" if right else "wrong"
 
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
-        """The same verdict."""
+        """The same status."""
         return self.quick(gold, answer, tolerance) or "error"
 
 

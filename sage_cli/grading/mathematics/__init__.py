@@ -1,1 +1,7 @@
-"""What decides whether two mathematical answers are equal."""
+"""What decides whether two mathematical answers are equal; it knows no completions or judges.
+
+`normalise.py` (with `vocabulary.py`) brings both to one notation; `literal.py` and `units.py` read
+numbers, `shape.py` tuples, sets and intervals, `expression.py` (with `arithmetic.py`) values, which
+`numerical.py` compares. `equality.py` puts them in order; `mathverify.py` is asked last, and only
+in worker processes.
+"""

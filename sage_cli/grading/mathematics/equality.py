@@ -1,6 +1,6 @@
 """Equality of answers: exact text, exact numbers, words, structure, values; algebra last.
 
-A verdict is True, False, or None where only computer algebra could tell. Given `prove`, which asks
+The result is True, False, or None where only computer algebra could tell. Given `prove`, which asks
 it, None doesn't occur.
 """
 
@@ -135,10 +135,10 @@ class Equality:
             return False
         left, unsure = list(gold), False
         for item in answer:
-            verdicts = [self.equal(candidate, item) for candidate in left]
-            if True in verdicts:
-                del left[verdicts.index(True)]
-            elif None in verdicts:
+            results = [self.equal(candidate, item) for candidate in left]
+            if True in results:
+                del left[results.index(True)]
+            elif None in results:
                 unsure = True
             else:
                 return False
@@ -244,6 +244,6 @@ def _without_unit(text: str) -> str:
     )
 
 
-def _all(verdicts: object) -> bool | None:
-    found = list(verdicts)  # type: ignore[call-overload]
+def _all(results: object) -> bool | None:
+    found = list(results)  # type: ignore[call-overload]
     return False if False in found else None if None in found else True

@@ -14,7 +14,7 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 from math_verify.errors import TimeoutException
 
-from sage_cli.grading.verdict import Status
+from sage_cli.grading.status import Status
 
 _AS_WRITTEN = LatexExtractionConfig(
     normalization_config=NormalizationConfig(
@@ -23,6 +23,7 @@ _AS_WRITTEN = LatexExtractionConfig(
 )
 """Without stripping units, which takes the t of 4t for one."""
 _DECIMALS = 12
+_WARM_UP_S = 60
 
 
 class UnreadableError(ValueError):
@@ -68,6 +69,11 @@ def recipe(gold: str, answer: str, deadline: float) -> Status:
     except TimeoutException:
         return "timeout"
     return "wrong"
+
+
+def warm_up() -> None:
+    """Load what sympy loads late."""
+    equal(r"\sqrt{8}", r"2\sqrt{2}", time.monotonic() + _WARM_UP_S)
 
 
 def _expression(text: str, deadline: float) -> Any | None:

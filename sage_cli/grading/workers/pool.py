@@ -8,10 +8,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sage_cli.grading.verdict import Status
+from sage_cli.grading.status import Status
 from sage_cli.grading.workers.process import WorkerProcess
 
 _STARTS = 3
@@ -19,11 +19,14 @@ _STARTS = 3
 
 
 class WorkerPool:
-    """At most `workers` processes, started when there is something to do, kept between calls."""
+    """At most `workers` processes, started when there is something to do, kept between calls.
 
-    def __init__(self, workers: int, memory_mb: int) -> None:
+    `start` makes one.
+    """
+
+    def __init__(self, workers: int, start: Callable[[], WorkerProcess]) -> None:
         self.workers = workers
-        self.memory_mb = memory_mb
+        self._start = start
         self._lock = threading.Lock()
         self._pool: list[WorkerProcess] = []
         self._owner = os.getpid()
@@ -43,7 +46,7 @@ class WorkerPool:
             if os.getpid() != self._owner:  # forked: these workers are the parent's
                 self._pool, self._owner = [], os.getpid()
                 self._finalizer = weakref.finalize(self, _kill_all, self._pool, self._owner)
-            run = _Run(self._pool, tasks, timeout_s, self.memory_mb)
+            run = _Run(self._pool, tasks, timeout_s, self._start)
             return run.finish(min(self.workers, len(tasks)))
 
     def close(self) -> None:
@@ -56,9 +59,13 @@ class _Run:
     """One call: which tasks wait, which worker has which, what came back."""
 
     def __init__(
-        self, pool: list[WorkerProcess], tasks: Sequence[dict[str, Any]], timeout_s: float, mb: int
+        self,
+        pool: list[WorkerProcess],
+        tasks: Sequence[dict[str, Any]],
+        timeout_s: float,
+        start: Callable[[], WorkerProcess],
     ) -> None:
-        self.pool, self.tasks, self.timeout_s, self.memory_mb = pool, tasks, timeout_s, mb
+        self.pool, self.tasks, self.timeout_s, self.start = pool, tasks, timeout_s, start
         self.waiting = deque(range(len(tasks)))
         self.statuses: list[Status | None] = [None] * len(tasks)
         self.failed_starts = 0
@@ -84,7 +91,7 @@ class _Run:
 
     def _start(self) -> None:
         try:
-            worker = WorkerProcess(self.memory_mb)
+            worker = self.start()
         except OSError:  # no memory, no processes left
             self.failed_starts += 1
             return

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE_ROOT = str(Path(__file__).resolve().parents[3])
+_WORKER = "sage_cli.grading.workers.worker"
 _START_S = 120.0
 
 
@@ -18,13 +19,15 @@ class WorkerProcess:
     """A fresh interpreter: nothing is forked, and the caller's main module is not imported again.
 
     That makes it work from threads, beside CUDA, in daemonic processes and under launchers.
-    `deadline` is when it must have answered, infinity while it has nothing to do.
+    It knows one judge, by name and grading mode. `deadline` is when it must have answered, infinity
+    while it has nothing to do.
     """
 
-    def __init__(self, memory_mb: int) -> None:
+    def __init__(self, memory_mb: int, judge: str, mode: str) -> None:
+        folders = [folder for folder in sys.path if folder]  # "" is the caller's own folder
         path = os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "sage_cli.grading.workers.worker", str(memory_mb)],
+            [sys.executable, "-P", "-m", _WORKER, str(memory_mb), judge, mode, *folders],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

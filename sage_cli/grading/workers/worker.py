@@ -1,5 +1,8 @@
-"""The process that judges untrusted answers: `python -m sage_cli.grading.workers.worker MB`.
+"""The process that judges untrusted answers.
 
+    python -m sage_cli.grading.workers.worker MB JUDGE MODE FOLDERS...
+
+It imports from FOLDERS what it doesn't find by itself, plug-in judges among it.
 One JSON object a line in, one out. It limits its own address space, and the kernel ends it when a
 task uses more processor time than it may, so that it doesn't outlive a parent that was killed.
 """
@@ -16,11 +19,11 @@ import time
 import warnings
 from typing import Any
 
+from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.registry import find_judge
-from sage_cli.grading.verdict import Status
+from sage_cli.grading.status import STATUSES, Status
 
 _GRACE_S = 2
-_WARM_UP_S = 60
 
 
 def main() -> None:
@@ -29,26 +32,27 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints is no reply
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    from sage_cli.grading.mathematics.mathverify import equal
-
-    equal(r"\sqrt{8}", r"2\sqrt{2}", time.monotonic() + _WARM_UP_S)  # loads what sympy loads late
-    allowance = int(sys.argv[1]) << 20
+    megabytes, name, mode, *folders = sys.argv[1:]
+    sys.path += [folder for folder in folders if folder not in sys.path]
+    judge = find_judge(name, mode)
+    judge.warm_up()
+    allowance = int(megabytes) << 20
     _limit_address_space(allowance)
     idle = _peak_bytes()
     _reply(replies, {"ready": True})
     for line in sys.stdin:
         task = json.loads(line)
-        status = _judge(task)
+        status = _status(judge, task)
         spent = status == "error" or _peak_bytes() - idle > allowance / 2
         _reply(replies, {"status": status, "spent": spent})
 
 
-def _judge(task: dict[str, Any]) -> Status:
-    judge = find_judge(task["judge"], task["mode"])
+def _status(judge: Judge, task: dict[str, Any]) -> Status:
     signal.setitimer(signal.ITIMER_PROF, task["timeout_s"] + _GRACE_S)
     try:
         deadline = time.monotonic() + task["timeout_s"]
-        return judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
+        status = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
+        return status if status in STATUSES else "error"
     except TimeoutError:
         return "timeout"
     except (Exception, RecursionError):  # sympy raises anything; MemoryError among it

@@ -41,9 +41,9 @@ def test_every_search_space_resolves(path: Path):
     assert set(space.keys.values()) <= set(settings)
 
 
-def test_the_papers_grid_of_table_6(shared):
+def test_the_papers_grid_of_table_6(facts):
     """The factors of tau-rho.yaml around the paper's pair are its 3 x 3 grid."""
-    table = json.loads((shared / "paper/tables.json").read_text())["table6_tau_rho"]
+    table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
     configured = dict(leaves(load(["qwen2.5-math-7b"], BRANCH).config.model_dump(mode="json")))
     space = resolve("tau,rho", space_file("tau,rho"), configured)
     cells = [value for cell in space.cells() for value in cell.values()]
@@ -65,8 +65,8 @@ def test_the_defaults_are_the_papers_preset():
 
 
 @pytest.mark.parametrize("preset", PAPERS)
-def test_table_8(shared, preset):
-    table = json.loads((shared / "paper/tables.json").read_text())["table8_rl"]
+def test_table_8(facts, preset):
+    table = json.loads((facts / "paper_tables.json").read_text())["table8_rl"]
     config = load([preset]).config
     rl, rollout = config.rl, config.rollout
     assert (config.data.rl.name, config.data.rl.limit) == ("dapo-math-17k", 2000)
@@ -96,8 +96,8 @@ def test_table_8(shared, preset):
     assert load([preset], {"guide": {"name": "token"}}).config.guide.norm == "minmax"
 
 
-def test_table_7(shared):
-    table = json.loads((shared / "paper/tables.json").read_text())["table7_sft"]
+def test_table_7(facts):
+    table = json.loads((facts / "paper_tables.json").read_text())["table7_sft"]
     config = load(["qwen2.5-math-7b"]).config
     sft, model = config.sft, config.model
     assert (model.path, table["base_model"]) == ("Qwen/Qwen2.5-Math-7B", "Qwen2.5-Math-7B-Base")
@@ -121,7 +121,7 @@ def test_table_7(shared):
     assert source.max_prompt_share == 0.5  # "no longer than half of max_seq_len"
 
 
-def test_the_papers_evaluation(shared):
-    table = json.loads((shared / "paper/tables.json").read_text())["evaluation"]
+def test_the_papers_evaluation(facts):
+    table = json.loads((facts / "paper_tables.json").read_text())["evaluation"]
     config = load(["qwen2.5-math-7b"]).config
     assert config.sampling.temperature == table["temperature"]

@@ -1,14 +1,6 @@
-"""One pool of workers for all grading tests."""
+"""What the tests of grading have in common."""
 
 import pytest
-
-from sage_cli.grading import Grader
-
-
-@pytest.fixture(scope="session")
-def grader():
-    with Grader(workers=2, timeout_s=60) as shared_grader:
-        yield shared_grader
 
 
 @pytest.fixture(scope="session")

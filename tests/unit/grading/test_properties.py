@@ -12,7 +12,7 @@ from sage_cli.grading import Grader
 from sage_cli.grading.judges.registry import find_judge
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.normalise import MAX_LENGTH, normalise
-from sage_cli.grading.verdict import STATUSES
+from sage_cli.grading.status import STATUSES
 
 FRAGMENTS = [
     "27", "x", "\\frac", "{", "}", "(", ")", "[", "]", "\\{", "\\}", "\\sqrt", "^", "_", "=", ",",

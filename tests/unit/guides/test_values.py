@@ -1,4 +1,4 @@
-"""Values of q by hand, and against published golden values where those are at hand."""
+"""Values of q by hand, and against values that another implementation found."""
 
 import json
 import math
@@ -96,8 +96,8 @@ def test_schedule_of_fewer_steps_than_cycles_starts_a_cycle_each_step():
     assert CosineCycles(max_steps=3, cycles=8, decay=0.5).value(2, 4, 0) == pytest.approx(1)
 
 
-def test_golden_values(shared):
-    golden = json.loads((shared / "golden" / "guides.json").read_text())
+def test_golden_values(facts):
+    golden = json.loads((facts / "golden_guides.json").read_text())
     for case in golden["cases"]:
         batch = signals(case["logps"], case["entropies"], case["mask"])
         clamp = {"q_min": case["q_min"], "q_max": case["q_max"]}

@@ -32,9 +32,9 @@ def test_every_table_names_its_model_and_an_unknown_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize("table", PRINTED)
-def test_our_average_column_is_the_printed_one(table: str, shared: Path) -> None:
+def test_our_average_column_is_the_printed_one(table: str, facts: Path) -> None:
     """The paper rounds to three digits before or after averaging; one unit of the last is left."""
-    sheet = json.loads((shared / "paper" / "tables.json").read_text())[PRINTED[table]]["rows"]
+    sheet = json.loads((facts / "paper_tables.json").read_text())[PRINTED[table]]["rows"]
     scores = published_scores(table)
     ks = sorted(scores[next(iter(scores))]["aime"])
     rows = evaluation_table("t", scores).rows
@@ -45,8 +45,8 @@ def test_our_average_column_is_the_printed_one(table: str, shared: Path) -> None
             assert cell.value == pytest.approx(printed["avg"][f"pass@{k}"], abs=1.01e-3)
 
 
-def test_the_other_tables_agree_with_the_sheet(shared: Path) -> None:
-    sheet = json.loads((shared / "paper" / "tables.json").read_text())
+def test_the_other_tables_agree_with_the_sheet(facts: Path) -> None:
+    sheet = json.loads((facts / "paper_tables.json").read_text())
     assert published()["sweep"]["rows"] == sheet["table6_tau_rho"]["rows"]
     assert published()["sweep"]["chosen"] == [1.2, 0.3]
     assert len(published()["patterns"]["rows"]) == len(sheet["table2_patterns"]["rows"])

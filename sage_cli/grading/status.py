@@ -1,4 +1,4 @@
-"""What grading says of one completion."""
+"""What grading says of one completion: a status, and with the answer that it is about a grade."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Status = Literal["right", "wrong", "unparseable", "timeout", "error"]
+"""`right` and `wrong` are judgements. `unparseable`: there is no answer between closed tags, it is
+empty, or it can't be read. `timeout`: the answer used up its time. `error`: the verifier failed (no
+gold, out of memory, a crash)."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A verdict and the answer it is about.
-
-    `right` and `wrong` are judgements. `unparseable`: there is no answer between closed tags, it
-    is empty, or it can't be read as mathematics. `timeout`: the answer used up its time. `error`:
-    the verifier failed (no gold, out of memory, a crash). `extracted` is the text between the
-    tags, None without closed tags.
-    """
+    """A status, and the text between the answer tags: None without closed tags."""
 
     status: Status
     extracted: str | None

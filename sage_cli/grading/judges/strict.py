@@ -1,13 +1,14 @@
-"""Mathematical answers: sage's strict judge, and Math-Verify as the field calls it."""
+"""Mathematics in the mode `strict`: sage's own rules, Math-Verify for what they leave open."""
 
 from __future__ import annotations
 
+from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.mathematics.equality import Equality
 from sage_cli.grading.mathematics.normalise import latex, normalise
-from sage_cli.grading.verdict import Status
+from sage_cli.grading.status import Status
 
 
-class Strict:
+class StrictMath(Judge):
     """Exact comparison first; Math-Verify for what is left, behind guards."""
 
     def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:
@@ -21,6 +22,9 @@ class Strict:
         """The same with Math-Verify at hand."""
         from sage_cli.grading.mathematics import mathverify
 
+        if not normalise(answer):
+            return "unparseable"
+
         def prove(one: str, other: str) -> bool:
             return mathverify.equal(latex(one), latex(other), deadline)
 
@@ -29,19 +33,11 @@ class Strict:
         except mathverify.UnreadableError:
             return "unparseable"
 
-
-class Recipe:
-    """Math-Verify without guards, for comparison with published numbers; no tolerance."""
-
-    def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
-        """Never: every pair goes to Math-Verify."""
-        return None
-
-    def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
-        """Its verdict."""
+    def warm_up(self) -> None:
+        """Load Math-Verify and sympy."""
         from sage_cli.grading.mathematics import mathverify
 
-        return mathverify.recipe(gold, answer, deadline)
+        mathverify.warm_up()
 
 
 def _status(equal: bool) -> Status:

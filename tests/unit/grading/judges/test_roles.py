@@ -1,5 +1,7 @@
 """Knights and Knaves: a role for every name."""
 
+from itertools import product
+
 import pytest
 
 from sage_cli.grading.judges.roles import Roles
@@ -43,3 +45,20 @@ def test_other_roles_and_names():
 
 def test_a_gold_without_roles_is_an_error():
     assert Roles().quick("27", "27", None) == "error"
+
+
+NAMES = ["Ann", "Bob", "Zoe", "Jean-Luc", "Emma", "Noah"]
+
+
+def told(roles):
+    *first, last = [f"{name} is a {role}" for name, role in zip(NAMES, roles, strict=False)]
+    return f"{', '.join(first)}{',' * (len(first) > 1)} and {last}."
+
+
+@pytest.mark.parametrize("people", range(2, 7))
+def test_every_gold_accepts_itself_and_no_other(people):
+    """All 4 assignments of two people to all 64 of six, each beside those before it."""
+    golds = [told(roles) for roles in product(("knight", "knave"), repeat=people)]
+    for number, gold in enumerate(golds):
+        assert Roles().quick(gold, gold, None) == "right"
+        assert {Roles().quick(gold, other, None) for other in golds[:number]} <= {"wrong"}

@@ -1,0 +1,23 @@
+"""The names that grading goes by: its modes and judges. Free of pydantic, for worker processes."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+GradingMode = Literal["strict", "math-verify"]
+"""How mathematics is judged: by sage's own rules, or by the field's plain recipe."""
+
+MODES: tuple[GradingMode, ...] = get_args(GradingMode)
+
+BUILT_IN_JUDGES = ("math", "roles")
+"""Kinds of answers that sage judges itself: mathematics; who has which role."""
+
+JUDGES_GROUP = "sage_cli.judges"
+"""The entry-point group under which other packages register theirs."""
+
+
+def judge_names() -> tuple[str, ...]:
+    """Names of the built-in judges and of those that installed packages register."""
+    from importlib.metadata import entry_points
+
+    return (*BUILT_IN_JUDGES, *sorted({point.name for point in entry_points(group=JUDGES_GROUP)}))
