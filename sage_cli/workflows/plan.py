@@ -11,6 +11,7 @@ from sage_cli.config.labels import base_label, rl_label
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import batch_of
 from sage_cli.store.run import Runs
 from sage_cli.sweep.trials import trials
 
@@ -57,8 +58,7 @@ def _sft(config: SageConfig) -> Stage:
 
 def _rl(config: SageConfig) -> Stage:
     rl, anchor = config.rl, config.anchor
-    completions = rl.prompts_per_step * rl.rollouts_per_prompt
-    micro_batch = rl.micro_batch or completions
+    batch = batch_of(rl, rl.processes)
     limit = config.data.rl.limit
     return Stage(
         "2. RL",
@@ -78,9 +78,11 @@ def _rl(config: SageConfig) -> Stage:
             "problems": config.data.rl.name + (f", first {limit:,}" if limit else ""),
             "steps": rl.steps,
             "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
-            f"{completions} completions = {completions // micro_batch} x {micro_batch}",
-            "completions": f"{rl.steps * completions:,}",
-            "tokens at most": f"{rl.steps * completions * config.rollout.max_tokens:,}",
+            f"{batch.completions} completions = "
+            + (f"{rl.processes} processes x " if rl.processes > 1 else "")
+            + f"{batch.accumulation} x {batch.micro_batch}",
+            "completions": f"{rl.steps * batch.completions:,}",
+            "tokens at most": f"{rl.steps * batch.completions * config.rollout.max_tokens:,}",
             "rollout": f"temperature {config.rollout.temperature:g}, min_p {config.rollout.min_p:g}"
             f", {config.rollout.max_tokens} new tokens, {config.rollout.backend}",
             "learning rate": f"{rl.learning_rate:g}, {rl.scheduler}, "
@@ -118,7 +120,7 @@ def _measure(config: SageConfig) -> Stage:
 def _sweep(config: SageConfig) -> Stage:
     config, space = trials(config)
     cells, rl = len(list(space.cells())), config.rl
-    completions = rl.prompts_per_step * rl.rollouts_per_prompt
+    completions = batch_of(rl, rl.processes).completions
     return Stage(
         "3. sweep",
         {

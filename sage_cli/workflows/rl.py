@@ -93,7 +93,7 @@ def rl(
             train_in_processes(config, base, run, on_step)
         else:
             join_processes().wait_for_everyone()
-            train_policy(config, base, problems, run.folder, on_step)
+            train_policy(config, base, problems, run, on_step)
     return run
 
 
@@ -107,7 +107,7 @@ def accompany(config: SageConfig, *, init: str | None = None) -> Run:
     base = named_policy(init, runs) if init else base_policy(config, Silent())
     run = rl_run(config, base, problems)
     if not run.finished:
-        train_policy(config, base, problems, run.folder, lambda _: None)
+        train_policy(config, base, problems, run, lambda _: None)
     return run
 
 

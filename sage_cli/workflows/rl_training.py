@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.grading import Grade
@@ -20,8 +21,10 @@ from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.completion import Completion
+from sage_cli.store.run import Run
 from sage_cli.store.samples import SampleIdentity, SampleSet
 from sage_cli.training.rl import train_rl
+from sage_cli.training.rl_inputs import RlInputs
 
 OnStep = Callable[[Mapping[str, Any]], None]
 
@@ -30,10 +33,10 @@ def train_policy(
     config: SageConfig,
     base: Policy,
     problems: Sequence[Problem],
-    run_folder: Path,
+    run: Run,
     on_step: OnStep,
 ) -> None:
-    """Train the policy that starts as `base` into `run_folder`, alone or as one of several."""
+    """Train the policy that starts as `base` into `run`, alone or as one of several."""
     tokenizer = base.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     prompts = [(template.render(problem.question), problem) for problem in problems]
@@ -44,17 +47,9 @@ def train_policy(
         def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             return grader.grade_many(list(zip(golds, completions, strict=True)))
 
-        train_rl(
-            config,
-            model,
-            reference,
-            tokenizer,
-            prompts,
-            verdicts,
-            run_folder,
-            on_step,
-            by_problem(drawn, problems, config) if drawn else None,
-        )
+        completions = by_problem(drawn, problems, config) if drawn else None
+        inputs = RlInputs(model, reference, tokenizer, prompts, verdicts, completions)
+        train_rl(RlRecipe.of(config), inputs, config.tracking, run, on_step)
 
 
 def policy_and_reference(config: SageConfig, base: Policy) -> tuple[Any, Path | None]:

@@ -20,7 +20,7 @@ from sage_cli.training.launch import (
     run_together,
     world_size,
 )
-from sage_cli.training.rl import take_up
+from sage_cli.training.rl import prepare_resume
 from sage_cli.workflows.rl_training import train_policy
 
 BASE_FILE = "base.json"
@@ -30,7 +30,7 @@ def train_in_processes(config: SageConfig, base: Policy, run: Run, on_step: OnSt
     """Train `run` in `rl.processes` processes of this machine, hearing their steps."""
     section = base.section.model_dump(mode="json") if base.section else None
     write_json(run.folder / BASE_FILE, {"path": base.path, "section": section})
-    take_up(run.folder)
+    prepare_resume(run)
     module = ["sage_cli.workflows.rl_worker", str(run.folder)]
     by = accelerate_configuration(config.rl.accelerate) if config.rl.accelerate else None
     command = launch_command(config.rl.processes, module, by)
@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
     order = json.loads((folder / BASE_FILE).read_text(encoding="utf-8"))
     section = PretrainedModel.model_validate(order["section"]) if order["section"] else None
     base = Policy(order["path"], section=section)
-    train_policy(config, base, load_training_problems(config), folder, lambda _: None)
+    train_policy(config, base, load_training_problems(config), run, lambda _: None)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
         settings, kind="sft", parent=None, seed=config.sft.seed, template=template.hash
     )
     with record, watched(config, run, "sft", progress, SHOWN) as on_step:
-        train_sft(config.sft, model, tokenizer, examples, run.folder, on_step)
+        train_sft(config.sft, model, tokenizer, examples, run, on_step)
     return run
 
 
