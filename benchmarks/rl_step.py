@@ -27,14 +27,16 @@ from peak import peak_mb
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
+from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.rl import build_trainer, prompt_rows, training_order
 from sage_cli.training.rl_arguments import grpo_arguments
+from sage_cli.training.rl_inputs import RlInputs
 
 BLOCK_STEPS = 11
 BRANCH = BranchGuide(tau=0.465, rho=0.775)
@@ -117,11 +119,11 @@ class Bench:
 
     def sage(self, steps: int, *callbacks: TrainerCallback) -> Any:
         """Our trainer."""
+        config, base = self.config(steps), self.folder / "base"
+        inputs = RlInputs(load_model(base), base, self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
-            self.config(steps), load_model(self.folder / "base"), self.folder / "base",
-            self.tokenizer, self.prompts, grade, self.folder,
-            MetricsFile(self.folder / "metrics.jsonl"), lambda _: None,
-        )  # fmt: skip
+            RlRecipe.of(config), inputs, config.tracking, Run(self.folder), lambda _: None
+        )
         for callback in callbacks:
             trainer.add_callback(callback)
         return trainer
@@ -136,7 +138,7 @@ class Bench:
         trainer = GRPOTrainer(
             model=load_model(self.folder / "base"),
             reward_funcs=[reward],
-            args=grpo_arguments(config, self.folder / "bare"),
+            args=grpo_arguments(config.rl, config.rollout, config.anchor, self.folder / "bare"),
             train_dataset=rows.select(training_order(len(rows), config.rl)),
             processing_class=self.tokenizer,
             callbacks=list(callbacks),

@@ -37,7 +37,8 @@ def _sentences(complaint: Any) -> list[str]:
         if not path:
             return text.splitlines()
         known = re.findall(r"[\w-]+", text.partition("known: ")[2])
-        return [f"{name}: {text}{_meant(str((given or {}).get('name')), known) if known else ''}"]
+        typed = given.get("name") if isinstance(given, dict) else given
+        return [f"{name}: {text}{_meant(str(typed), known) if known else ''}"]
     said = complaint["msg"][0].lower() + complaint["msg"][1:]
     return [f"{name} is {given!r}: {said}"]
 

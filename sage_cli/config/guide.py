@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, model_validator
 
 from sage_cli.config.base import Section
+from sage_cli.config.plugins import is_to_be_checked, plugin_names
 
 ScheduleClock = Literal["optimiser_step", "loss_call"]
 """What moves a schedule on: optimiser steps, or (the authors') every micro-batch's loss."""
-ENTRY_POINT_GROUP = "sage_cli.guides"
+GUIDES_GROUP = "sage_cli.guides"
 BUILT_IN = ("none", "random", "token", "branch")
 
 
@@ -86,21 +86,21 @@ class PluginGuideSection(_Guide):
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
+    """What the guide is made with, besides `q_min` and `q_max`."""
 
     @model_validator(mode="before")
     @classmethod
-    def _is_registered(cls, given: Any) -> Any:
+    def _is_registered(cls, given: Any, info: ValidationInfo) -> Any:
         """Before its settings are looked at: those of a misspelt guide would all be unknown."""
         name, known = _name(given), guide_names()
-        if isinstance(name, str) and name not in known:
+        if isinstance(name, str) and name not in known and is_to_be_checked(info):
             raise ValueError(f"unknown guide '{name}'; known: {', '.join(known)}")
         return given
 
 
 def guide_names() -> tuple[str, ...]:
     """Names of the built-in guides and of those that installed packages register."""
-    plugins = sorted(point.name for point in entry_points(group=ENTRY_POINT_GROUP))
-    return (*BUILT_IN, *plugins)
+    return (*BUILT_IN, *plugin_names(GUIDES_GROUP))
 
 
 def _name(value: Any) -> Any:

@@ -10,7 +10,7 @@ from sage_cli.config.guide import GuideSection
 from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
-from sage_cli.config.training import RlSection
+from sage_cli.config.training import RlSection, batch_of
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
 def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
     rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
-    completions = rl.prompts_per_step * rl.rollouts_per_prompt
-    micro_batch = rl.micro_batch or completions
+    batch = batch_of(rl, rl.processes)
     limit = recipe.data.rl.limit
     return {
         "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
@@ -57,9 +56,11 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         "problems": recipe.data.rl.name + (f", first {limit:,}" if limit else ""),
         "steps": rl.steps,
         "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
-        f"{completions} completions = {completions // micro_batch} x {micro_batch}",
-        "completions": f"{rl.steps * completions:,}",
-        "tokens at most": f"{rl.steps * completions * rollout.max_tokens:,}",
+        f"{batch.completions} completions = "
+        + (f"{rl.processes} processes x " if rl.processes > 1 else "")
+        + f"{batch.accumulation} x {batch.micro_batch}",
+        "completions": f"{rl.steps * batch.completions:,}",
+        "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
         "rollout": f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}"
         f", {rollout.max_tokens} new tokens, {rollout.backend}",
         "learning rate": f"{rl.learning_rate:g}, {rl.scheduler}, "

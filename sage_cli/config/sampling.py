@@ -6,21 +6,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from sage_cli.config.base import COSMETIC, Section
+from sage_cli.config.base import COSMETIC
+from sage_cli.config.decoding import DecodingSection
 
 
-class SamplingSection(Section):
+class SamplingSection(DecodingSection):
     """How evaluation samples: as in training but for the temperature (Appendix F)."""
 
     backend: Literal["auto", "transformers", "vllm", "server"] = Field(
         "auto", json_schema_extra=COSMETIC
     )
     temperature: float = Field(0.3, ge=0)
-    """0 is greedy decoding."""
-    top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
-    min_p: float = Field(0.01, ge=0, lt=1)
-    max_tokens: int = Field(2048, ge=1)
     batch_rows: int = Field(256, ge=1, json_schema_extra=COSMETIC)
     """Completions that are decoded together (`transformers`) or in flight at once (`server`)."""
     servers: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)

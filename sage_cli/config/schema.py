@@ -13,7 +13,14 @@ from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection
 from sage_cli.config.records import RunSection, TrackingSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.sweep import SweepSection
-from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, SftSection
+from sage_cli.config.training import (
+    AnchorSection,
+    RlSection,
+    RolloutSection,
+    SftSection,
+    batch_of,
+)
+from sage_cli.errors import ConfigurationError
 
 
 class SageConfig(Section):
@@ -59,14 +66,10 @@ def contradictions(config: SageConfig) -> list[str]:
     if guided and config.anchor.beta == 0:
         found.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
     rl = config.rl
-    completions = rl.prompts_per_step * rl.rollouts_per_prompt
-    micro_batch = rl.micro_batch or max(1, completions // rl.processes)
-    if completions % (micro_batch * rl.processes):
-        together = f" x rl.processes {rl.processes}" if rl.processes > 1 else ""
-        found.append(
-            f"rl.micro_batch {micro_batch}{together} doesn't divide the {completions} completions "
-            f"of a step ({rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts)"
-        )
+    try:
+        batch_of(rl, rl.processes)
+    except ConfigurationError as error:
+        found.append(error.cause)
     if rl.accelerate is not None and rl.processes == 1:
         found.append(
             f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
+from sage_cli.config.decoding import DecodingSection
+from sage_cli.config.plugins import is_to_be_checked, plugin_names
+from sage_cli.errors import ConfigurationError
 
 Optimizer = Literal["adamw_8bit", "adamw"]
 SftOptimizer = Literal["adamw_8bit", "adamw", "muon"]
 Scheduler = Literal["linear", "cosine", "constant"]
+
+ADVANTAGES_GROUP = "sage_cli.advantages"
+BUILT_IN_ADVANTAGES = ("group", "beta", "none")
+WITH_DELTA = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
+"""The losses that clip a ratio between two ends, which is what `rl.delta` adds a third end to."""
 
 
 class SftSection(Section):
@@ -51,9 +60,24 @@ class RlSection(Section):
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
-    advantage: Literal["group", "beta", "none"] = "group"
+    advantage: str = "group"
+    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density; or
+    the name of one that a package registers under the entry-point group `sage_cli.advantages`."""
+    advantage_options: dict[str, Any] = Field(default_factory=dict)
+    """Settings of a registered advantage."""
     epsilon_low: float = Field(0.2, gt=0, lt=1)
     epsilon_high: float = Field(0.2, gt=0)
+    delta: float | None = Field(None, gt=1)
+    """Two-sided clipping (INTELLECT-2): the ratio's upper end where the advantage is negative, too;
+    above 1 + epsilon_high. null leaves that side open."""
+    importance_sampling_level: Literal["token", "sequence"] = "token"
+    """Ratio pi / pi_old of each token, or a completion's geometric mean for all its tokens (GSPO).
+    The estimator `k3-corrected` is exact with `token` alone."""
+    entropy_coefficient: float = Field(0.0, ge=0)
+    """Bonus on the mean entropy of the completions' tokens, in the loss's units for each nat."""
+    top_entropy_quantile: float = Field(1.0, ge=0, le=1)
+    """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
+    entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
     dynamic_sampling: bool = False
     max_extra_generations: int = Field(3, ge=0)
     """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
@@ -85,16 +109,65 @@ class RlSection(Section):
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407
 
+    @field_validator("advantage")
+    @classmethod
+    def _is_known(cls, name: str, info: ValidationInfo) -> str:
+        if name not in BUILT_IN_ADVANTAGES and is_to_be_checked(info):
+            known = (*BUILT_IN_ADVANTAGES, *plugin_names(ADVANTAGES_GROUP))
+            if name not in known:
+                raise ValueError(f"unknown advantage '{name}'; known: {', '.join(known)}")
+        return name
 
-class RolloutSection(Section):
+    @model_validator(mode="after")
+    def _settings_agree(self) -> RlSection:
+        if self.advantage_options and self.advantage in BUILT_IN_ADVANTAGES:
+            names = ", ".join(self.advantage_options)
+            raise ValueError(f"advantage '{self.advantage}' has no options, and {names} was given")
+        if self.delta is not None and self.loss not in WITH_DELTA:
+            raise ValueError(
+                f"delta is read by the losses {', '.join(WITH_DELTA)}, not by '{self.loss}'"
+            )
+        if self.delta is not None and self.delta <= 1 + self.epsilon_high:
+            raise ValueError(
+                f"delta {self.delta} isn't above 1 + epsilon_high {self.epsilon_high}, where the "
+                "ratio is clipped already"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The `completions` of one optimiser step = processes x `micro_batch` x `accumulation`."""
+
+    completions: int
+    micro_batch: int
+    accumulation: int
+
+
+def batch_of(rl: RlSection, processes: int) -> Batch:
+    """How a step's completions are divided among `processes` and their micro-batches.
+
+    Without `rl.micro_batch` a process takes all of its completions at once. Raises
+    ConfigurationError where the division leaves a rest.
+    """
+    completions = rl.prompts_per_step * rl.rollouts_per_prompt
+    micro_batch = rl.micro_batch or max(1, completions // processes)
+    if completions % (micro_batch * processes):
+        together = f" x rl.processes {processes}" if processes > 1 else ""
+        raise ConfigurationError(
+            f"rl.micro_batch {micro_batch}{together} doesn't divide the {completions} completions "
+            f"of a step ({rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts)",
+            "choose rl.prompts_per_step, rl.rollouts_per_prompt and rl.micro_batch so that "
+            "prompts x rollouts is a multiple of micro_batch x processes",
+        )
+    return Batch(completions, micro_batch, completions // (micro_batch * processes))
+
+
+class RolloutSection(DecodingSection):
     """How training samples."""
 
     backend: Literal["transformers", "vllm", "vllm-server"] = "transformers"
     temperature: float = Field(1.0, gt=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
-    min_p: float = Field(0.01, ge=0, lt=1)
-    max_tokens: int = Field(2048, ge=1)
     importance_cap: float = Field(2.0, gt=0)
     """vLLM rollouts: token-level truncation of the importance ratio between engine and trainer."""
 

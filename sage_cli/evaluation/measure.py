@@ -64,7 +64,7 @@ def _measured(
 ) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
     samples = drawing.samples_at(seed)
-    verdicts = VerdictStore(samples, grader.identity.as_mapping())
+    verdicts = VerdictStore(samples, grader.identity.mapping())
     with _GradingBeside(verdicts, benchmark, grader) as beside:
         drawing.draw(seed, benchmark.problems, n, beside.hear)
     for rows in verdicts.missing(benchmark.golds, n):

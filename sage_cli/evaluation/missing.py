@@ -48,7 +48,7 @@ def missing(
             with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
                 for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
                     stored = samples.at(seed)
-                    verdicts = VerdictStore(stored, grader.identity.as_mapping())
+                    verdicts = VerdictStore(stored, grader.identity.mapping())
                     tally = verdicts.tally(list(benchmark.golds), evaluation.samples)
                     held += int(tally.held_P.sum())
                     judged += int(tally.n_P.sum())

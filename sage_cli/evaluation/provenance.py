@@ -67,5 +67,5 @@ def _policy(policy: Policy) -> PolicyUsed:
 
 def _grader(benchmark: Benchmark, recipe: EvaluationRecipe) -> GraderUsed:
     with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
-        version = grader.identity.key
-    return GraderUsed(recipe.grading.mode, benchmark.judge, grader.tolerance, version)
+        used = grader.identity
+    return GraderUsed(used.mode, used.judge, used.tolerance, used.version)

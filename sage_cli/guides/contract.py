@@ -10,17 +10,24 @@ needs pytest (or any runner that calls `test_*` methods) and nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import Signals
+from sage_cli.guides.signals import OPTIONAL_SIGNALS, OptionalSignal, Signals
 
-ROWS, TOKENS, STEP = 5, 23, 7
+ROWS, TOKENS, VOCABULARY, STEP = 5, 23, 50, 7
 
 
 class GuideContract(ABC):
-    """Positive, inside the clamp, 1 outside the mask, no gradient, deterministic, shape kept."""
+    """Positive, inside the clamp, 1 outside the mask, no gradient, deterministic, shape kept.
+
+    Each test has all the optional signals at hand: a guide that reads one which isn't among its
+    `needs` fails.
+    """
 
     @abstractmethod
     def make(self) -> Guide:
@@ -29,11 +36,25 @@ class GuideContract(ABC):
     def signals(self) -> Signals:
         """A batch whose rows have 23, 18, 13, 8 and 3 tokens."""
         generator = torch.Generator().manual_seed(11)
-        entropy_BT = 4 * torch.rand(ROWS, TOKENS, generator=generator)
-        logps_BT = -3 * torch.rand(ROWS, TOKENS, generator=generator)
+
+        def draw() -> Tensor:
+            return torch.rand(ROWS, TOKENS, generator=generator)
+
+        entropy_BT, logps_BT = 4 * draw(), -3 * draw()
         lengths_B1 = torch.arange(TOKENS, 0, -5)[:, None]
         mask_BT = (torch.arange(TOKENS) < lengths_B1).long()
-        return Signals(logps_BT, entropy_BT, mask_BT, torch.arange(ROWS))
+        optional: dict[OptionalSignal, Tensor] = {
+            "token_ids_BT": (VOCABULARY * draw()).long(),
+            "policy_logps_BT": logps_BT.clone(),
+            "policy_entropy_BT": entropy_BT.clone(),
+            "reference_logps_BT": -3 * draw(),
+            "reference_entropy_BT": 4 * draw(),
+        }
+        return Signals(logps_BT, entropy_BT, mask_BT, torch.arange(ROWS), optional)
+
+    def test_needs_are_signals_that_a_training_has(self) -> None:
+        """`needs` holds names of `sage_cli.guides.signals.OPTIONAL_SIGNALS`."""
+        assert set(self.make().needs) <= set(OPTIONAL_SIGNALS)
 
     def test_shape_and_type_are_kept(self) -> None:
         """log q_BT is laid out as the log-probabilities are."""
@@ -54,21 +75,24 @@ class GuideContract(ABC):
         """Prompts, padding and tools' tokens aren't shaped, whatever their signals hold."""
         signals = self.signals()
         outside_BT = ~signals.mask_BT.bool()
-        odd = Signals(
-            signals.logps_BT.masked_fill(outside_BT, -1e4),
-            signals.entropy_BT.masked_fill(outside_BT, 1e4),
-            signals.mask_BT,
-            signals.row_ids_B,
-        )
-        log_q_BT = self.make().log_q(odd, STEP)
+
+        def odd(name: str, values_BT: Tensor) -> Tensor:
+            filling = 0 if name.startswith("token") else -1e4 if "logps" in name else 1e4
+            return values_BT.masked_fill(outside_BT, filling)
+
+        log_q_BT = self.make().log_q(_each(signals, odd), STEP)
         assert (log_q_BT[outside_BT] == 0).all()
         assert torch.equal(log_q_BT, self.make().log_q(signals, STEP))
 
     def test_no_gradient_flows_through_q(self) -> None:
         """Eq. 3: q is fixed within an iteration."""
-        signals = self.signals()
-        signals.logps_BT.requires_grad_()
-        signals.entropy_BT.requires_grad_()
+
+        def tracked(_: str, values_BT: Tensor) -> Tensor:
+            floating = values_BT.is_floating_point()
+            return values_BT.requires_grad_() if floating else values_BT
+
+        signals = _each(self.signals(), tracked)
+        assert signals.logps_BT.requires_grad
         assert not self.make().log_q(signals, STEP).requires_grad
 
     def test_deterministic_given_seed_and_step(self) -> None:
@@ -85,11 +109,24 @@ class GuideContract(ABC):
         signals = self.signals()
         whole_BT = self.make().log_q(signals, STEP)
         for row, length in enumerate(signals.mask_BT.sum(dim=1).tolist()):
-            alone = Signals(
-                signals.logps_BT[row : row + 1, :length],
-                signals.entropy_BT[row : row + 1, :length],
-                signals.mask_BT[row : row + 1, :length],
-                torch.tensor([row]),
+            place = (slice(row, row + 1), slice(length))
+
+            def alone(_: str, values_BT: Tensor, place: tuple[slice, slice] = place) -> Tensor:
+                return values_BT[place]
+
+            one = replace(
+                _each(signals, alone),
+                mask_BT=signals.mask_BT[place],
+                row_ids_B=torch.tensor([row]),
             )
-            log_q_1T = self.make().log_q(alone, STEP)
-            torch.testing.assert_close(log_q_1T, whole_BT[row : row + 1, :length])
+            torch.testing.assert_close(self.make().log_q(one, STEP), whole_BT[place])
+
+
+def _each(signals: Signals, change: Callable[[str, Tensor], Tensor]) -> Signals:
+    """Every per-token signal changed, by name; the mask stays."""
+    return replace(
+        signals,
+        logps_BT=change("logps_BT", signals.logps_BT),
+        entropy_BT=change("entropy_BT", signals.entropy_BT),
+        optional={name: change(name, values) for name, values in signals.optional.items()},
+    )

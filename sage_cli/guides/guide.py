@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from sage_cli.guides.signals import Signals
+from sage_cli.errors import TrainingError
+from sage_cli.guides.signals import OptionalSignal, Signals
 
 Signal = Literal["policy", "reference"]
 Clock = Literal["optimiser_step", "loss_call"]
@@ -20,13 +21,15 @@ class Guide(ABC):
 
     A guide of one's own is a frozen dataclass with the fields `q_min` and `q_max` that implements
     `q`; clamp, mask and detachment are done here. `signal` names the model whose signals it
-    reads: the current policy or the frozen reference. `clock` says what its steps are: optimiser
-    steps, or calls of the loss, of which an optimiser step has one for each micro-batch.
+    reads: the current policy or the frozen reference; `needs` names what it reads besides (see
+    `Signals`), and nothing that isn't named is computed. `clock` says what its steps are:
+    optimiser steps, or calls of the loss, of which an optimiser step has one for each micro-batch.
     """
 
     q_min: float = 0.6
     q_max: float = 1.4
     signal: Signal = "policy"
+    needs: frozenset[OptionalSignal] = frozenset()
     clock: Clock = "optimiser_step"
 
     def now(self, step: int, call: int, calls: int) -> int:
@@ -36,14 +39,38 @@ class Guide(ABC):
         """
         return step if self.clock == "optimiser_step" else step * calls + call
 
+    @property
+    def reads_reference(self) -> bool:
+        """Whether it looks at the reference at all."""
+        named = any(name.startswith("reference_") for name in self.needs)
+        return self.signal == "reference" or named
+
+    @property
+    def reads_reference_entropy(self) -> bool:
+        """Whether the reference's entropies have to be computed as well."""
+        return self.signal == "reference" or "reference_entropy_BT" in self.needs
+
     @abstractmethod
     def q(self, signals: Signals, step: int) -> Tensor:
         """Unclamped factors q_BT at the clock's `step`; masked positions may hold anything."""
 
     @torch.no_grad()
     def log_q(self, signals: Signals, step: int) -> Tensor:
-        """log q_BT, clamped to [log q_min, log q_max], 0 outside the mask, without gradient."""
-        q_BT = self.q(signals, step).detach().clamp(self.q_min, self.q_max)
+        """log q_BT, clamped to [log q_min, log q_max], 0 outside the mask, without gradient.
+
+        Raises TrainingError, with the guide's name, where `q` gives another shape or NaN, or
+        needs a signal that there isn't.
+        """
+        lacking = sorted(self.needs - signals.optional.keys())
+        if lacking:
+            raise TrainingError(
+                f"{_title(self)} needs {', '.join(lacking)}, which isn't known here",
+                "a guide can need what sage_cli.guides.signals lists; what reads completions "
+                "without a reference has none of its signals",
+            )
+        q_BT = self.q(signals.only(self.needs, _title(self)), step)
+        _check(self, q_BT, signals)
+        q_BT = q_BT.detach().clamp(self.q_min, self.q_max)
         return torch.where(signals.mask_BT.bool(), q_BT.log(), torch.zeros_like(q_BT))
 
 
@@ -54,3 +81,31 @@ class NoGuide(Guide):
     def q(self, signals: Signals, step: int) -> Tensor:  # noqa: ARG002
         """Ones."""
         return torch.ones_like(signals.logps_BT)
+
+
+def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
+    """Raise TrainingError where `q_BT` is no factor for each token.
+
+    NaN that comes of NaN in the signals is the training's, which says so itself.
+    """
+    expected = tuple(signals.logps_BT.shape)
+    if not isinstance(q_BT, Tensor) or q_BT.shape != expected:
+        found = tuple(q_BT.shape) if isinstance(q_BT, Tensor) else f"a {type(q_BT).__name__}"
+        raise TrainingError(
+            f"q of {_title(guide)} is {found}, and the batch is {expected} (completions, tokens)",
+            "return one factor for each token, as signals.logps_BT is laid out",
+        )
+    valid_BT = signals.mask_BT.bool()
+    wrong = int((q_BT.isnan() & valid_BT).sum())
+    read = (signals.logps_BT, signals.entropy_BT, *signals.optional.values())
+    if wrong and not any((values_BT.isnan() & valid_BT).any() for values_BT in read):
+        raise TrainingError(
+            f"q of {_title(guide)} is NaN for {wrong} of the batch's {int(valid_BT.sum())} tokens",
+            "check it with sage_cli.guides.contract.GuideContract; 0 / 0 and the logarithm of a "
+            "negative number are the usual causes",
+        )
+
+
+def _title(guide: Guide) -> str:
+    """`guide Mine (package.module)`."""
+    return f"guide {type(guide).__name__} ({type(guide).__module__})"

@@ -1,10 +1,24 @@
 """What a guide may look at: the signals of one batch of completions."""
 
+# ruff: noqa: N802 (shape suffixes are part of a property's name)
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from torch import Tensor
+
+from sage_cli.errors import TrainingError
+
+OptionalSignal = Literal[
+    "token_ids_BT",
+    "policy_logps_BT",
+    "policy_entropy_BT",
+    "reference_logps_BT",
+    "reference_entropy_BT",
+]
+OPTIONAL_SIGNALS: tuple[OptionalSignal, ...] = get_args(OptionalSignal)
 
 
 @dataclass(frozen=True)
@@ -12,12 +26,57 @@ class Signals:
     """Per-token signals of B completions of at most T tokens, without gradients.
 
     `logps_BT` are log-probabilities of the sampled tokens and `entropy_BT` the entropies H_t of
-    the distributions they were drawn from (Eq. 12), both in nats; `mask_BT` is 1 on completion
-    tokens. `row_ids_B` is each row's index in the whole generation batch, so that noise depends
-    neither on micro-batches nor on processes; without it rows count from 0.
+    the distributions they were drawn from (Eq. 12), both in nats and of the model that the guide's
+    `signal` names; `mask_BT` is 1 on completion tokens. `row_ids_B` is each row's index in the
+    whole generation batch, so that noise depends neither on micro-batches nor on processes;
+    without it rows count from 0.
+
+    `optional` holds what a guide asks for by its `needs`: the completions' token ids, and
+    log-probabilities and entropies of the policy and of the reference, both at once. They are read
+    by their names (`signals.token_ids_BT`); what wasn't asked for raises TrainingError, which says
+    who the `reader` is.
     """
 
     logps_BT: Tensor
     entropy_BT: Tensor
     mask_BT: Tensor
     row_ids_B: Tensor | None = None
+    optional: Mapping[OptionalSignal, Tensor] = field(default_factory=dict)
+    reader: str = "a guide"
+
+    @property
+    def token_ids_BT(self) -> Tensor:
+        """Ids of the completions' tokens; anything outside the mask."""
+        return self._asked_for("token_ids_BT")
+
+    @property
+    def policy_logps_BT(self) -> Tensor:
+        """log pi of the sampled tokens under the current policy."""
+        return self._asked_for("policy_logps_BT")
+
+    @property
+    def policy_entropy_BT(self) -> Tensor:
+        """The current policy's entropies."""
+        return self._asked_for("policy_entropy_BT")
+
+    @property
+    def reference_logps_BT(self) -> Tensor:
+        """log pi_ref of the sampled tokens, before any shaping."""
+        return self._asked_for("reference_logps_BT")
+
+    @property
+    def reference_entropy_BT(self) -> Tensor:
+        """The frozen reference's entropies."""
+        return self._asked_for("reference_entropy_BT")
+
+    def only(self, needs: Iterable[OptionalSignal], reader: str) -> Signals:
+        """What `reader` asked for and no other optional signal; KeyError where one is lacking."""
+        return replace(self, optional={name: self.optional[name] for name in needs}, reader=reader)
+
+    def _asked_for(self, name: OptionalSignal) -> Tensor:
+        if name not in self.optional:
+            raise TrainingError(
+                f"{self.reader} reads {name} and hasn't asked for it",
+                f"put it among the guide's needs: needs = frozenset({{{name!r}}})",
+            )
+        return self.optional[name]

@@ -1,6 +1,8 @@
 """Divergences and advantages: pure functions on tensors."""
 
+from sage_cli.objectives.advantage import Advantage, AdvantageFunction, AdvantageInputs
 from sage_cli.objectives.advantages import beta_advantages, centred_advantages, group_advantages
+from sage_cli.objectives.build import build_advantage
 from sage_cli.objectives.divergences import (
     forward_cross_entropy,
     k3,
@@ -10,7 +12,11 @@ from sage_cli.objectives.divergences import (
 )
 
 __all__ = [
+    "Advantage",
+    "AdvantageFunction",
+    "AdvantageInputs",
     "beta_advantages",
+    "build_advantage",
     "centred_advantages",
     "forward_cross_entropy",
     "group_advantages",

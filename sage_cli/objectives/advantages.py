@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sage_cli.objectives.advantage import AdvantageFunction, AdvantageInputs
+
 _EPSILON = 1e-4
 
 
@@ -37,6 +39,25 @@ def beta_advantages(rewards_PN: Tensor) -> Tensor:
     inside_P1 = torch.where(mixed_P1, p_P1, torch.full_like(p_P1, 0.5))
     density_P1 = _beta_log_density(inside_P1, alpha, beta).exp()
     return torch.where(mixed_P1, (rewards_PN - p_P1) / density_P1, torch.zeros_like(rewards_PN))
+
+
+def group(inputs: AdvantageInputs) -> Tensor:
+    """`group_advantages` of the rewards, a row each."""
+    return group_advantages(inputs.rewards_PN).flatten()
+
+
+def none(inputs: AdvantageInputs) -> Tensor:
+    """`centred_advantages` of the rewards, a row each."""
+    return centred_advantages(inputs.rewards_PN).flatten()
+
+
+def beta(inputs: AdvantageInputs) -> Tensor:
+    """`beta_advantages` of the verdicts, a row each."""
+    return beta_advantages(inputs.right_PN).flatten()
+
+
+BUILT_IN: dict[str, AdvantageFunction] = {"group": group, "none": none, "beta": beta}
+"""By the name in `rl.advantage`."""
 
 
 def _beta_log_density(p_P1: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:

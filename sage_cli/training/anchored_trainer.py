@@ -19,6 +19,7 @@ from trl.trainer.utils import add_fused_lm_head
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
+from sage_cli.guides.signals import OptionalSignal
 from sage_cli.objectives import log_ratio, reward_to_go
 from sage_cli.training.token_record import TokenRecord
 
@@ -46,7 +47,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._buffered: dict[str, Any] | None = None
         self._view: dict[str, Any] = {}
         super().__init__(**arguments)
-        if guide.signal == "reference" and self.ref_model is not None:
+        if guide.reads_reference_entropy and self.ref_model is not None:
             add_fused_lm_head(
                 self.accelerator.unwrap_model(self.ref_model),
                 temperature=self.temperature,
@@ -55,7 +56,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        if self.guide.signal == "reference":
+        if self.guide.reads_reference_entropy:
             # the reference is asked last
             batch["reference_entropy_BT"] = self._entropy_BT
         rows = len(batch["completion_ids"])
@@ -73,7 +74,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        if self._buffered is None and self.guide.signal == "reference":
+        if self._buffered is None and self.guide.reads_reference_entropy:
             kwargs["compute_entropy"] = True
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._buffered is None:
@@ -96,7 +97,9 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._view["ref_per_token_logps"] = reference_BT + log_q_BT
         if self.estimator == "reward":
             divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, self.args.beta)
-            self._view["advantages"] = batch["advantages"][:, None] + divergence_BT
+            advantages = batch["advantages"]  # (B,), or (B, T) already
+            per_token = advantages if advantages.dim() == 2 else advantages[:, None]
+            self._view["advantages"] = per_token + divergence_BT
         self.tokens.add(
             mask_BT, entropy=entropy_BT, logps=logps_BT, reference=reference_BT, log_q=log_q_BT
         )
@@ -107,10 +110,18 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return self.guide.now(self.state.global_step, self._step % calls, calls)
 
     def _signals(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
-        """What the guide reads: the current policy's signals or the reference's."""
+        """What the guide reads: by default the current policy's signals or the reference's."""
+        known: dict[OptionalSignal, Tensor] = {
+            "token_ids_BT": batch["completion_ids"],
+            "policy_logps_BT": logps_BT,
+            "policy_entropy_BT": entropy_BT,
+            "reference_logps_BT": batch["ref_per_token_logps"],
+        }
+        if self.guide.reads_reference_entropy:
+            known["reference_entropy_BT"] = batch["reference_entropy_BT"]
         if self.guide.signal == "reference":
-            logps_BT, entropy_BT = batch["ref_per_token_logps"], batch["reference_entropy_BT"]
-        return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"])
+            logps_BT, entropy_BT = known["reference_logps_BT"], known["reference_entropy_BT"]
+        return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"], known)
 
 
 def check_seam() -> None:

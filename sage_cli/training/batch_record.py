@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.training.verdicts import STATUSES
+from sage_cli.grading.verdict import STATUSES
 
 
 def batch_record(

@@ -20,7 +20,7 @@ def without_cpu_number(arguments: Any) -> Any:
     """Trainer arguments whose device is plain `cpu` where it is a CPU.
 
     accelerate numbers the CPUs of several processes, and torch.load knows no `cpu:1`: a training
-    that is taken up couldn't read its optimiser.
+    that is gone on with couldn't read its optimiser.
     """
     if arguments.device.type == "cpu":
         arguments.__dict__["_setup_devices"] = torch.device("cpu")  # a cached property

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TextIO
-
-import torch
-from accelerate import PartialState
+from typing import TYPE_CHECKING, Any, TextIO
 
 from sage_cli.config.presets import accelerate_file, read_yaml
 from sage_cli.errors import ConfigurationError, TrainingError
+
+if TYPE_CHECKING:
+    from accelerate import PartialState
 
 POLL_S = 0.1
 OnStep = Callable[[Mapping[str, Any]], None]
@@ -44,6 +44,9 @@ def is_launched() -> bool:
 
 def join_processes() -> PartialState:
     """This process's place among those launched with it; on CPUs they talk over gloo."""
+    import torch
+    from accelerate import PartialState
+
     return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
 
 
@@ -60,7 +63,7 @@ def accelerate_configuration(name: str) -> Path:
             f"{file} has distributed_type {kind}, with which accelerate starts a single process",
             instead,
         )
-    if kind in SHARDED and not torch.cuda.is_available():
+    if kind in SHARDED and not _has_gpu():
         raise ConfigurationError(
             f"--accelerate {name} ({kind}) shards a model over GPUs, and this machine has none",
             instead,
@@ -71,6 +74,12 @@ def accelerate_configuration(name: str) -> Path:
             "pip install deepspeed, or use --accelerate fsdp2",
         )
     return file
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def launch_command(

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from sage_cli.errors import TrainingError
+from sage_cli.training.policy_signals import policy_signals
 
 _CHECKED_ROWS = 4
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
@@ -36,7 +36,7 @@ def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None
     if "ref_per_token_logps" not in batch or (reference == "base" and not adapted):
         return
     with model.disable_adapter() if reference == "base" else nullcontext():
-        expected_BT = _logps(trainer, batch)
+        expected_BT, _ = policy_signals(trainer, batch, slice(_CHECKED_ROWS))
     mask_BT = batch["completion_mask"][:_CHECKED_ROWS].bool()
     found_BT = batch["ref_per_token_logps"][:_CHECKED_ROWS]
     off = (found_BT - expected_BT)[mask_BT].abs().mean().item()
@@ -48,18 +48,3 @@ def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None
             f"differ from those of {whose} by {off:.3g} nats a token (tolerance {tolerance})",
             "check that the reference's folder is the model the policy was loaded from",
         )
-
-
-@torch.no_grad()
-def _logps(trainer: Any, batch: dict[str, Any]) -> Tensor:
-    rows = {
-        name: torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
-        for name in ("ids", "mask")
-    }
-    logps_BT: Tensor = trainer._get_per_token_logps_and_entropies(
-        trainer.model,
-        rows["ids"][:_CHECKED_ROWS],
-        rows["mask"][:_CHECKED_ROWS],
-        batch["completion_ids"].shape[1],
-    )[0]
-    return logps_BT

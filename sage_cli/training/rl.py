@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl.rewards import get_soft_overlong_punishment
 
-from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import RlSection
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.records import TrackingSection
+from sage_cli.config.training import RlSection, RolloutSection, batch_of
 from sage_cli.guides import build_guide
+from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
-from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
@@ -24,126 +24,73 @@ from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.resource_errors import memory_explained
-from sage_cli.training.rl_arguments import batch_arithmetic, grpo_arguments
+from sage_cli.training.rl_arguments import grpo_arguments
+from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
-from sage_cli.training.safeguards import Safeguards
-from sage_cli.training.verdicts import Grader, VerdictReward
+from sage_cli.training.step_writer import OnStep, StepWriter
+from sage_cli.training.verdicts import VerdictReward
 from sage_cli.training.vllm_rollouts import require_rollouts, seeded_engine
-
-OnStep = Callable[[Mapping[str, Any]], None]
 
 
 def train_rl(
-    config: SageConfig,
-    model: Any,
-    reference: Path | None,
-    tokenizer: Any,
-    prompts: Sequence[tuple[str, Problem]],
-    grader: Grader,
-    run_folder: Path,
-    on_step: OnStep,
-    reference_completions: Mapping[str, Sequence[Completion]] | None = None,
+    recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> None:
-    """Train `model` in place and leave it in `run_folder`/model; takes up an interrupted run.
+    """Train `inputs.model` in place and leave it in `run.model`; goes on with an interrupted run.
 
-    `reference` is the folder of the frozen reference; None where there is no anchor, or where the
-    policy is a LoRA adapter and finds it in itself. `prompts` are prompt texts with their
-    problems. `on_step` hears each optimiser step's record, after it is in metrics.jsonl.
-    `reference_completions`, by problem id, are what `anchor.kl: forward` is computed on.
+    `on_step` hears each optimiser step's record, after it is in metrics.jsonl.
     """
-    require_rollouts(config.rollout)
-    metrics = Run(run_folder).metrics
+    require_rollouts(recipe.rollout)
     with join_processes().main_process_first():
-        checkpoint = take_up(run_folder, model)
+        checkpoint = prepare_resume(run, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
-    with seeded_engine(config.rl.seed, done):
-        trainer = build_trainer(
-            config,
-            model,
-            reference,
-            tokenizer,
-            prompts,
-            grader,
-            run_folder,
-            metrics,
-            on_step,
-            reference_completions,
-        )
-    if done >= config.rl.steps:
+    with seeded_engine(recipe.rl.seed, done):
+        trainer = build_trainer(recipe, inputs, tracking, run, on_step)
+    if done >= recipe.rl.steps:
         trainer._load_from_checkpoint(str(checkpoint))
     else:
-        micro_batch, _ = batch_arithmetic(config.rl, world_size())
-        with memory_explained(micro_batch, config.rollout.max_tokens):
+        micro_batch = batch_of(recipe.rl, world_size()).micro_batch
+        with memory_explained(micro_batch, recipe.rollout.max_tokens):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model(str(run_folder / "model"))
+    trainer.save_model(str(run.model))
     if trainer.accelerator.is_main_process:
-        (run_folder / "model" / "training_args.bin").unlink(missing_ok=True)
+        (run.model / "training_args.bin").unlink(missing_ok=True)
 
 
-def take_up(run_folder: Path, model: Any = None) -> Path | None:
+def prepare_resume(run: Run, model: Any = None) -> Path | None:
     """The checkpoint of `model` to go on from; records of later steps are forgotten."""
-    checkpoint = newest_sealed(run_folder / "checkpoints", model)
-    run = Run(run_folder)
+    checkpoint = newest_sealed(run.checkpoints, model)
     for file in (run.metrics, run.rollouts):
         file.rewind(step_of(checkpoint) if checkpoint else 0)
     return checkpoint
 
 
 def build_trainer(
-    config: SageConfig,
-    model: Any,
-    reference: Path | None,
-    tokenizer: Any,
-    prompts: Sequence[tuple[str, Problem]],
-    grader: Grader,
-    run_folder: Path,
-    metrics: MetricsFile,
-    on_step: OnStep,
-    reference_completions: Mapping[str, Sequence[Completion]] | None = None,
+    recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train."""
-    arguments = without_cpu_number(
-        grpo_arguments(config, run_folder / "checkpoints", processes=world_size())
-    )
-    if reference is not None:
+    rl, anchor = recipe.rl, recipe.anchor
+    guide = build_guide(recipe.guide, rl.steps)
+    advantage = build_advantage(rl.advantage, rl.advantage_options)
+    arguments = grpo_arguments(rl, recipe.rollout, anchor, run.checkpoints, processes=world_size())
+    if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
-        model.config._name_or_path = str(reference)
-
-    safeguards = Safeguards(stop=config.rl.stop_when_stuck)
-    for earlier in metrics.read():
-        safeguards.remember(earlier)
-
-    tracking, rollouts = config.tracking, Run(run_folder).rollouts
-
-    def record(step: Mapping[str, Any]) -> None:
-        if trainer.accelerator.is_main_process:
-            if (step["step"] - 1) % tracking.rollouts_every == 0:
-                for row in trainer.rollouts[: tracking.rollouts]:
-                    rollouts.append({"step": step["step"], **row})
-            metrics.append(step)  # last: who finds the step here finds its rollouts there
-            on_step(step)
-        safeguards.check(step)
-
-    forward = None
-    if config.anchor.kl == "forward":
-        problems = [problem for _, problem in prompts]
-        forward = ReferenceCompletions.encode(problems, reference_completions or {}, tokenizer)
-    reward = VerdictReward(grader)
-    population = prompt_rows(prompts)
+        inputs.model.config._name_or_path = str(inputs.reference)
+    reward = VerdictReward(inputs.grader)
+    population = prompt_rows(inputs.prompts)
     trainer = RlTrainer(
-        rl=config.rl,
-        anchor=config.anchor,
+        rl=rl,
+        anchor=anchor,
         reward=reward,
-        guide=build_guide(config),
-        estimator=config.anchor.estimator,
-        dynamic=dynamic_sampling(config.rl, population),
-        reference_completions=forward,
-        on_record=record,
-        model=model,
-        reward_funcs=[reward, *punishments(config)],
-        args=arguments,
-        train_dataset=population.select(training_order(len(population), config.rl)),
-        processing_class=tokenizer,
+        guide=guide,
+        advantage=advantage,
+        dynamic=dynamic_sampling(rl, population),
+        reference_completions=_forward(recipe, inputs),
+        writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
+        model=inputs.model,
+        reward_funcs=[reward, *punishments(rl, recipe.rollout)],
+        args=without_cpu_number(arguments),
+        train_dataset=population.select(training_order(len(population), rl)),
+        processing_class=inputs.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -182,10 +129,19 @@ def dynamic_sampling(rl: RlSection, population: Dataset) -> DynamicSampling | No
     return DynamicSampling(population, rl.max_extra_generations, rl.seed)
 
 
-def punishments(config: SageConfig) -> list[Any]:
+def punishments(rl: RlSection, rollout: RolloutSection) -> list[Any]:
     """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
-    if not config.rl.overlong_punishment:
+    if not rl.overlong_punishment:
         return []
-    limit = config.rollout.max_tokens
-    buffer = max(1, round(config.rl.overlong_buffer * limit))
+    limit = rollout.max_tokens
+    buffer = max(1, round(rl.overlong_buffer * limit))
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
+
+
+def _forward(recipe: RlRecipe, inputs: RlInputs) -> ReferenceCompletions | None:
+    """What the forward KL is computed on, where it is asked for."""
+    if recipe.anchor.kl != "forward":
+        return None
+    problems = [problem for _, problem in inputs.prompts]
+    drawn = inputs.reference_completions or {}
+    return ReferenceCompletions.encode(problems, drawn, inputs.tokenizer)

@@ -1,4 +1,4 @@
-"""From the configuration to TRL's words: pure, and explicit about every default that matters."""
+"""From sections to TRL's words: pure, and explicit about every default that matters."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import RlSection, RolloutSection
-from sage_cli.errors import ConfigurationError
+from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, batch_of
 from sage_cli.training.hardware import optimizer_name, precision
 
 
-def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> GRPOConfig:
+def grpo_arguments(
+    rl: RlSection,
+    rollout: RolloutSection,
+    anchor: AnchorSection,
+    output: Path,
+    *,
+    processes: int = 1,
+) -> GRPOConfig:
     """TRL's arguments for one generation batch per `rl.iterations` optimiser steps.
 
     Raises ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """
-    rl, anchor = config.rl, config.anchor
-    micro_batch, accumulation = batch_arithmetic(rl, processes)
+    batch = batch_of(rl, processes)
     return GRPOConfig(
         output_dir=str(output),
         max_steps=rl.steps,
-        per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=accumulation,
-        steps_per_generation=accumulation,
+        per_device_train_batch_size=batch.micro_batch,
+        gradient_accumulation_steps=batch.accumulation,
+        steps_per_generation=batch.accumulation,
         num_generations=rl.rollouts_per_prompt,
         num_iterations=rl.iterations,
         learning_rate=rl.learning_rate,
@@ -42,6 +46,10 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
         scale_rewards="group" if rl.advantage == "group" else "none",
         epsilon=rl.epsilon_low,
         epsilon_high=rl.epsilon_high,
+        delta=rl.delta,
+        importance_sampling_level=rl.importance_sampling_level,
+        entropy_coef=rl.entropy_coefficient,
+        top_entropy_quantile=rl.top_entropy_quantile,
         beta=anchor.beta if anchor.kl == "reverse" else 0.0,
         # True would multiply the k3 by the importance ratio: another method, in which a guide
         # that depends on the state alone drops out in expectation
@@ -58,27 +66,9 @@ def grpo_arguments(config: SageConfig, output: Path, *, processes: int = 1) -> G
         disable_tqdm=True,
         dataloader_pin_memory=False,
         ddp_find_unused_parameters=False,
-        **_rollout(config.rollout),
+        **_rollout(rollout),
         **precision(),
     )
-
-
-def batch_arithmetic(rl: RlSection, processes: int) -> tuple[int, int]:
-    """(completions of a process's micro-batch, gradient accumulation steps) of one optimiser step.
-
-    prompts x rollouts = processes x micro-batch x accumulation.
-    """
-    completions = rl.prompts_per_step * rl.rollouts_per_prompt
-    micro_batch = rl.micro_batch or max(1, completions // processes)
-    if completions % (micro_batch * processes):
-        raise ConfigurationError(
-            f"a step's {completions} completions ({rl.prompts_per_step} prompts x "
-            f"{rl.rollouts_per_prompt} rollouts) can't be divided into micro-batches of "
-            f"{micro_batch} on {processes} process{'es' if processes > 1 else ''}",
-            "choose rl.prompts_per_step, rl.rollouts_per_prompt and rl.micro_batch so that "
-            "prompts x rollouts is a multiple of micro_batch x processes",
-        )
-    return micro_batch, completions // (micro_batch * processes)
 
 
 def save_interval(rl: RlSection) -> int:

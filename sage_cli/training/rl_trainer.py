@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from sage_cli.config.training import AnchorSection, RlSection
-from sage_cli.objectives import beta_advantages
+from sage_cli.grading.verdict import STATUSES
+from sage_cli.objectives import Advantage
 from sage_cli.training.anchored_trainer import AnchoredTrainer
+from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
@@ -21,8 +23,9 @@ from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rollout_record import rollout_rows
+from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
-from sage_cli.training.verdicts import STATUSES, VerdictReward
+from sage_cli.training.verdicts import VerdictReward
 
 Record = dict[str, Any]
 
@@ -31,9 +34,10 @@ _COMPLETION_TEXTS = 3
 
 
 class RlTrainer(AnchoredTrainer):
-    """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `on_record`.
+    """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `writer`.
 
-    `rollouts` are completions of the generation batch at hand, one of each prompt of this process.
+    `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
+    `rewards_BF` what each reward function F says of the completions of all processes.
     """
 
     def __init__(
@@ -42,21 +46,22 @@ class RlTrainer(AnchoredTrainer):
         rl: RlSection,
         anchor: AnchorSection,
         reward: VerdictReward,
+        advantage: Advantage,
         dynamic: DynamicSampling | None,
         reference_completions: ReferenceCompletions | None,
-        on_record: Callable[[Mapping[str, Any]], None],
+        writer: StepWriter,
         **arguments: Any,
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
-        self.on_record = on_record
+        self.advantage, self.writer = advantage, writer
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
         self._generation_s = 0.0
         self._step_began = time.perf_counter()
-        super().__init__(**arguments)
+        super().__init__(estimator=anchor.estimator, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -90,15 +95,15 @@ class RlTrainer(AnchoredTrainer):
             check_reference(self, batch, self.anchor.reference)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
         status_PN = self._gather_statuses(self.reward.statuses)
-        if self.rl.advantage == "beta":
-            right_PN = (status_PN == STATUSES.index("right")).float()
-            batch["advantages"] = beta_advantages(right_PN).flatten()[batch["row_ids_B"]]
+        if self.rl.advantage not in TRLS_OWN:
+            right_PN = status_PN == STATUSES.index("right")
+            batch["advantages"] = batch_advantages(self, self.advantage, batch, right_PN)
         self._batch_record = self._describe(batch, status_PN)
         self.rollouts = rollout_rows(
             inputs,
             self.reward.completions,
             self.reward.statuses,
-            self._rewards_BF[batch["row_ids_B"]],
+            self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
         )
         return batch
@@ -114,7 +119,7 @@ class RlTrainer(AnchoredTrainer):
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*arguments)
-        self._rewards_BF = rewards_BF
+        self.rewards_BF = rewards_BF
         return rewards_BF
 
     def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
@@ -128,7 +133,7 @@ class RlTrainer(AnchoredTrainer):
         length_B, clipped_B = self.accelerator.gather(
             (mask_BT.sum(dim=1), unfinished(ids_BT, mask_BT, self.eos_token_ids))
         )
-        punishment_B = self._rewards_BF[:, 1] if self._rewards_BF.shape[1] > 1 else None
+        punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
         return {
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
@@ -147,21 +152,22 @@ class RlTrainer(AnchoredTrainer):
         first_pass = (self.state.global_step - 1) % self.num_iterations == 0
         reward_s = self._batch_record["time/reward_s"] if first_pass else 0.0
         signals = self.tokens.drain(self.accelerator)
-        self.on_record(
-            {
-                "step": self.state.global_step,
-                "of": self.state.max_steps,
-                "loss": float(logs["loss"]),
-                **token_statistics(signals, self.guide),
-                **self._forward_record(),
-                **self._batch_record,
-                "clip_ratio": logs.get("clip_ratio/region_mean"),
-                "grad_norm": float(logs["grad_norm"]),
-                "learning_rate": float(logs["learning_rate"]),
-                "time/step_s": step_s,
-                "time/reward_share": reward_s / step_s,
-            }
-        )
+        record = {
+            "step": self.state.global_step,
+            "of": self.state.max_steps,
+            "loss": float(logs["loss"]),
+            **token_statistics(signals, self.guide),
+            **self._forward_record(),
+            **self._batch_record,
+            "clip_ratio": logs.get("clip_ratio/region_mean"),
+            "grad_norm": float(logs["grad_norm"]),
+            "learning_rate": float(logs["learning_rate"]),
+            "time/step_s": step_s,
+            "time/reward_share": reward_s / step_s,
+        }
+        if self.accelerator.is_main_process:
+            self.writer.write(record, self.rollouts)
+        self.writer.check(record)
 
     def _forward_record(self) -> Record:
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from sage_cli.errors import TrainingError
 
-SHARE = 0.95
-WARN_AFTER, STOP_AFTER = 10, 20
+STUCK_SHARE = 0.95
+WARN_AFTER_STEPS, STOP_AFTER_STEPS = 10, 20
 
-_STUCK = {
+_WATCHED_SHARES = {
     "completions/clipped": (
         "completions were cut off at the length limit",
         "raise rollout.max_tokens, or check that the base ends its answers",
@@ -34,17 +34,17 @@ class Safeguards:
 
     def __init__(self, *, stop: bool) -> None:
         self.stop = stop
-        self._stuck_steps = dict.fromkeys(_STUCK, 0)
+        self._stuck_steps = dict.fromkeys(_WATCHED_SHARES, 0)
 
-    def remember(self, record: Mapping[str, Any]) -> None:
-        """Count a step of an earlier session, without complaint."""
-        for key in _STUCK:
-            stuck = record.get(key, 0.0) >= SHARE
+    def count(self, record: Mapping[str, Any]) -> None:
+        """Count a step, one of an earlier session too, without complaint."""
+        for key in _WATCHED_SHARES:
+            stuck = record.get(key, 0.0) >= STUCK_SHARE
             self._stuck_steps[key] = self._stuck_steps[key] + 1 if stuck else 0
 
     def check(self, record: Mapping[str, Any]) -> None:
         """Count a step; warn or raise TrainingError where going on is pointless."""
-        self.remember(record)
+        self.count(record)
         for key in ("loss", "grad_norm"):
             if not math.isfinite(record[key]):
                 self._complain(
@@ -52,11 +52,11 @@ class Safeguards:
                     "lower rl.learning_rate or rl.max_grad_norm; `runs` keeps the last checkpoint",
                     final=True,
                 )
-        for key, (what, advice) in _STUCK.items():
+        for key, (what, advice) in _WATCHED_SHARES.items():
             steps = self._stuck_steps[key]
-            if steps in (WARN_AFTER, STOP_AFTER):
-                cause = f"for {steps} steps at least {SHARE:.0%} of the {what}"
-                self._complain(cause, advice, final=steps == STOP_AFTER)
+            if steps in (WARN_AFTER_STEPS, STOP_AFTER_STEPS):
+                cause = f"for {steps} steps at least {STUCK_SHARE:.0%} of the {what}"
+                self._complain(cause, advice, final=steps == STOP_AFTER_STEPS)
 
     def _complain(self, cause: str, advice: str, *, final: bool) -> None:
         if final and self.stop:

@@ -14,6 +14,7 @@ from trl import SFTConfig, SFTTrainer
 from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.hardware import optimizer_name, precision
 from sage_cli.training.muon import Muon
@@ -41,23 +42,22 @@ def train_sft(
     model: Any,
     tokenizer: Any,
     examples: Iterable[Example],
-    run_folder: Path,
+    run: Run,
     on_step: OnStep,
 ) -> None:
-    """Train `model` in place and leave it in `run_folder`/model; takes up an interrupted run.
+    """Train `model` in place and leave it in `run.model`; goes on with an interrupted run.
 
     `on_step` hears every optimiser step's metrics, after they are in metrics.jsonl.
     """
     rows = tokenized(examples, tokenizer, section.max_length)
-    metrics = MetricsFile(run_folder / "metrics.jsonl")
-    checkpoint = newest_sealed(run_folder / "checkpoints", model)
-    metrics.rewind(step_of(checkpoint) if checkpoint else 0)
+    checkpoint = newest_sealed(run.checkpoints, model)
+    run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = _Trainer(
         model=model,
-        args=trainer_arguments(section, run_folder / "checkpoints"),
+        args=trainer_arguments(section, run.checkpoints),
         train_dataset=Dataset.from_dict(rows),
         processing_class=tokenizer,
-        callbacks=[_Recorder(metrics, on_step)],
+        callbacks=[_Recorder(run.metrics, on_step)],
         optimizers=(_own_optimizer(section, model), None),
     )
     trainer.remove_callback(PrinterCallback)
@@ -65,8 +65,8 @@ def train_sft(
         trainer._load_from_checkpoint(str(checkpoint))
     else:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.model.save_pretrained(run_folder / "model")
-    tokenizer.save_pretrained(run_folder / "model")
+    trainer.model.save_pretrained(run.model)
+    tokenizer.save_pretrained(run.model)
 
 
 def tokenized(

@@ -6,20 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-STATUSES = ("right", "wrong", "unparseable", "timeout", "error")
 
-
-class Verdict(Protocol):
-    """What a grader says of one completion."""
+class HasStatus(Protocol):
+    """What grading says of one completion."""
 
     @property
     def status(self) -> str:
-        """One of STATUSES."""
+        """One of `sage_cli.grading.verdict.STATUSES`."""
         ...
 
 
-Grader = Callable[[Sequence[str], Sequence[str]], Sequence[Verdict]]
-"""(golds, completions) -> verdicts, one for each pair."""
+GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
+"""(golds, completions) -> what is said of each pair."""
 
 
 class VerdictReward:
@@ -32,7 +30,7 @@ class VerdictReward:
 
     __name__ = "verdict"
 
-    def __init__(self, grader: Grader) -> None:
+    def __init__(self, grader: GradeCompletions) -> None:
         self.grader = grader
         self.completions: list[str] = []
         self.statuses: list[str] = []
@@ -45,7 +43,7 @@ class VerdictReward:
     def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
         """The status of each completion."""
         began = time.perf_counter()
-        statuses = [verdict.status for verdict in self.grader(golds, completions)]
+        statuses = [grade.status for grade in self.grader(golds, completions)]
         self.seconds += time.perf_counter() - began
         return statuses
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.drawing import Drawing
@@ -27,7 +28,6 @@ from sage_cli.progress import Progress
 from sage_cli.reports.guide_view import GuidedCompletion, GuideView
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
-from sage_cli.training.rl_arguments import batch_arithmetic
 
 Ids = tuple[list[int], list[int]]
 """Token ids of a prompt and of its completion."""
@@ -57,13 +57,14 @@ def guide_show(
         )
         for problem, row in zip(problems, completions, strict=True)
     ]
-    guide, step = build_guide(config), last_step(policy, config)
+    guide, step = build_guide(config.guide, config.rl.steps), last_step(policy, config)
     signals = _signals(policy.model(), ids, config, progress)
-    read_by_guide = None
-    if guide.signal == "reference":
-        read_by_guide = _signals(_reference(policy, config), ids, config, progress)
-    _, calls = batch_arithmetic(config.rl, config.rl.processes)
-    seen = examine(signals, guide, guide.now(step, 0, calls), read_by_guide)
+    reference = None
+    if guide.reads_reference:
+        reference = _signals(_reference(policy, config), ids, config, progress)
+    calls = batch_of(config.rl, config.rl.processes).accumulation
+    token_ids_read = [completion for _, completion in ids]
+    seen = examine(signals, guide, guide.now(step, 0, calls), reference, token_ids_read)
     specimens = tuple(
         _specimen(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
         for problem, row, grade, (_, completed), examined in zip(

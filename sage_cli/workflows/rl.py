@@ -228,7 +228,7 @@ def _train(
             if recipe.anchor.kl == "forward"
             else None,
         )
-        train_rl(recipe, inputs, run, config.tracking, on_step)
+        train_rl(recipe, inputs, config.tracking, run, on_step)
 
 
 def _policy_and_reference(recipe: RlRecipe, base: Policy) -> tuple[Any, Path | None]:

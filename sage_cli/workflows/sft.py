@@ -103,7 +103,7 @@ def _train(config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress) 
         settings, kind="sft", parent=None, seed=recipe.sft.seed, template=template.hash
     )
     with record, watched(run, config.tracking, "sft", progress, SHOWN) as on_step:
-        train_sft(recipe.sft, model, tokenizer, examples, run.folder, on_step)
+        train_sft(recipe.sft, model, tokenizer, examples, run, on_step)
         note_weights(run)
 
 

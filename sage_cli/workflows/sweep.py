@@ -9,6 +9,7 @@ from rich.markup import escape
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import batch_of
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.kept import keep_evaluations
@@ -65,7 +66,7 @@ def plan(config: SageConfig) -> list[Stage]:
     config, space = trials(config)
     base = planned_base(SftRecipe.of(config), Runs(config.run.root))
     recipe, cells = RlRecipe.of(config), list(space.cells())
-    completions = recipe.rl.prompts_per_step * recipe.rl.rollouts_per_prompt
+    completions = batch_of(recipe.rl, recipe.rl.processes).completions
     steps = len(cells) * recipe.rl.steps
     return [
         plan_base(SftRecipe.of(config), base),

@@ -99,7 +99,7 @@ def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
     trainer = GRPOTrainer(
         model=load_model(bench.base),
         reward_funcs=[verdict],
-        args=grpo_arguments(config, bench.folder / "theirs"),
+        args=grpo_arguments(config.rl, config.rollout, config.anchor, bench.folder / "theirs"),
         train_dataset=rows.select(training_order(len(rows), config.rl)),
         processing_class=bench.tokenizer,
         callbacks=[Listener()],

@@ -11,13 +11,15 @@ import pytest
 import torch
 from random_model import random_model
 
+from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import load_model
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.rl import build_trainer, train_rl
+from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
 
 
@@ -84,33 +86,29 @@ class Bench:
     grader: Callable[..., Any] = parity_grader
 
     def run(self, config: SageConfig, name: str = "run", **changed: Any) -> list[dict[str, Any]]:
+        """`changed`: another `on_step`, or other fields of RlInputs."""
         heard: list[dict[str, Any]] = []
-        arguments = {
-            "model": load_model(self.base, trainable=True),
+        on_step = changed.pop("on_step", lambda record: heard.append(dict(record)))
+        if "model" not in changed:
+            changed["model"] = load_model(self.base, trainable=True)
+        inputs, run = self.inputs(**changed), Run(self.folder / name)
+        train_rl(RlRecipe.of(config), inputs, config.tracking, run, on_step)
+        return heard
+
+    def trainer(self, config: SageConfig, **changed: Any) -> RlTrainer:
+        """The trainer of `run`, not yet trained."""
+        inputs = self.inputs(**({"model": load_model(self.base)} | changed))
+        run = Run(self.folder)
+        return build_trainer(RlRecipe.of(config), inputs, config.tracking, run, lambda _: None)
+
+    def inputs(self, **changed: Any) -> RlInputs:
+        given = {
             "reference": self.base,
             "tokenizer": self.tokenizer,
             "prompts": PROMPTS,
             "grader": self.grader,
-            "run_folder": self.folder / name,
-            "on_step": lambda record: heard.append(dict(record)),
         }
-        train_rl(config, **(arguments | changed))
-        return heard
-
-    def trainer(self, config: SageConfig, **completions: Any) -> RlTrainer:
-        """The trainer of `run`, not yet trained."""
-        return build_trainer(
-            config,
-            load_model(self.base),
-            self.base,
-            self.tokenizer,
-            PROMPTS,
-            self.grader,
-            self.folder,
-            MetricsFile(self.folder / "metrics.jsonl"),
-            lambda record: None,
-            **completions,
-        )
+        return RlInputs(**(given | changed))
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from typing import Any
 
 import pytest
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from sage_cli.config.guide import GuideSection
+from sage_cli.config.plugins import AS_STORED
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import (
@@ -20,7 +22,6 @@ from sage_cli.guides import (
     TokenGuide,
     build_guide,
 )
-from sage_cli.guides import build as build_module
 
 
 def section(**values):
@@ -48,11 +49,10 @@ def test_each_name_gives_its_guide_with_its_settings():
     )
 
 
-def test_a_whole_configuration_gives_the_schedule_its_length():
-    config = SageConfig.model_validate({"guide": {"name": "random"}, "rl": {"steps": 77}})
-    guide = build_guide(config)
+def test_without_a_length_the_schedule_has_the_papers():
+    guide = build_guide(section(name="random"))
     assert isinstance(guide, RandomGuide)
-    assert guide.schedule.max_steps == 77
+    assert guide.schedule == CosineCycles(1000, 8, 0.9)
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,24 @@ class Constant(Guide):
         return torch.full_like(signals.logps_BT, self.value)
 
 
+@dataclass(frozen=True)
+class Greedy(Constant):
+    needs = frozenset({"logits_BTV"})
+
+
+@dataclass(frozen=True)
+class Unfinished(Guide):
+    q_min: float = 0.6
+    q_max: float = 1.4
+
+
+PACKAGE = {"Constant": Constant, "Greedy": Greedy, "Unfinished": Unfinished, "dict": dict}
+
+
 def registered(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     point = EntryPoint("mine", target, "sage_cli.guides")
-    monkeypatch.setattr(build_module, "entry_points", lambda **_: (point,))
-    monkeypatch.setattr("sage_cli.config.guide.entry_points", lambda **_: (point,))
-    monkeypatch.setattr(
-        EntryPoint, "load", lambda self: {"Constant": Constant, "dict": dict}[self.attr]
-    )
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: (point,))
+    monkeypatch.setattr(EntryPoint, "load", lambda self: PACKAGE[self.attr])
 
 
 def test_a_plugin_is_built_from_its_options_and_clamp(monkeypatch: pytest.MonkeyPatch):
@@ -80,7 +91,35 @@ def test_a_plugin_is_built_from_its_options_and_clamp(monkeypatch: pytest.Monkey
     assert made == Constant(value=1.2, q_max=1.3)
 
 
-def test_a_plugin_that_is_no_guide_is_refused(monkeypatch: pytest.MonkeyPatch):
-    registered(monkeypatch, "builtins:dict")
-    with pytest.raises(ConfigurationError, match="makes a dict"):
-        build_guide(section(name="mine"))
+@pytest.mark.parametrize(
+    ("target", "options", "complaint"),
+    [
+        ("builtins:dict", {}, "makes a dict"),
+        ("package:Constant", {"valeu": 2}, "options valeu=2: .*unexpected keyword argument"),
+        ("package:Unfinished", {}, "abstract"),
+        ("package:Greedy", {}, "needs logits_BTV, which no training has"),
+    ],
+)
+def test_a_plugin_that_cannot_be_made_is_named(
+    monkeypatch: pytest.MonkeyPatch, target: str, options: dict[str, Any], complaint: str
+):
+    registered(monkeypatch, target)
+    with pytest.raises(ConfigurationError, match=rf"guide 'mine' .*{target}.*{complaint}"):
+        build_guide(section(name="mine", options=options))
+
+
+def test_a_plugin_whose_package_is_gone_or_broken_is_named(monkeypatch: pytest.MonkeyPatch):
+    broken = EntryPoint("mine", "no_such_package:Guide", "sage_cli.guides")
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: (broken,))
+    wanted = section(name="mine")
+    with pytest.raises(ConfigurationError, match=r"no_such_package:Guide, which can't be imported"):
+        build_guide(wanted)
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: ())
+    with pytest.raises(ConfigurationError, match="no installed package registers the guide 'mine'"):
+        build_guide(wanted)
+    # a finished run's configuration may be looked at without the package, not trained with
+    stored = {"guide": {"name": "mine"}, "rl": {"advantage": "theirs"}}
+    config = SageConfig.model_validate(stored, context=AS_STORED)
+    assert (config.guide.name, config.rl.advantage) == ("mine", "theirs")
+    with pytest.raises(ValidationError, match="unknown guide 'mine'"):
+        SageConfig.model_validate(stored)

@@ -1,14 +1,16 @@
 """What the microscope says of completions, by hand."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
+from sage_cli.errors import TrainingError
 from sage_cli.guides import BranchGuide, NoGuide, RandomGuide, TokenGuide
 from sage_cli.guides.guide import Guide
 from sage_cli.guides.microscope import examine
+from sage_cli.guides.signals import OPTIONAL_SIGNALS
 
 FIRST = (torch.tensor([-0.5, -2.0, -1.0]), torch.tensor([0.4, 1.6, 3.0]))
 SECOND = (torch.tensor([-0.25]), torch.tensor([1.2]))
@@ -53,12 +55,38 @@ def test_without_a_guide_nothing_is_shaped():
 
 def test_the_guide_may_read_other_signals_than_are_shown():
     reference = [(FIRST[0] - 1, FIRST[1] * 0), (SECOND[0], SECOND[1] + 1)]
-    seen = examine([FIRST, SECOND], BRANCH, 0, reference)
+    seen = examine([FIRST, SECOND], replace(BRANCH, signal="reference"), 0, reference)
     # the reference's entropies 0, 0, 0 and 2.2: q = 1, 1, 1 and 1 + 0.3 x 1.6 = 1.48, clamped
     assert seen.rows[0].q_T == pytest.approx([1.0, 1.0, 1.0])
     assert seen.rows[1].q_T == pytest.approx([1.4])
     assert seen.rows[1].entropy_T == pytest.approx([1.2])
     assert seen.rows[0].surprisal_T == pytest.approx([0.5, 2.0, 1.0])
+
+
+@dataclass(frozen=True)
+class Everything(Guide):
+    """Reads all that may be asked for."""
+
+    needs = frozenset(OPTIONAL_SIGNALS)
+    q_min: float = 0.1
+    q_max: float = 9.0
+
+    def q(self, signals, step):
+        difference_BT = signals.policy_entropy_BT - signals.reference_entropy_BT
+        apart_BT = (signals.policy_logps_BT - signals.reference_logps_BT).abs()
+        return 1 + difference_BT + apart_BT + signals.token_ids_BT
+
+
+def test_a_guide_gets_the_token_ids_and_both_models_signals():
+    reference = [(FIRST[0] - 1, FIRST[1] * 0), (SECOND[0], SECOND[1] + 1)]
+    seen = examine([FIRST, SECOND], Everything(), 0, reference, [[3, 0, 2], [1]])
+    # 1 + .4 + 1 + 3, 1 + 1.6 + 1 + 0, 1 + 3 + 1 + 2 | 1 - 1 + 0 + 1
+    assert seen.rows[0].q_T == pytest.approx([5.4, 3.6, 7.0], abs=1e-5)
+    assert seen.rows[1].q_T == pytest.approx([1.0], abs=1e-6)
+    with pytest.raises(TrainingError, match=r"Everything .* needs reference_entropy_BT, refer"):
+        examine([FIRST], Everything(), 0, token_ids=[[3, 0, 2]])
+    with pytest.raises(TrainingError, match="there is no reference"):
+        examine([FIRST], replace(BRANCH, signal="reference"), 0)
 
 
 @dataclass(frozen=True)

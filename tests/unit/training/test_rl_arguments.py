@@ -1,4 +1,4 @@
-"""The mapping to TRL's words, and the arithmetic of a step."""
+"""The mapping to TRL's words."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trl import GRPOConfig
 
+from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import RlSection
-from sage_cli.errors import ConfigurationError
-from sage_cli.training.rl_arguments import batch_arithmetic, grpo_arguments, save_interval
+from sage_cli.training.rl_arguments import grpo_arguments, save_interval
+
+
+def arguments(config: SageConfig) -> Any:
+    return grpo_arguments(config.rl, config.rollout, config.anchor, Path("out"))
 
 
 def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
@@ -18,7 +23,7 @@ def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
         rollout={"temperature": 0.9, "top_p": 0.8, "top_k": 5, "min_p": 0.1, "max_tokens": 33},
         anchor={"beta": 0.07},
     )
-    found = grpo_arguments(config, Path("out"))
+    found = arguments(config)
     expected = {
         "max_steps": 4, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 4,
         "steps_per_generation": 4, "generation_batch_size": 16, "num_generations": 4,
@@ -44,7 +49,7 @@ def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
     ],
 )
 def test_anchor(configure: Any, anchor: dict[str, Any], beta: float, corrected: bool):
-    found = grpo_arguments(configure(anchor=anchor), Path("out"))
+    found = arguments(configure(anchor=anchor))
     assert (found.beta, found.use_bias_correction_kl) == (beta, corrected)
 
 
@@ -52,23 +57,24 @@ def test_anchor(configure: Any, anchor: dict[str, Any], beta: float, corrected: 
     ("advantage", "scale"), [("group", "group"), ("none", "none"), ("beta", "none")]
 )
 def test_advantages(configure: Any, advantage: str, scale: str):
-    found = grpo_arguments(configure(rl={"advantage": advantage}), Path("out"))
+    found = arguments(configure(rl={"advantage": advantage}))
     assert found.scale_rewards == scale
 
 
-@pytest.mark.parametrize(
-    ("micro_batch", "processes", "expected"),
-    [(None, 1, (64, 1)), (8, 1, (8, 8)), (8, 2, (8, 4)), (None, 4, (16, 1))],
-)
-def test_batch_arithmetic(micro_batch: int | None, processes: int, expected: tuple[int, int]):
-    rl = RlSection(prompts_per_step=8, rollouts_per_prompt=8, micro_batch=micro_batch)
-    assert batch_arithmetic(rl, processes) == expected
-
-
-def test_a_batch_that_cannot_be_divided_shows_the_arithmetic():
-    rl = RlSection(prompts_per_step=3, rollouts_per_prompt=5, micro_batch=5)
-    with pytest.raises(ConfigurationError, match=r"15 completions \(3 prompts x 5 rollouts\)"):
-        batch_arithmetic(rl, 2)
+def test_what_trl_offers_besides_is_off_unless_asked_for(configure: Any):
+    plain = arguments(configure())
+    theirs = GRPOConfig(output_dir="out", use_cpu=True, bf16=False)
+    names = ("delta", "importance_sampling_level", "entropy_coef", "top_entropy_quantile")
+    for name in names:
+        assert getattr(plain, name) == getattr(theirs, name), name
+    rl = {
+        "delta": 4.0,
+        "importance_sampling_level": "sequence",
+        "entropy_coefficient": 0.01,
+        "top_entropy_quantile": 0.2,
+    }
+    asked = arguments(configure(rl=rl))
+    assert [getattr(asked, name) for name in names] == [4.0, "sequence", 0.01, 0.2]
 
 
 def test_checkpoints_fall_on_generation_boundaries():

@@ -52,7 +52,7 @@ def test_only_warns_when_told_to_go_on():
 def test_steps_of_an_earlier_session_count():
     safeguards = Safeguards(stop=True)
     for step in range(19):
-        safeguards.remember(record(step, **{"groups/zero_variance": 1.0}))
+        safeguards.count(record(step, **{"groups/zero_variance": 1.0}))
     with pytest.raises(TrainingError, match="for 20 steps"):
         safeguards.check(record(19, **{"groups/zero_variance": 1.0}))
 

@@ -7,6 +7,7 @@ from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.run import Run
 from sage_cli.training.sft import Example, tokenized, train_sft, trainer_arguments
 
 EXAMPLES = [Example(f"{a}+{b}=", str(a + b)) for a in range(10) for b in range(10)]
@@ -38,7 +39,7 @@ def train(section, base, folder, stop_at=None):
         if record["step"] == stop_at:
             raise KeyboardInterrupt
 
-    train_sft(section, load_model(base), load_tokenizer(base), EXAMPLES, folder, on_step)
+    train_sft(section, load_model(base), load_tokenizer(base), EXAMPLES, Run(folder), on_step)
     return heard
 
 
@@ -131,5 +132,5 @@ def test_the_order_of_rows_is_kept_where_shuffling_is_off(section, base, tmp_pat
 
     model.register_forward_pre_hook(watch, with_kwargs=True)
     ordered = section.model_copy(update={"shuffle": False, "steps": 3})
-    train_sft(ordered, model, tokenizer, EXAMPLES, tmp_path, lambda _: None)
+    train_sft(ordered, model, tokenizer, EXAMPLES, Run(tmp_path), lambda _: None)
     assert seen == [example.prompt for example in EXAMPLES[:12]]

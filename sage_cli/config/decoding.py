@@ -1,0 +1,19 @@
+"""What `rollout` and `sampling` share: how a completion's tokens are chosen."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from sage_cli.config.base import Section
+
+
+class DecodingSection(Section):
+    """The distribution that tokens are drawn from, and how many at most."""
+
+    temperature: float = Field(1.0, ge=0)
+    """0 is greedy decoding."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0)
+    """0 is off."""
+    min_p: float = Field(0.01, ge=0, lt=1)
+    max_tokens: int = Field(2048, ge=1)

@@ -1,0 +1,44 @@
+"""Advantages of a generation batch where TRL has no name for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from sage_cli.objectives import Advantage, AdvantageInputs
+from sage_cli.training.policy_signals import policy_signals
+
+TRLS_OWN = ("group", "none")
+"""Those that TRL computes by itself, as `scale_rewards`."""
+
+
+def batch_advantages(
+    trainer: Any, advantage: Advantage, batch: dict[str, Any], right_PN: Tensor
+) -> Tensor:
+    """Advantages (B,) or (B, T) of this process's rows, from those of all processes."""
+    mask_BT = batch["completion_mask"]
+
+    def read_signals() -> tuple[Tensor, Tensor]:
+        at_once = trainer.args.per_device_train_batch_size
+        logps_BT, entropy_BT = policy_signals(trainer, batch, slice(None), batch_size=at_once)
+        return _gathered(trainer, logps_BT), _gathered(trainer, entropy_BT)
+
+    rewards_PN = trainer.rewards_BF.sum(dim=1).reshape(right_PN.shape)
+    inputs = AdvantageInputs(
+        rewards_PN=rewards_PN,
+        right_PN=right_PN.to(rewards_PN),
+        mask_BT=_gathered(trainer, mask_BT),
+        step=trainer.state.global_step,
+        steps=trainer.args.max_steps,
+        read_signals=read_signals,
+    )
+    ours = advantage(inputs)[batch["row_ids_B"]]
+    return ours if ours.dim() == 1 else ours[:, : mask_BT.shape[1]]
+
+
+def _gathered(trainer: Any, values_BT: Tensor) -> Tensor:
+    """Rows of all processes, padded with 0 to the longest completion."""
+    padded_BT = trainer.accelerator.pad_across_processes(values_BT, dim=1)
+    whole_BT: Tensor = trainer.accelerator.gather(padded_BT)
+    return whole_BT

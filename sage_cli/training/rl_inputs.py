@@ -1,0 +1,30 @@
+"""What a training by RL is given besides its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.problems.problem import Problem
+from sage_cli.store.completion import Completion
+from sage_cli.training.verdicts import GradeCompletions
+
+
+@dataclass(frozen=True)
+class RlInputs:
+    """A policy, what holds it, and problems with somebody who grades their answers.
+
+    `model` is trained in place. `reference` is the folder of the frozen reference; None where
+    there is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are
+    prompt texts with their problems. `reference_completions`, by problem id, are what
+    `anchor.kl: forward` is computed on.
+    """
+
+    model: Any
+    reference: Path | None
+    tokenizer: Any
+    prompts: Sequence[tuple[str, Problem]]
+    grader: GradeCompletions
+    reference_completions: Mapping[str, Sequence[Completion]] | None = None

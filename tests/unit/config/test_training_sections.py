@@ -1,0 +1,88 @@
+"""The arithmetic of a step, what decoding sections share, and what `rl` refuses."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from sage_cli.config.decoding import DecodingSection
+from sage_cli.config.load import load
+from sage_cli.config.sampling import SamplingSection
+from sage_cli.config.training import Batch, RlSection, RolloutSection, batch_of
+from sage_cli.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("micro_batch", "processes", "expected"),
+    [(None, 1, (64, 1)), (8, 1, (8, 8)), (8, 2, (8, 4)), (None, 4, (16, 1))],
+)
+def test_a_step_is_divided(micro_batch: int | None, processes: int, expected: tuple[int, int]):
+    rl = RlSection(prompts_per_step=8, rollouts_per_prompt=8, micro_batch=micro_batch)
+    assert batch_of(rl, processes) == Batch(64, *expected)
+
+
+@pytest.mark.parametrize(
+    ("micro_batch", "processes", "said"),
+    [
+        (5, 2, "rl.micro_batch 5 x rl.processes 2"),
+        (4, 1, "rl.micro_batch 4"),
+        (None, 16, "rl.micro_batch 1 x rl.processes 16"),
+    ],
+)
+def test_a_step_that_cannot_be_divided_shows_the_arithmetic(
+    micro_batch: int | None, processes: int, said: str
+):
+    rl = RlSection(prompts_per_step=3, rollouts_per_prompt=5, micro_batch=micro_batch)
+    with pytest.raises(ConfigurationError) as caught:
+        batch_of(rl, processes)
+    arithmetic = "doesn't divide the 15 completions of a step (3 prompts x 5 rollouts)"
+    assert caught.value.cause == f"{said} {arithmetic}"
+
+
+def test_decoding_is_shared_with_each_sections_own_defaults():
+    shared = set(DecodingSection.model_fields)
+    assert shared == {"temperature", "top_p", "top_k", "min_p", "max_tokens"}
+    rollout, sampling = RolloutSection(), SamplingSection(temperature=0)
+    assert (rollout.temperature, SamplingSection().temperature) == (1.0, 0.3)
+    assert rollout.model_dump(include=shared - {"temperature"}) == sampling.model_dump(
+        include=shared - {"temperature"}
+    )
+    with pytest.raises(ValidationError, match="greater than 0"):
+        RolloutSection(temperature=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"entropy_coefficient": -0.1}, "greater than or equal to 0"),
+        ({"top_entropy_quantile": 1.2}, "less than or equal to 1"),
+        ({"importance_sampling_level": "word"}, "'token' or 'sequence'"),
+        ({"delta": 1.0}, "greater than 1"),
+        ({"delta": 1.25, "epsilon_high": 0.28}, r"delta 1.25 isn't above 1 \+ epsilon_high 0.28"),
+        ({"delta": 9, "loss": "cispo", "epsilon_high": 5}, "not by 'cispo'"),
+        ({"advantage_options": {"scale": 2}}, "'group' has no options, and scale was given"),
+        ({"advantage": "gruop"}, "unknown advantage 'gruop'; known: group, beta, none"),
+    ],
+)
+def test_values_out_of_range(values: dict[str, Any], complaint: str):
+    with pytest.raises(ValidationError, match=complaint):
+        RlSection(**values)
+
+
+def test_a_misspelt_advantage_is_one_sentence():
+    with pytest.raises(ConfigurationError, match=r"^rl.advantage: .*\(did you mean group\?\)$"):
+        load(sets=["rl.advantage=gruop"])
+
+
+def test_a_registered_advantage_and_its_options(monkeypatch: pytest.MonkeyPatch):
+    point = EntryPoint("mine", "package:mine", "sage_cli.advantages")
+    found = {"sage_cli.advantages": (point,)}
+    monkeypatch.setattr(
+        "sage_cli.config.plugins.entry_points", lambda group, **_: found.get(group, ())
+    )
+    loaded = load(sets=["rl.advantage=mine", "rl.advantage_options.scale=2"])
+    assert loaded.config.rl.advantage == "mine"
+    assert loaded.config.rl.determinants()["advantage_options"] == {"scale": 2}

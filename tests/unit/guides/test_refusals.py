@@ -1,0 +1,66 @@
+"""A guide that gives nonsense, or looks where it hasn't asked to, is named at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sage_cli.errors import TrainingError
+from sage_cli.guides import Guide, Signals
+
+LOGPS_BT = torch.tensor([[-1.0, -2.0, -3.0], [-1.0, -9.0, -9.0]])
+MASK_BT = torch.tensor([[1, 1, 1], [1, 0, 0]])
+
+
+class Giving(Guide):
+    def __init__(self, q: Callable[[Signals], Any]) -> None:
+        self.give = q
+
+    def q(self, signals: Signals, step: int) -> Tensor:
+        given: Tensor = self.give(signals)
+        return given
+
+
+def signals(logps_BT: Tensor = LOGPS_BT, **optional: Tensor) -> Signals:
+    return Signals(logps_BT, logps_BT.abs(), MASK_BT, optional=optional)
+
+
+@pytest.mark.parametrize(
+    ("q", "complaint"),
+    [
+        (lambda s: s.logps_BT[0], r"is \(3,\), and the batch is \(2, 3\)"),
+        (lambda s: s.logps_BT[:, :1], r"is \(2, 1\), and"),
+        (lambda s: 1.1, "is a float, and"),
+        # 0 / 0 for the second token, which is the only one with entropy 2
+        (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
+    ],
+)
+def test_wrong_shapes_types_and_nan(q: Callable[[Signals], Any], complaint: str):
+    with pytest.raises(TrainingError, match=rf"guide Giving \(.*test_refusals\) {complaint}"):
+        Giving(q).log_q(signals(), 0)
+
+
+def test_nan_outside_the_mask_or_from_the_model_is_not_the_guides_fault():
+    outside = Giving(lambda s: torch.where(s.mask_BT.bool(), 1.2, torch.nan))
+    expected_BT = MASK_BT * math.log(1.2)
+    torch.testing.assert_close(outside.log_q(signals(), 0), expected_BT)
+    broken_BT = LOGPS_BT.clone()
+    broken_BT[0, 0] = torch.nan
+    assert Giving(lambda s: 1 - s.logps_BT).log_q(signals(broken_BT), 0)[0, 0].isnan()
+
+
+def test_only_what_was_asked_for_can_be_read():
+    known = {"token_ids_BT": MASK_BT, "reference_logps_BT": LOGPS_BT}
+    nosy = Giving(lambda s: s.reference_logps_BT)
+    with pytest.raises(TrainingError, match=r"Giving .*reads reference_logps_BT and hasn't asked"):
+        nosy.log_q(signals(**known), 0)
+    nosy.needs = frozenset({"reference_logps_BT"})
+    assert nosy.log_q(signals(**known), 0).shape == LOGPS_BT.shape
+    assert (nosy.reads_reference, nosy.reads_reference_entropy) == (True, False)
+    with pytest.raises(TrainingError, match=r"Giving .* needs reference_logps_BT, which isn't"):
+        nosy.log_q(signals(), 0)
