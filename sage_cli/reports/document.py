@@ -68,9 +68,13 @@ class Document:
     def content(self) -> str:
         """The hash of all that is shown; where it came from (commit, command) is left out."""
         shown = [self.data, self.notes, [figure.stem for figure in self.figures]]
-        tables = [*map(to_markdown, self.tables), *map(to_csv, self.sheets.values())]
+        tables = [*map(to_markdown, self.tables), *self._csv.values()]
         parts = [__version__, LOOK, self.name, self.title, *tables, json_text(shown)]
         return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
+
+    @cached_property
+    def _csv(self) -> dict[str, str]:
+        return {f"{stem}.csv": to_csv(table) for stem, table in self.sheets.items()}
 
     def as_json(self) -> dict[str, Any]:
         """One object: `name`, `title`, `provenance`, the data, and the hash of the content."""
@@ -89,7 +93,7 @@ class Document:
         """
         vouching = folder / f"{self.name}.json"
         texts = {f"{self.name}.{ending}": form(self) for ending, form in FORMS.items()}
-        texts |= {f"{stem}.csv": to_csv(table) for stem, table in self.sheets.items()}
+        texts |= self._csv
         files = (*texts, *(file for figure in self.figures for file in figure.files))
         drawn = _content_in(vouching) == self.content
         if not drawn:
@@ -118,8 +122,10 @@ class Report:
 
 
 def markdown(document: Document) -> str:
-    """A heading, the tables, and the notes as a list."""
-    parts = [f"# {document.title}\n", *map(to_markdown, document.tables)]
+    """The tables under the title, which may be the one table's own, and the notes as a list."""
+    parts = [*map(to_markdown, document.tables)]
+    if document.title not in [table.title for table in document.tables]:
+        parts.insert(0, f"# {document.title}\n")
     if document.notes:
         parts.append("".join(f"- {note}\n" for note in document.notes))
     return "\n".join(parts)

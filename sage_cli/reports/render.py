@@ -15,6 +15,7 @@ TEX = str.maketrans({
     "−": "$-$",
 })  # fmt: skip
 
+Value = str | int | float | None
 BOOKTABS = r"% needs \usepackage{booktabs}"
 
 
@@ -30,18 +31,18 @@ def to_markdown(table: Table) -> str:
 
 def to_csv(table: Table) -> str:
     """Every number in full in a column of its own: `aime pass@1`, `aime pass@1 sd`."""
+    heads, rows = _spread_out(table)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_heads(table))
-    for row in _rows(table):
-        writer.writerow(f"{v:.10g}" if isinstance(v, float) else v for v in row)
+    writer.writerow(heads)
+    writer.writerows([f"{v:.10g}" if isinstance(v, float) else v for v in row] for row in rows)
     return text.getvalue()
 
 
-def to_records(table: Table) -> list[dict[str, str | int | float | None]]:
+def to_records(table: Table) -> list[dict[str, Value]]:
     """The rows of the CSV as objects: numbers are numbers, what is undefined is None."""
-    heads = _heads(table)
-    return [dict(zip(heads, row, strict=True)) for row in _rows(table)]
+    heads, rows = _spread_out(table)
+    return [dict(zip(heads, row, strict=True)) for row in rows]
 
 
 def to_latex(table: Table) -> str:
@@ -83,20 +84,19 @@ def _tex(text: str) -> str:
     return text.translate(TEX)
 
 
-def _heads(table: Table) -> list[str]:
-    return [
-        " ".join(word for word in (column.group, column.name, part) if word)
-        for place, column in enumerate(table.columns)
-        for part in _parts(table, place)
-    ]
-
-
-def _rows(table: Table) -> list[list[str | int | float | None]]:
+def _spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
+    """Headings and rows with every number of every cell in a column of its own."""
     parts = [_parts(table, place) for place in range(len(table.columns))]
-    return [
+    heads = [
+        " ".join(word for word in (column.group, column.name, part) if word)
+        for column, names in zip(table.columns, parts, strict=True)
+        for part in names
+    ]
+    rows = [
         [v for cell, names in zip(row.cells, parts, strict=True) for v in _values(cell, names)]
         for row in table.rows
     ]
+    return heads, rows
 
 
 def _parts(table: Table, place: int) -> list[str]:
@@ -105,7 +105,7 @@ def _parts(table: Table, place: int) -> list[str]:
     return ["", *(part for part in ("sd", "low", "high") if part in found)]
 
 
-def _values(cell: Cell, names: list[str]) -> list[str | int | float | None]:
+def _values(cell: Cell, names: list[str]) -> list[Value]:
     if not isinstance(cell, Measure):
         return [cell, *(None for _ in names[1:])]
     parts = cell.parts()

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure as MatplotlibFigure
 
 from sage_cli.metrics import Counts, Curve, curve, parse_ks
 from sage_cli.reports.curves import draw_curves, spread_apart
@@ -44,6 +46,22 @@ def test_same_curves_same_bytes(panel: dict[str, Curve], tmp_path: Path) -> None
     again = draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "again")
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("panels", [1, 2])
+def test_a_figure_is_drawn_once_for_each_file(
+    panels: int, panel: dict[str, Curve], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws: list[str] = []
+    draw = MatplotlibFigure.draw
+
+    def counted(figure: MatplotlibFigure, renderer: Any) -> None:
+        draws.append(type(renderer).__name__)
+        draw(figure, renderer)
+
+    monkeypatch.setattr(MatplotlibFigure, "draw", counted)
+    draw_curves({f"b{place}": panel for place in range(panels)}, tmp_path / "x")
+    assert draws == ["RendererAgg", "MixedModeRenderer"]
 
 
 def test_several_panels_share_one_legend(panel: dict[str, Curve], tmp_path: Path) -> None:

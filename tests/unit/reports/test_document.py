@@ -69,10 +69,10 @@ def test_every_form_is_there(document: Document, tmp_path: Path) -> None:
     ]
     assert held["provenance"]["commit"] is None
     assert (report.folder / "passk.md").read_text() == (
-        "# pass@k on aime\n\n**pass@k on aime**\n\n"
-        "| k | base |\n| --: | --: |\n| 1 | 0.250 |\n\nn\n\n- base: 1 right\n"
+        "**pass@k on aime**\n\n| k | base |\n| --: | --: |\n| 1 | 0.250 |\n\nn\n\n- base: 1 right\n"
     )
     assert report.as_json()["folder"] == str(report.folder)
+    assert module.markdown(replace(document, title="t")).startswith("# t\n\n**pass@k on aime**")
 
 
 def test_what_is_there_is_not_written_again(document: Document, pen: Pen, tmp_path: Path) -> None:
