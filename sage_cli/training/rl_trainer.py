@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.config.training import AnchorSection, RlSection
-from sage_cli.grading.verdict import STATUSES
+from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages

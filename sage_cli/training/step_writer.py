@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sage_cli.config.records import TrackingSection
 from sage_cli.store.run import Run
 from sage_cli.training.safeguards import Safeguards
+from sage_cli.training.watch import OnStep
 
-OnStep = Callable[[Mapping[str, Any]], None]
 """Hears every optimiser step's record, after it is in metrics.jsonl."""
 
 
