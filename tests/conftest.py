@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sage_cli.grading import Grader
+
+# how long an example takes says something of the machine, and nothing is timed in tests
+settings.register_profile("sage", deadline=None)
+settings.load_profile("sage")
 
 _HERE = Path(__file__).resolve().parent
 _DESELECTED = pytest.StashKey[int]()

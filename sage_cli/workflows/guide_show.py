@@ -65,8 +65,8 @@ def guide_show(
     calls = batch_of(config.rl, config.rl.processes).accumulation
     token_ids_read = [completion for _, completion in ids]
     seen = examine(signals, guide, guide.now(step, 0, calls), reference, token_ids_read)
-    specimens = tuple(
-        _specimen(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
+    guided = tuple(
+        _guided(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
         for problem, row, grade, (_, completed), examined in zip(
             problems, completions, grades, ids, seen.rows, strict=True
         )
@@ -78,7 +78,7 @@ def guide_show(
         q_min=guide.q_min,
         q_max=guide.q_max,
         tau=guide.tau if isinstance(guide, BranchGuide) else None,
-        specimens=specimens,
+        completions=guided,
         summary=seen.summary,
         notes=tuple(notes),
     )
@@ -157,7 +157,7 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     return model.unload() if without_adapter else model
 
 
-def _specimen(
+def _guided(
     problem: Problem, row: Completion, grade: Grade, tokens: list[str], examined: Any
 ) -> GuidedCompletion:
     return GuidedCompletion(

@@ -103,10 +103,10 @@ class JudgeContract(ABC):
         judge = self.make()
         for text in self.texts():
             for gold, answer in ((self.golds[0], text), (text, self.golds[0]), (text, text)):
-                began = time.perf_counter()
+                began = time.process_time()
                 status = judge.quick(gold, answer, self.tolerance)
                 assert status is None or status in STATUSES, (gold, answer, status)
-                assert time.perf_counter() - began < _QUICK_S, (gold, answer)
+                assert time.process_time() - began < _QUICK_S, (gold, answer)
 
     def test_quick_and_full_agree(self) -> None:
         """Where `quick` decides, `full` says the same; it always says something."""

@@ -10,7 +10,8 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.policies.compatibility import refuse_unfit_start
-from sage_cli.policies.policy import Policy, named_policy
+from sage_cli.policies.names import named_policy
+from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.run import Runs
@@ -46,22 +47,27 @@ def adapter_on(base, folder):
     return folder
 
 
+def start(policy, settings):
+    allowed = settings.rl.allow_template_mismatch
+    refuse_unfit_start(policy, settings.model, settings.prompt, other_template=allowed)
+
+
 def refusal(policy, settings):
     with pytest.raises(ConfigurationError) as caught:
-        refuse_unfit_start(policy, settings)
+        start(policy, settings)
     return caught.value.cause
 
 
 def test_what_fits_passes(run, runs, tmp_path):
     tuned = ["model.tuning=lora", "model.seed=9", "model.dtype=bfloat16", "rl.steps=3"]
-    refuse_unfit_start(named_policy(run.id, runs), config(*tuned))
+    start(named_policy(run.id, runs), config(*tuned))
     copied = shutil.copytree(run.model, tmp_path / "copied")
     for theirs in (
         copied,
         adapter_on(run.model, tmp_path / "a"),
         adapter_on(copied, tmp_path / "b"),
     ):
-        refuse_unfit_start(Policy(str(theirs)), config(*tuned))
+        start(Policy(str(theirs)), config(*tuned))
 
 
 def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
@@ -72,7 +78,7 @@ def test_another_prompt_is_named_and_can_be_asked_for(run, runs):
     now = PromptTemplate.from_section(config(*other).prompt, policy.tokenizer()).hash
     assert f"{run.id} was trained with prompt template {trained}, and this training" in said
     assert f"{now} (prompt.format, prompt.answer_open differs)" in said
-    refuse_unfit_start(policy, config(*other, "rl.allow_template_mismatch=true"))
+    start(policy, config(*other, "rl.allow_template_mismatch=true"))
 
 
 @pytest.mark.parametrize(

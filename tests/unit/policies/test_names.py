@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.measurements import chosen_policies
-from sage_cli.policies.policy import base_policy, named_policies, named_policy
-from sage_cli.progress import Silent
+from sage_cli.policies.names import NoRunsError, chosen_policies, named_policies, named_policy
 from sage_cli.store.run import Runs
 
 
@@ -30,10 +27,6 @@ def model_folder(folder: Path) -> str:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     return str(folder)
-
-
-def config(runs, **changes):
-    return changed(load().config, {"run.root": str(runs.root), **changes})
 
 
 def test_a_run_by_id_part_or_folder_is_its_model(runs):
@@ -72,28 +65,19 @@ def test_somebody_elses_model_and_a_folder_that_is_none(runs, tmp_path):
 
 def test_two_models_never_share_a_curve(runs, tmp_path):
     one, other = (model_folder(tmp_path / name / "final") for name in ("one", "other"))
-    with pytest.raises(ConfigurationError, match="would stand under the same name"):
-        chosen_policies(config(runs), [one, other], Silent())
-    (same,) = chosen_policies(config(runs), [one, one], Silent())
+    with pytest.raises(ConfigurationError, match="would have the same name in tables"):
+        chosen_policies([one, other], runs)
+    (same,) = chosen_policies([one, one], runs)
     assert same.path == one
 
 
 def test_without_names_the_latest_run_is_measured(runs):
-    (policy,) = chosen_policies(config(runs), [], Silent())
+    (policy,) = chosen_policies([], runs)
     assert policy.run == runs.find("rl-dapo")
 
 
-def test_a_model_as_it_is_keeps_its_revision_and_random_weights_are_no_base(runs):
-    theirs = {
-        "model.kind": "pretrained", "model.path": "a/b", "model.revision": "v1",
-        "sft.enabled": False,
-    }  # fmt: skip
-    other = {"run.root": str(runs.root), **theirs}
-    as_it_is = load(sets=[f"{key}={value}" for key, value in other.items()]).config
-    policy = base_policy(as_it_is, Silent())
-    assert (policy.path, policy.label, policy.run) == ("a/b", "b", None)
-    assert policy.loading == {"revision": "v1", "trust_remote_code": False}
-    moved = base_policy(changed(as_it_is, {"model.revision": "v2"}), Silent())
-    assert policy.fingerprint != moved.fingerprint
-    with pytest.raises(ConfigurationError, match="random weights are no base"):
-        base_policy(config(runs, **{"sft.enabled": False}), Silent())
+def test_a_folder_without_runs_is_named(tmp_path):
+    with pytest.raises(NoRunsError, match=f"{tmp_path}/nothing holds no finished run") as refusal:
+        chosen_policies([], Runs(tmp_path / "nothing"))
+    assert "--train" in refusal.value.next_step
+    assert not (tmp_path / "nothing").exists()
