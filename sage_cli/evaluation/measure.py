@@ -66,7 +66,9 @@ def sample_set(
 ) -> tuple[SampleSet, SamplingParameters]:
     """Where a policy's completions under `sampling` and an evaluation seed are, drawn or not."""
     parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
-    identity = SampleIdentity(policy.fingerprint, template.hash, asdict(parameters))
+    sampling = asdict(parameters)
+    seed = sampling.pop("seed")
+    identity = SampleIdentity(policy.fingerprint, template.hash, sampling, seed)
     return SampleSet(config.run.root, identity), parameters
 
 

@@ -76,7 +76,7 @@ def draw_reference_samples(
     missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
     if not missing:
         return
-    parameters = SamplingParameters(**samples.identity.sampling)
+    parameters = SamplingParameters(**samples.identity.sampling, seed=samples.identity.seed)
     sampler = build_sampler(config.sampling, parameters, base.path, **base.loading)
     prompts = {problem.id: template.render(problem.question) for problem in problems}
     total = n * len(prompts)
@@ -97,7 +97,9 @@ def reference_samples(config: SageConfig, base: Policy, template: PromptTemplate
         stop=template.stop,
         seed=config.rl.seed,
     )
-    identity = SampleIdentity(base.fingerprint, template.hash, asdict(parameters))
+    sampling = asdict(parameters)
+    seed = sampling.pop("seed")
+    identity = SampleIdentity(base.fingerprint, template.hash, sampling, seed)
     return SampleSet(config.run.root, identity)
 
 
