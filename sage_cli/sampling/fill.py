@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from sage_cli.errors import SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleSet
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,9 @@ def fill(
     """Draw samples 0 to n - 1 of each problem that `samples` doesn't hold yet.
 
     `prompts` maps problem ids to prompt texts. `on_stored` is called with fresh completions once
-    they are on disk (grade them, count them). Raises StoreError when another process writes the
-    set, SamplingError when the sampler fails; all that was drawn until then is kept.
+    they are on disk (grade them, count them). Others may fill the set at the same time: each
+    draws its share, and this returns when all samples are there. Raises StoreError when the set
+    can't be written, SamplingError when the sampler fails; all that was drawn until then is kept.
     """
     drawn = tokens = 0
 
@@ -43,17 +42,19 @@ def fill(
         drawn, tokens = drawn + len(rows), tokens + sum(row.tokens for row in rows)
         on_stored(rows)
 
+    problem_ids = list(prompts)
     with samples.writing(sampler.provenance, stored) as writer:
-        damaged = writer.inventory.damaged
-        for name in damaged:
-            log.warning("%s is damaged; its samples are drawn again", samples.folder / name)
-        missing = {problem: writer.inventory.missing(problem, n) for problem in prompts}
-        requests = [
-            SampleRequest(problem, prompts[problem], indices)
-            for problem, indices in missing.items()
-            if indices
-        ]
-        for completion in sampler.sample(requests):
-            writer.add(completion)
-    held = n * len(prompts) - sum(len(indices) for indices in missing.values())
-    return Filled(held, drawn, tokens, damaged)
+        while share := writer.claim(problem_ids, n):
+            requests = [
+                SampleRequest(problem, prompts[problem], indices, samples.identity.seed)
+                for problem, indices in share.items()
+            ]
+            for completion in sampler.sample(requests):
+                writer.add(completion)
+        lacking = writer.inventory.count_missing(problem_ids, n)
+    if lacking:
+        raise SamplingError(
+            f"the sampler left out {lacking} of the samples that it was asked for",
+            "type the same command again: what was drawn is kept",
+        )
+    return Filled(n * len(prompts) - drawn, drawn, tokens, writer.damaged)

@@ -51,6 +51,7 @@ class SampleRequest:
     problem_id: str
     prompt: str
     indices: tuple[int, ...]
+    seed: int = 0
 
 
 class Sampler(Protocol):

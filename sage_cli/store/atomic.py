@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sage_cli.errors import StoreError
 from sage_cli.store.json_text import json_text
 
 
@@ -15,7 +17,8 @@ from sage_cli.store.json_text import json_text
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling to write to; on success it takes the place of `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # process ids repeat across the machines and containers that share a folder
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
         with temporary.open("rb") as written:
@@ -35,6 +38,18 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` atomically as indented JSON."""
     write_text(path, json_text(value))
+
+
+@contextmanager
+def storing(folder: Path) -> Iterator[None]:
+    """Name what the file system refuses inside: no space, no permission, too many files."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{folder} can't be written: {error.strerror or error}",
+            "mend that and type the same command again: what was stored until now is kept",
+        ) from error
 
 
 def _sync_folder(folder: Path) -> None:

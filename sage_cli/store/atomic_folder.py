@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +15,13 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary sibling to fill; on success it takes the place of `folder`.
 
     What was at `folder` is deleted only once the new one stands there; an error leaves it as it
-    was. A crash between the two renames leaves it beside, as `.NAME.PID.old`.
+    was. A crash between the two renames leaves it beside, as `.NAME.….old`.
     """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
+    token = secrets.token_hex(4)
     temporary, old = (
-        folder.with_name(f".{folder.name}.{os.getpid()}.{suffix}") for suffix in ("tmp", "old")
+        folder.with_name(f".{folder.name}.{token}.{suffix}") for suffix in ("tmp", "old")
     )
     temporary.mkdir()
     try:

@@ -1,5 +1,7 @@
 """One writer per directory, across processes."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -7,7 +9,7 @@ import sys
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.store.lock import writer
+from sage_cli.store.lock import is_held, writer
 
 HOLD = """
 import sys
@@ -41,7 +43,8 @@ def test_a_killed_holder_holds_nothing(tmp_path, holder):
     holder.kill()
     holder.wait()
     with writer(tmp_path):
-        assert f"process {os.getpid()} " in (tmp_path / ".lock").read_text()
+        assert f"process {os.getpid()} " in (tmp_path / ".lock.holder").read_text()
+    assert not (tmp_path / ".lock.holder").exists()
 
 
 def test_the_same_process_is_refused_too_and_the_end_frees_it(tmp_path):
@@ -49,3 +52,57 @@ def test_the_same_process_is_refused_too_and_the_end_frees_it(tmp_path):
         pass
     with writer(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    "number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSPC]
+)
+def test_a_lock_that_cannot_be_had_is_not_somebody_elses(tmp_path, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError) as caught, writer(tmp_path):
+        pass
+    assert os.strerror(number) in caught.value.cause
+    assert "being written" not in caught.value.cause
+    with pytest.raises(StoreError, match=os.strerror(number)):
+        is_held(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(StoreError, match=r"file/run/\.lock can't be locked"),
+        writer(tmp_path / "file" / "run"),
+    ):
+        pass
+
+
+def test_a_look_tells_and_creates_nothing(tmp_path, holder):
+    assert is_held(tmp_path)
+    holder.kill()
+    holder.wait()
+    assert not is_held(tmp_path)
+    assert not is_held(tmp_path / "absent")
+    (tmp_path / "empty").mkdir()
+    assert not is_held(tmp_path / "empty")
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_looks_do_not_meet_and_refuse_no_writer(tmp_path):
+    with writer(tmp_path):
+        pass
+    (tmp_path / ".lock").chmod(0o444)  # somebody else's
+    with (tmp_path / ".lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # another process looks just now
+        assert not is_held(tmp_path)
+
+
+def test_a_cleared_folder_is_let_go(tmp_path):
+    folder = tmp_path / "run"
+    with writer(folder):
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert not is_held(folder)

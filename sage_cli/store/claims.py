@@ -1,0 +1,105 @@
+"""What the writers of one sample set are about to draw, so that no two draw the same.
+
+Every writer holds a lock of its own as long as it lives: when it dies the kernel drops the lock,
+and with it the claim.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sage_cli.errors import StoreError
+from sage_cli.store.atomic import storing, write_text
+from sage_cli.store.lock import HeldError, is_locked, locked, this_process
+
+PATIENCE_S = 60.0
+"""Longer than anybody reads the inventory of a set."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Samples (indices by problem) that a living process is about to draw."""
+
+    holder: str
+    indices: Mapping[str, Sequence[int]]
+
+
+class Claims:
+    """The folder `claims/` of a sample set: `<token>.lock` and `<token>.json` of each writer."""
+
+    def __init__(self, samples: Path) -> None:
+        self.token = secrets.token_hex(4)
+        self._folder = samples / "claims"
+        self._own = self._folder / f"{self.token}.json"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Be one of the writers for the length of the block."""
+        with ExitStack() as life:
+            with self.mutex():
+                life.enter_context(locked(self._own.with_suffix(".lock"), PATIENCE_S))
+            try:
+                yield
+            finally:
+                with self.mutex():
+                    _remove(self._own)
+
+    @contextmanager
+    def mutex(self) -> Iterator[None]:
+        """Keep other writers from claiming while this one looks and claims."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self._folder / "mutex", PATIENCE_S))
+            except HeldError:
+                raise StoreError(
+                    f"another process has not let go of {self._folder} for {PATIENCE_S:.0f} s",
+                    "look for a stopped process that writes there, continue or end it",
+                ) from None
+            yield
+
+    def others(self) -> dict[str, Claim]:
+        """The other living writers' claims by token; dead ones are removed. Needs the mutex."""
+        alive = {}
+        for lock in sorted(self._folder.glob("*.lock")):
+            claim = lock.with_suffix(".json")
+            if lock.stem == self.token:
+                continue
+            if is_locked(lock):
+                alive[lock.stem] = _read(claim)
+            else:
+                _remove(claim)
+        return alive
+
+    def sweep(self) -> None:
+        """Remove what writers that were killed left half written. Needs the mutex."""
+        alive = self.others()
+        samples = self._folder.parent
+        for leftover in [*samples.glob(".*.tmp"), *self._folder.glob(".*.tmp")]:
+            if not any(token in leftover.name for token in alive):
+                leftover.unlink(missing_ok=True)
+
+    def take(self, indices: Mapping[str, Sequence[int]]) -> None:
+        """Claim these samples in place of the former ones. Needs the mutex."""
+        with storing(self._folder):
+            if indices:
+                claim = {"holder": this_process(), "indices": indices}
+                write_text(self._own, json.dumps(claim))
+            else:
+                self._own.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Claim:
+    if not path.is_file():
+        return Claim("", {})
+    said = json.loads(path.read_text(encoding="utf-8"))
+    return Claim(said["holder"], said["indices"])
+
+
+def _remove(claim: Path) -> None:
+    claim.unlink(missing_ok=True)
+    claim.with_suffix(".lock").unlink(missing_ok=True)

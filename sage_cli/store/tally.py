@@ -1,0 +1,65 @@
+"""Counts over stored samples and their verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sage_cli.store.inventory import Integers, Inventory
+
+RIGHT = "right"
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What was found among the first n samples of each of P problems.
+
+    `n_P` counts samples with a verdict and `right_P` the right ones of them; `statuses`, `cut_off`
+    (at the limit of tokens) and `tokens` are over all of these. `lacking` samples of the n x P
+    aren't stored or have no verdict: a figure over n samples per problem needs none to lack.
+    """
+
+    problem_ids: tuple[str, ...]
+    n_P: Integers
+    right_P: Integers
+    statuses: Counter[str]
+    cut_off: int
+    tokens: int
+    lacking: int
+
+
+def tally_of(
+    inventory: Inventory,
+    status_S: Integers,
+    statuses: Sequence[str],
+    problem_ids: Sequence[str],
+    n: int,
+) -> Tally:
+    """Count the samples below `n` of these problems.
+
+    `status_S` is each sample's status as its place in `statuses`, -1 where there is no verdict.
+    """
+    counted = np.flatnonzero(inventory.select(problem_ids, n) & (status_S >= 0))
+    status = status_S[counted]
+    place = {id_: i for i, id_ in enumerate(problem_ids)}
+    places = np.array([place.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64)
+    problem = places[inventory.problem_S[counted]]
+    right = status == (statuses.index(RIGHT) if RIGHT in statuses else -1)
+    by_status = np.bincount(status, minlength=len(statuses)).tolist()
+    return Tally(
+        tuple(problem_ids),
+        _per_problem(problem, len(problem_ids)),
+        _per_problem(problem[right], len(problem_ids)),
+        Counter({name: count for name, count in zip(statuses, by_status, strict=True) if count}),
+        int(inventory.rows["cut_off"].to_numpy()[counted].sum()),
+        int(inventory.rows["tokens"].to_numpy()[counted].sum(dtype=np.int64)),
+        n * len(problem_ids) - len(counted),
+    )
+
+
+def _per_problem(problem: Any, count: int) -> Any:
+    return np.bincount(problem, minlength=count)

@@ -1,0 +1,97 @@
+"""Claims: what several writers of one set draw without meeting."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sage_cli.errors import StoreError
+from sage_cli.store import claims as claims_module
+from sage_cli.store.claims import Claims
+
+CLAIM = """
+import sys
+from pathlib import Path
+from sage_cli.store.claims import Claims
+claims = Claims(Path(sys.argv[1]))
+with claims.held():
+    with claims.mutex():
+        claims.take({"a": [0, 1]})
+    print(claims.token, flush=True)
+    sys.stdin.read()
+"""
+
+
+def others(claims: Claims) -> dict[str, dict[str, list[int]]]:
+    with claims.mutex():
+        return {token: dict(claim.indices) for token, claim in claims.others().items()}
+
+
+def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path: Path) -> None:
+    first, second = Claims(tmp_path), Claims(tmp_path)
+    with second.held():
+        with first.held():
+            with first.mutex():
+                first.take({"a": [3]})
+            assert others(second) == {first.token: {"a": [3]}}
+            with first.mutex():
+                first.take({"b": [1]})
+            assert others(second) == {first.token: {"b": [1]}}
+            with first.mutex():
+                first.take({})
+            assert others(second) == {first.token: {}}
+            assert others(first) == {second.token: {}}
+        assert others(second) == {}
+    assert [file.name for file in (tmp_path / "claims").iterdir()] == ["mutex"]
+
+
+def test_a_killed_writers_claim_is_void_and_removed(tmp_path: Path) -> None:
+    mine = Claims(tmp_path)
+    with (
+        mine.held(),
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIM, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as other,  # fmt: skip
+    ):
+        assert other.stdout is not None
+        token = other.stdout.readline().strip()
+        with mine.mutex():
+            (claim,) = mine.others().values()
+        assert claim.indices == {"a": [0, 1]}
+        assert f"process {other.pid} on " in claim.holder
+        assert list((tmp_path / "claims").glob(f"{token}.*"))
+        other.kill()
+        other.wait()
+        assert others(mine) == {}
+        assert not list((tmp_path / "claims").glob(f"{token}.*"))
+
+
+def test_half_written_files_go_but_not_a_living_writers(tmp_path: Path) -> None:
+    mine, other = Claims(tmp_path), Claims(tmp_path)
+    dead = tmp_path / ".part-00000000-000000-ab.parquet.12345678.tmp"
+    former = tmp_path / ".part-000000-ab.parquet.4711.tmp"
+    alive = tmp_path / f".part-{other.token}-000000-ab.parquet.12345678.tmp"
+    for leftover in (dead, former, alive):
+        leftover.write_bytes(b"half")
+    with mine.held(), other.held(), mine.mutex():
+        mine.sweep()
+    assert [file for file in (dead, former, alive) if file.exists()] == [alive]
+
+
+def test_a_mutex_that_is_never_given_back_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims_module, "PATIENCE_S", 0.1)
+    with (
+        Claims(tmp_path).mutex(),
+        pytest.raises(StoreError, match="claims") as caught,
+        Claims(tmp_path).mutex(),
+    ):
+        pass
+    assert "stopped process" in str(caught.value.next_step)
