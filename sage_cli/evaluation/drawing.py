@@ -59,7 +59,7 @@ class Drawing:
         """
         samples = self._samples.at(seed)
         inventory = samples.inventory()
-        missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
+        missing = inventory.count_missing([problem.id for problem in problems], n)
         if not missing:
             return samples
         sampler = self._loaded()

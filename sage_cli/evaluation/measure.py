@@ -71,7 +71,7 @@ def _measured(
         verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
     verdicts.flush()
     tally = verdicts.tally(list(benchmark.golds), n)
-    counts = Counts(tuple(benchmark.golds), tally.n_P, tally.c_P)
+    counts = Counts(tuple(benchmark.golds), tally.n_P, tally.right_P)
     return Measured(
         policy.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,
         samples.identity.key,

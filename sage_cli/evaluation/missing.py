@@ -35,12 +35,13 @@ def missing(
     root: Path,
 ) -> list[Missing]:
     """What is stored of what a measurement counts, for each policy and benchmark."""
-    evaluation = recipe.evaluation
+    evaluation, n = recipe.evaluation, recipe.evaluation.samples
     found = []
     for policy in policies:
         samples = PolicySamples.of_evaluation(policy, recipe, root) if policy.exists else None
         for benchmark in benchmarks:
-            wanted = evaluation.samples * evaluation.seeds * len(benchmark.problems)
+            each = n * len(benchmark.problems)
+            wanted = each * evaluation.seeds
             if samples is None:
                 found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
                 continue
@@ -49,9 +50,9 @@ def missing(
                 for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
                     stored = samples.at(seed)
                     verdicts = VerdictStore(stored, grader.identity.mapping())
-                    tally = verdicts.tally(list(benchmark.golds), evaluation.samples)
-                    held += int(tally.held_P.sum())
-                    judged += int(tally.n_P.sum())
+                    tally = verdicts.tally(list(benchmark.golds), n)
+                    held += each - stored.inventory().count_missing(list(benchmark.golds), n)
+                    judged += each - tally.lacking
                     keys.append(stored.identity.key)
             found.append(Missing(policy.label, benchmark.name, wanted, held, judged, tuple(keys)))
     return found

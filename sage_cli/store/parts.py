@@ -99,6 +99,17 @@ def completions_of(table: pa.Table, part: str) -> Iterator[Completion]:
     yield from map(Completion, *columns, token_ids, [part] * len(table))
 
 
+def provenance_of(path: Path) -> dict[str, str]:
+    """Engine and versions that a part names; empty where it can't be read."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowException):
+        return {}
+    return {
+        key.decode(): value.decode() for key, value in metadata.items() if key != b"ARROW:schema"
+    }
+
+
 def list_parts(folder: Path) -> list[PartFile]:
     """The parts in the order of writing, each content once; other files are passed over."""
     found: dict[str, tuple[int, PartFile]] = {}

@@ -17,7 +17,14 @@ from sage_cli.store.claims import Claims
 from sage_cli.store.completion import Completion
 from sage_cli.store.index import brought_up_to_date, keep_index, load_index
 from sage_cli.store.inventory import Inventory, Mask
-from sage_cli.store.parts import DamagedPartError, completions_of, read_part, set_aside
+from sage_cli.store.parts import (
+    DamagedPartError,
+    completions_of,
+    list_parts,
+    provenance_of,
+    read_part,
+    set_aside,
+)
 from sage_cli.store.writer import SampleWriter
 
 
@@ -57,6 +64,12 @@ class SampleSet:
         if self._known.parts != known.parts:
             keep_index(self.folder, self._known)
         return self._known
+
+    @property
+    def engine(self) -> str | None:
+        """The engine that drew the first part, as `transformers 5.17.0`; None for an empty set."""
+        parts = list_parts(self.folder)
+        return provenance_of(self.folder / parts[0].name).get("engine") if parts else None
 
     def whole_inventory(self) -> Inventory:
         """The inventory for a number: raises StoreError at a damaged part, which it sets aside."""
