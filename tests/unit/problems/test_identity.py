@@ -1,9 +1,11 @@
 """What problems and demonstrations depend on, told without making or reading any."""
 
 import json
+import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from huggingface_hub import constants
@@ -12,11 +14,14 @@ from word_problem_rows import made_up
 from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.config.training import SftSection
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.problems.gold import whole
 from sage_cli.problems.identity import (
     demonstrations_identity,
     problems_identity,
     training_identity,
 )
+from sage_cli.problems.published import data_set
+from sage_cli.problems.sources import source_identity
 
 OLD, NEW = "0" * 39 + "1", "0" * 39 + "2"
 
@@ -145,13 +150,23 @@ def test_of_the_hub_the_commit_counts_as_far_as_it_is_known(tmp_path):
     (snapshots / OLD).mkdir(parents=True)
     assert commit("amc23") == OLD
     (snapshots / NEW).mkdir()
+    os.utime(snapshots / OLD, (1, 1))
     (snapshots / "main").mkdir()
     assert commit("amc23") == NEW
 
 
-def test_a_part_of_a_data_set_is_not_the_whole():
-    whole, part = problems_identity("math500,math500-l5", DataSection())["problems"]
-    assert whole != part
+@pytest.mark.parametrize(
+    "change",
+    [{"where": ("level", 5)}, {"working": "steps"}, {"part_of": "math"}, {"gold": (("a", whole),)}],
+)
+def test_how_a_data_set_is_declared_counts(change):
+    declared = data_set("math500")
+    changed = source_identity(replace(declared, **change), DataSection())
+    assert changed != source_identity(declared, DataSection())
+    assert json.loads(json.dumps(changed)) == changed
+
+
+def test_a_group_is_its_members():
     [years] = problems_identity("aime", DataSection())["problems"]
     assert [year["data_set"] for year in years] == ["aime24", "aime25"]
 
