@@ -28,6 +28,7 @@ class SourceSection(Section):
 
     name: str
     split: str | None = None
+    """Of a data set of the Hub another split than the declared, as `train` of gsm8k."""
     limit: int | None = Field(None, ge=1)
     fields: FieldsSection = FieldsSection()
     numeric_only: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sage_cli.problems.gold import GoldRule
@@ -38,6 +38,10 @@ class DataSet:
     training: bool = False
     part_of: str | None = None
     """Problems carry this data set's name in their ids, so that both share their samples."""
+
+    def at(self, split: str) -> DataSet:
+        """The same columns of another split, which has no local copy and a count of its own."""
+        return replace(self, splits=(split,), files=(), count=None)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def load_demonstrations(
 
 def demonstrator(data: DataSection) -> Generator | None:
     """The generator that `data.sft` names, by its own name or its training split's; else None."""
-    kind = generator_of(data.sft.name)
+    kind = generator_of(data.sft.name) if data.sft.split is None else None
     return kind.of(data) if kind is not None and kind.demonstrates() else None
 
 
@@ -63,7 +63,7 @@ def _suitable(
 ) -> Iterator[Demonstration]:
     source = data.sft
     longest = source.max_prompt_share * max_length
-    for problem, working in worked_rows(source.name, data, source.fields):
+    for problem, working in worked_rows(source, data):
         if source.numeric_only and not is_number(problem.gold):
             continue
         if length is None or source.max_prompt_share == 1 or length(problem.question) <= longest:

@@ -19,17 +19,23 @@ from sage_cli.problems.sources import source_identity
 
 
 def problems_identity(
-    names: str, data: DataSection, fields: FieldsSection | None = None, limit: int | None = None
+    names: str,
+    data: DataSection,
+    fields: FieldsSection | None = None,
+    limit: int | None = None,
+    split: str | None = None,
 ) -> dict[str, Any]:
     """What `load_problems` of the same arguments depends on. Raises DataError as it does."""
-    rows = {name: _members(name, data, fields) for name in benchmark_names(names)}
+    rows = [_members(name, data, fields, split) for name in benchmark_names(names)]
     return {"problems": rows, "limit": limit}
 
 
 def training_identity(data: DataSection) -> dict[str, Any]:
     """What `load_training_problems` depends on."""
     source = data.rl
-    identity = problems_identity(trained_on(source.name), data, source.fields, source.limit)
+    identity = problems_identity(
+        trained_on(source.name), data, source.fields, source.limit, source.split
+    )
     return {**identity, "numeric_only": source.numeric_only}
 
 
@@ -42,15 +48,17 @@ def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any
         return {"demonstrations": generator.identity(), **order}
     share = source.max_prompt_share
     return {
-        "demonstrations": _members(source.name, data, source.fields),
+        "demonstrations": _members(source.name, data, source.fields, source.split),
         "limit": source.limit,
         "numeric_only": source.numeric_only,
         "longest_prompt": None if share == 1 else share * sft.max_length,
     }
 
 
-def _members(name: str, data: DataSection, fields: FieldsSection | None) -> list[dict[str, Any]]:
-    return [_member(member, data, fields) for member in members(name)]
+def _members(
+    name: str, data: DataSection, fields: FieldsSection | None, split: str | None
+) -> list[dict[str, Any]]:
+    return [_member(member, data, fields) for member in members(name, split)]
 
 
 def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sage_cli.config.data import DataSection, FieldsSection
+from sage_cli.config.data import DataSection, FieldsSection, SourceSection
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.generated.generator import Generated
@@ -19,30 +19,38 @@ log = logging.getLogger(__name__)
 
 
 def load_problems(
-    names: str, data: DataSection, fields: FieldsSection | None = None, limit: int | None = None
+    names: str,
+    data: DataSection,
+    fields: FieldsSection | None = None,
+    limit: int | None = None,
+    split: str | None = None,
 ) -> list[Problem]:
     """The problems of one data set, of several (`aime,amc23`) or of a file (`mine.jsonl`).
 
-    `fields` names a file's columns; `limit` keeps the first problems of each. A row that repeats
-    question and gold of an earlier one is left out, with a warning.
+    `fields` names a file's columns; `limit` keeps the first problems of each; `split` is one of
+    the Hub's other than the declared. A row that repeats question and gold of an earlier one is
+    left out, with a warning.
     Raises DataError for an unknown name, a file or column that isn't there, a problem without
     question or gold (named by its line), and an incomplete copy.
     """
     return [
         problem
         for name in benchmark_names(names)
-        for problem in _each_once(name, read_problems(name, data, fields))[:limit]
+        for problem in _each_once(name, read_problems(name, data, fields, split))[:limit]
     ]
 
 
 def read_problems(
-    name: str, data: DataSection, fields: FieldsSection | None = None
+    name: str,
+    data: DataSection,
+    fields: FieldsSection | None = None,
+    split: str | None = None,
 ) -> list[Problem]:
     """One problem for every row of one data set or file, repetitions included."""
     benchmark = Path(name).name if is_file_name(name) else name
     problems = [
         replace(problem, benchmark=benchmark)
-        for member in members(name)
+        for member in members(name, split)
         for problem in _problems(member, data, fields)
     ]
     if not problems:
@@ -50,16 +58,15 @@ def read_problems(
     return problems
 
 
-def worked_rows(
-    name: str, data: DataSection, fields: FieldsSection
-) -> Iterator[tuple[Problem, str]]:
+def worked_rows(source: SourceSection, data: DataSection) -> Iterator[tuple[Problem, str]]:
     """Each row of a source with worked solutions: the problem and its working-out."""
-    for member in members(name):
+    for member in members(source.name, source.split):
         if isinstance(member, Generated):
             raise DataError(
-                f"{name} has no worked solutions to learn from", "name arithmetic, or a data set"
+                f"{source.name} has no worked solutions to learn from",
+                "name arithmetic, or a data set",
             )
-        yield from open_source(member, data, fields).worked()
+        yield from open_source(member, data, source.fields).worked()
 
 
 def benchmark_names(names: str) -> list[str]:

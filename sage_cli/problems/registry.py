@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from sage_cli.problems.plugins import Plugin, plugins
 from sage_cli.problems.published import PUBLISHED
 
 BENCHMARKS_GROUP = "sage_cli.benchmarks"
-"""Entry points of other packages: a `DataSet`, a `Group`, or an iterable of them."""
+"""Entry points of other packages: a `DataSet`, a `Group`, or a list of them."""
 
 Entry = DataSet | Group | Generated
 Member = Path | DataSet | Generated
@@ -57,11 +57,23 @@ def find(name: str) -> Entry:
     )
 
 
-def members(name: str) -> list[Member]:
-    """What `name` stands for: the file, the entry, or the members of a group."""
-    if is_file_name(name):
-        return [Path(name)]
-    entry = find(name)
+def members(name: str, split: str | None = None) -> list[Member]:
+    """What `name` stands for: the file, the entry, or the members of a group.
+
+    Of a data set, `split` takes another of its splits on the Hub than the declared ones. Raises
+    DataError for an unknown name, and for the split of what is no data set.
+    """
+    entry = Path(name) if is_file_name(name) else find(name)
+    if split is not None:
+        if not isinstance(entry, DataSet):
+            raise DataError(
+                f"the split '{split}' of {name} is asked for, and only data sets of the Hub have "
+                "splits to choose from",
+                "leave out the split",
+            )
+        return [entry.at(split)]
+    if isinstance(entry, Path):
+        return [entry]
     if isinstance(entry, Group):
         return [member for part in entry.members for member in members(part)]
     return [entry]
@@ -89,7 +101,7 @@ def is_file_name(name: str) -> bool:
 def _declared(plugin: Plugin) -> list[DataSet | Group]:
     given = plugin.object
     found = [given] if isinstance(given, DataSet | Group) else given
-    listed = list(found) if isinstance(found, Iterable) else [found]
+    listed = list(found) if isinstance(found, Collection) else [found]
     for entry in listed:
         if not isinstance(entry, DataSet | Group):
             raise plugin.refused(

@@ -17,7 +17,7 @@ def load_training_problems(data: DataSection) -> list[Problem]:
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
     """
     source = data.rl
-    problems = load_problems(trained_on(source.name), data, source.fields)
+    problems = load_problems(trained_on(source.name), data, source.fields, split=source.split)
     kept = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
     if not kept:
         raise ConfigurationError(

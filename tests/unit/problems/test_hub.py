@@ -9,10 +9,15 @@ import pytest
 from huggingface_hub import HfApi, constants
 
 from sage_cli.config.data import DataSection
+from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
+from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.hub import read_hub
+from sage_cli.problems.identity import training_identity
 from sage_cli.problems.published import data_set
+from sage_cli.problems.registry import _SHIPPED
 from sage_cli.problems.sources import open_source
+from sage_cli.problems.training import load_training_problems
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -46,6 +51,29 @@ def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
         "set, train, row 1", "set, train, row 2", "set, test, row 1",
     ]  # fmt: skip
     assert asked == [(on_disk.hub, None, 10.0)]
+
+
+def test_another_split_is_read_with_the_same_columns(on_disk, monkeypatch, tmp_path):
+    monkeypatch.setattr(HfApi, "dataset_info", lambda *_, **__: SimpleNamespace(sha=COMMIT))
+    monkeypatch.setitem(_SHIPPED, "svamp", on_disk)
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/svamp.jsonl").write_text("{}")  # a local copy is of the declared splits
+    data = DataSection(root=tmp_path, rl={"name": "svamp", "split": "test"})
+    assert [p.question for p in load_training_problems(data)] == ["b. test?"]
+    whole = DataSection(root=tmp_path, rl={"name": "svamp"})
+    assert training_identity(data)["problems"][0][0]["splits"] == ["test"]
+    assert training_identity(data) != training_identity(whole)
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "aime", "mine.csv"])
+def test_what_is_no_data_set_has_no_split_to_choose(name):
+    source = {"name": name, "split": "test"}
+    data = DataSection(rl=source, sft=source)
+    for attempt in (load_training_problems, training_identity):
+        with pytest.raises(DataError, match="only data sets of the Hub have splits"):
+            attempt(data)
+    with pytest.raises(DataError, match="only data sets of the Hub have splits"):
+        load_demonstrations(data, SftSection(steps=1))
 
 
 def test_offline_the_cache_decides_and_nobody_is_asked(on_disk, monkeypatch):
