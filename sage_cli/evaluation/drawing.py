@@ -10,8 +10,9 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
+from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import Sampler
+from sage_cli.sampling.sampler import Sampler, SamplerSetup
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleSet
 
@@ -79,17 +80,16 @@ class Drawing:
 
     def _loaded(self) -> Sampler:
         if self._sampler is None:
-            from sage_cli.sampling.build import build_sampler
-
             policy = self._samples.policy
             self._progress.say(f"loading {policy.label}")
-            self._sampler = build_sampler(
-                self._section,
-                self._samples.parameters,
+            setup = SamplerSetup(
                 policy.path,
+                self._samples.parameters,
+                self._section,
                 dtype=self._samples.dtype,
                 **policy.loading,
             )
+            self._sampler = build_sampler(setup)
         return self._sampler
 
     def _template(self) -> PromptTemplate:

@@ -1,4 +1,4 @@
-"""The decoding loop: cohorts of rows side by side, refilled as rows finish."""
+"""The decoding loop: cohorts of samples side by side, refilled as samples finish."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.sampling.cohort import Cohort, Prompt
-from sage_cli.sampling.draw import choose, uniforms
+from sage_cli.sampling.draw import choose_for, uniforms
 from sage_cli.sampling.memory import SideBySide
 from sage_cli.sampling.own_tokens import OwnTokens
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
@@ -20,17 +20,20 @@ from sage_cli.store.completion import Completion
 
 
 class Decoder:
-    """Draws the samples of requests with at most `batch_rows` rows at once."""
+    """Draws the samples of requests, at most `batch_rows` of them at once."""
 
     def __init__(
         self, model: Any, stopping: Stopping, parameters: SamplingParameters, batch_rows: int
     ) -> None:
         self._model, self._stopping, self._parameters = model, stopping, parameters
         self._batch_rows = batch_rows
-        self._cohort_rows = max(1, batch_rows // 4)
+        self._cohort_size = max(1, batch_rows // 4)
 
     def run(self, tokenized: Sequence[tuple[SampleRequest, Sequence[int]]]) -> Iterator[Completion]:
-        """Yield completions of (request, prompt token ids) pairs as they finish."""
+        """Yield completions of (request, prompt token ids) pairs as they finish.
+
+        Neighbours with the same prompt share its reading.
+        """
         waiting = ((request, ids, index) for request, ids in tokenized for index in request.indices)
         left = sum(len(request.indices) for request, _ in tokenized)
         cohorts: list[Cohort] = []
@@ -38,14 +41,14 @@ class Decoder:
         prompt: Prompt | None = None
         while left or cohorts:
             free = self._batch_rows - sum(map(len, cohorts))
-            while left and free >= (size := min(self._cohort_rows, left)):
-                rows = []
+            while left and free >= (size := min(self._cohort_size, left)):
+                samples = []
                 for request, ids, index in islice(waiting, size):
-                    if prompt is None or prompt.request is not request:
+                    if prompt is None or prompt.ids != ids:
                         prompt = Prompt(self._model, request, ids)
-                    rows.append((prompt, index))
-                own = spare.pop() if spare else OwnTokens(rows[0][0].memory, self._cohort_rows)
-                cohort = Cohort(rows, self._parameters.seed, own)
+                    samples.append((prompt, request, index))
+                own = spare.pop() if spare else OwnTokens(samples[0][0].memory)
+                cohort = Cohort(samples, own)
                 yield from self._advance([cohort], cohort.first_logits_BV)
                 cohorts.append(cohort)
                 left, free = left - size, free - len(cohort)
@@ -65,7 +68,7 @@ class Decoder:
             input_ids=torch.from_numpy(tokens_B).unsqueeze(1).to(device),
             position_ids=torch.from_numpy(positions_B).unsqueeze(1).to(device),
             use_cache=False,
-            memory=SideBySide([c.memory for c in cohorts], [len(c) for c in cohorts]),
+            memory=SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
         )
         for cohort in cohorts:
             cohort.memory.own.length += 1
@@ -73,31 +76,12 @@ class Decoder:
         return logits_BV
 
     def _advance(self, cohorts: list[Cohort], logits_BV: Tensor) -> Iterator[Completion]:
-        """Draw a token for every row; yield and drop the rows that it finishes."""
-        seeds_B = np.concatenate([cohort.seeds_B for cohort in cohorts])
-        counts_B = np.concatenate([np.full(len(cohort), cohort.count) for cohort in cohorts])
-        drawn_B = choose(logits_BV, uniforms(seeds_B, counts_B), self._parameters).cpu().numpy()
-        may_end_B = self._stopping.may_end(drawn_B, counts_B + 1)
-        start = 0
-        for cohort in cohorts:
-            rows = slice(start, start + len(cohort))
-            start = rows.stop
-            cohort.append(drawn_B[rows])
-            yield from self._finish(cohort, np.flatnonzero(may_end_B[rows]).tolist())
-
-    def _finish(self, cohort: Cohort, rows: list[int]) -> Iterator[Completion]:
-        """Of the rows that may have ended, yield and drop those that have."""
-        finished = []
-        for row, ending in zip(rows, self._stopping.endings(cohort.tokens(rows)), strict=True):
-            if ending is not None:
-                finished.append(row)
-                yield Completion(
-                    cohort.problem_ids[row],
-                    cohort.indices[row],
-                    self._parameters.seed,
-                    ending.text,
-                    cohort.count,
-                    ending.reason,
-                )
-        if finished:
-            cohort.drop(finished)
+        """Draw a token for every sample; yield those that it ends."""
+        starts = np.cumsum([0, *(cohort.rows for cohort in cohorts)]).tolist()
+        rows_S = np.concatenate([c.rows_S + start for c, start in zip(cohorts, starts, strict=False)])
+        seeds_S = np.concatenate([cohort.seeds_S for cohort in cohorts])
+        counts_S = np.concatenate([np.full(len(cohort), cohort.count) for cohort in cohorts])
+        drawn_S = choose_for(logits_BV, rows_S, uniforms(seeds_S, counts_S), self._parameters)
+        ends = np.cumsum([len(cohort) for cohort in cohorts])[:-1]
+        for cohort, tokens_S in zip(cohorts, np.split(drawn_S, ends), strict=True):
+            yield from cohort.advance(tokens_S, self._stopping)

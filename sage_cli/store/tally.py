@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sage_cli.store.inventory import Integers, Inventory
 
@@ -24,8 +25,8 @@ class Tally:
     """
 
     problem_ids: tuple[str, ...]
-    n_P: Integers
-    right_P: Integers
+    n_P: NDArray[np.int64]
+    right_P: NDArray[np.int64]
     statuses: Counter[str]
     cut_off: int
     tokens: int
@@ -62,4 +63,4 @@ def tally_of(
 
 
 def _per_problem(problem: Any, count: int) -> Any:
-    return np.bincount(problem, minlength=count)
+    return np.bincount(problem, minlength=count).astype(np.int64)

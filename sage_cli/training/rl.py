@@ -27,9 +27,10 @@ from sage_cli.training.resource_errors import memory_explained
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
-from sage_cli.training.step_writer import OnStep, StepWriter
+from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.verdicts import VerdictReward
 from sage_cli.training.vllm_rollouts import require_rollouts, seeded_engine
+from sage_cli.training.watch import OnStep
 
 
 def train_rl(
