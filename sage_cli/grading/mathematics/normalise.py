@@ -55,7 +55,8 @@ def normalise(text: str) -> str:
     text = re.sub(r"\^\s*(?:\{\s*)?\\circ(?![A-Za-z])\s*\}?", "°", text)
     text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
     text = _TEXT_OF_FUNCTION.sub(lambda m: f"\\{m[1]} " if m[1] in FUNCTIONS else m[0], text)
-    text = _AND.sub(",", _OR.sub("∨", _WORD.sub(_one_word, text)))
+    text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
+    text = _AND.sub(",", _OR.sub("∨", text))
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
     text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
     text = unwrapped(unwrapped(_trimmed(text)))
