@@ -76,7 +76,7 @@ def test_a_pair_is_judged_once_within_a_call_and_across_calls(monkeypatch):
     assert judged == ["3", "4"]
 
 
-def test_the_memory_of_verdicts_is_bounded(monkeypatch):
+def test_the_memory_of_grades_is_bounded(monkeypatch):
     monkeypatch.setattr("sage_cli.grading.grader._REMEMBERED", 10)
     with Grader() as grader:
         grader.grade_many([("3", tagged(str(number))) for number in range(100)])
