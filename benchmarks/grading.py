@@ -21,7 +21,8 @@ from pathlib import Path
 
 from math_verify import parse, verify
 
-from sage_cli.grading import Grader, expression, literal, normalise, shape
+from sage_cli.grading import Grader
+from sage_cli.grading.mathematics import expression, literal, normalise, shape
 
 Pairs = list[tuple[str, str]]
 CACHES = (

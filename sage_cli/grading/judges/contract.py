@@ -22,8 +22,8 @@ from sage_cli.grading.status import STATUSES, Status
 
 _EMPTY = ("", " ", "\n\t")
 _PATIENCE_S = 60.0
-_QUICK_S = 0.25
-"""Well above what `quick` may take, so that a busy machine doesn't matter."""
+_QUICK_S = 0.1
+"""Processor time, well above what `quick` may take, so that a slow machine doesn't matter."""
 _TEXTS = 300
 _LONGEST = 2000
 _PIECES = (
@@ -103,10 +103,10 @@ class JudgeContract(ABC):
         judge = self.make()
         for text in self.texts():
             for gold, answer in ((self.golds[0], text), (text, self.golds[0]), (text, text)):
-                began = time.process_time()
+                began = time.thread_time()
                 status = judge.quick(gold, answer, self.tolerance)
                 assert status is None or status in STATUSES, (gold, answer, status)
-                assert time.process_time() - began < _QUICK_S, (gold, answer)
+                assert time.thread_time() - began < _QUICK_S, (gold, answer)
 
     def test_quick_and_full_agree(self) -> None:
         """Where `quick` decides, `full` says the same; it always says something."""

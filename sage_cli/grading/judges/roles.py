@@ -8,7 +8,7 @@ from functools import lru_cache
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.status import Status
 
-_GOLD = re.compile(r"(?<![\w'-])(\w[\w'-]*) is an? (\w+)")
+_GOLD = re.compile(r"(?<![\w'-])['-]*(\w[\w'-]*) is an? (\w+)")
 _DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`]")
 
 

@@ -4,7 +4,6 @@ import json
 import string
 from fractions import Fraction
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,8 +96,7 @@ def test_a_gold_accepts_itself(gold):
     assert Equality()(gold, gold) is True
 
 
-@pytest.mark.parametrize("judge", ["math", "roles"])
-def test_tasks_and_grades_survive_any_text(judge):
-    with Grader(judge=judge) as grader:
-        grade = grader.grade("x", "<SOLUTION>\ud800\0</SOLUTION>")
-    assert json.loads(json.dumps(grade.extracted)) == "\ud800\0"
+def test_tasks_and_grades_survive_any_text(grader):
+    for one in (grader, Grader(judge="roles")):
+        grade = one.grade("x", "<SOLUTION>\ud800\0</SOLUTION>")
+        assert json.loads(json.dumps(grade.extracted)) == "\ud800\0"
