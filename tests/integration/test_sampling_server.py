@@ -160,7 +160,7 @@ def test_one_server_of_two_may_die(endpoints: list[Endpoint]) -> None:
 def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     endpoints: list[Endpoint], tmp_path: Path
 ) -> None:
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}))
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 0))
     prompts = {f"p{i}": f"{i}+{i}=" for i in range(4)}
     endpoints[0].dies_after = 17
     dying = ServerSampler([endpoints[0].address], PARAMETERS, in_flight=3)

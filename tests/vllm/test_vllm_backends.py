@@ -125,7 +125,7 @@ def test_a_sample_depends_on_its_seed_and_not_on_its_company(engine: VllmSampler
 def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
     engine: VllmSampler, server: str, tmp_path: Path
 ) -> None:
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}))
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 0))
     assert fill(samples, PROMPTS, 8, engine).drawn == 80
     remote = ServerSampler([server], SAMPLED, in_flight=16)
     assert fill(samples, PROMPTS, 16, remote).drawn == 80

@@ -16,6 +16,11 @@ from sage_cli.store.samples import SampleIdentity, SampleSet
 PROMPTS = {"a": "1+1=?", "b": "2+2=?"}
 
 
+def answer(request: SampleRequest, index: int) -> Completion:
+    text = f"{request.prompt}{index}"
+    return Completion(request.problem_id, index, request.seed, text, 3, "stop")
+
+
 class Scripted:
     """A sampler that answers with the index and may break after some completions."""
 
@@ -28,17 +33,17 @@ class Scripted:
         return {"engine": "scripted"}
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        self.asked = list(requests)
+        self.asked += requests
         pairs = [(request, index) for request in requests for index in request.indices]
         for count, (request, index) in enumerate(pairs):
             if count == self.breaks_after:
                 raise SamplingError("the engine broke")
-            yield Completion(request.problem_id, index, 0, f"{request.prompt}{index}", 3, "stop")
+            yield answer(request, index)
 
 
 @pytest.fixture
 def samples(tmp_path: Path) -> SampleSet:
-    return SampleSet(tmp_path, SampleIdentity("m", "t", {}))
+    return SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
 
 
 def test_more_samples_later_draw_only_the_rest(samples: SampleSet) -> None:
@@ -64,11 +69,30 @@ def test_the_samples_of_a_damaged_part_are_drawn_again_and_the_part_named(
     samples: SampleSet, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(samples, PROMPTS, 4, Scripted())
-    part = samples.parts()[0]
+    (part,) = samples.folder.glob("part-*")
     part.write_bytes(part.read_bytes() + b"\0")
     filled = fill(samples, PROMPTS, 4, Scripted())
     assert (filled.drawn, filled.damaged) == (8, (part.name,))
     assert part.name in caplog.text
+
+
+def test_requests_carry_the_sets_seed(samples: SampleSet) -> None:
+    sampler = Scripted()
+    fill(samples, PROMPTS, 2, sampler)
+    assert {request.seed for request in sampler.asked} == {5}
+    assert {row.seed for row in samples.completions()} == {5}
+
+
+def test_a_sampler_that_leaves_samples_out_is_an_error_and_no_endless_loop(
+    samples: SampleSet,
+) -> None:
+    class Leaky(Scripted):
+        def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+            yield from (row for row in super().sample(requests) if row.index != 2)
+
+    with pytest.raises(SamplingError, match="left out 2 of the samples"):
+        fill(samples, PROMPTS, 4, Leaky())
+    assert fill(samples, PROMPTS, 4, Scripted()).drawn == 2
 
 
 def test_fresh_completions_are_reported_once_they_are_stored(samples: SampleSet) -> None:

@@ -1,0 +1,134 @@
+"""Several processes fill one sample set: each sample is drawn once, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import shared_filling
+from shared_filling import CHUNK, FLUSH_ROWS, IDENTITY, PROMPTS, N
+
+from sage_cli.store.samples import SampleSet
+
+PATIENCE_S = 60
+EVERYTHING = {(problem, i): f"{prompt}{i}" for problem, prompt in PROMPTS.items() for i in range(N)}
+
+pytestmark = pytest.mark.slow
+
+Start = Callable[[float], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a process that fills the set, with that many seconds a sample."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(pause_s: float) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, shared_filling.__file__, str(tmp_path), str(pause_s)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[list[tuple[str, int]], str]:
+    """What it drew, and what it said on stderr."""
+    out, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
+    return [tuple(key) for key in json.loads(out)], said
+
+
+def await_parts(root: Path, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while len(list(root.glob("samples/*/part-*.parquet"))) < count:
+        assert time.monotonic() < deadline, f"no {count} parts within {PATIENCE_S} s"
+        time.sleep(0.005)
+
+
+def assert_whole(root: Path) -> None:
+    """Every sample once, as a lone run draws it, and nothing left behind."""
+    samples = SampleSet(root, IDENTITY)
+    rows = list(samples.completions())
+    assert max(Counter((row.problem_id, row.index) for row in rows).values()) == 1
+    assert {(row.problem_id, row.index): row.text for row in rows} == EVERYTHING
+    assert samples.inventory().rows.num_rows == len(EVERYTHING)  # no sample was drawn twice
+    assert not list(samples.folder.rglob(".*.tmp"))
+    assert [file.name for file in (samples.folder / "claims").iterdir()] == ["mutex"]
+
+
+def test_two_share_the_work(tmp_path: Path, start: Start) -> None:
+    both = [start(0.005), start(0.005)]
+    drawn = [finish(process)[0] for process in both]
+    assert all(len(keys) >= CHUNK for keys in drawn)
+    assert sorted(drawn[0] + drawn[1]) == sorted(EVERYTHING)
+    assert_whole(tmp_path)
+
+
+def test_one_is_killed_and_the_other_draws_the_rest(tmp_path: Path, start: Start) -> None:
+    for _ in range(2):
+        doomed, other = start(0.003), start(0.01)
+        before = len(list(tmp_path.glob("samples/*/part-*.parquet")))
+        await_parts(tmp_path, before + random.randint(2, 6))
+        time.sleep(random.uniform(0, 0.03))
+        doomed.send_signal(signal.SIGKILL)
+        other.send_signal(signal.SIGKILL)
+        assert doomed.wait() == -signal.SIGKILL
+        assert other.wait() == -signal.SIGKILL
+    doomed, other = start(0.003), start(0.003)
+    before = len(list(tmp_path.glob("samples/*/part-*.parquet")))
+    await_parts(tmp_path, before + 4)
+    doomed.send_signal(signal.SIGKILL)
+    drawn, _ = finish(other)
+    assert drawn
+    assert_whole(tmp_path)
+
+
+def test_a_stopped_writers_share_is_awaited_and_taken_over_when_it_dies(
+    tmp_path: Path, start: Start
+) -> None:
+    stopped = start(0.05)
+    await_parts(tmp_path, 1)
+    stopped.send_signal(signal.SIGSTOP)
+    held = len(list(tmp_path.glob("samples/*/part-*.parquet"))) * FLUSH_ROWS
+    other = start(0.0)
+    # it draws all but the stopped one's chunk, then waits
+    parts = (N * len(PROMPTS) - CHUNK) // FLUSH_ROWS + held // FLUSH_ROWS
+    await_parts(tmp_path, parts)
+    time.sleep(0.5)
+    assert other.poll() is None
+    assert SampleSet(tmp_path, IDENTITY).inventory().count_missing(list(PROMPTS), N) == CHUNK - held
+    stopped.send_signal(signal.SIGKILL)
+    drawn, said = finish(other)
+    assert len(drawn) == N * len(PROMPTS) - held
+    assert f"waiting for samples that process {stopped.pid} on " in said
+    assert_whole(tmp_path)
+
+
+def test_a_stopped_writer_that_goes_on_keeps_its_share(tmp_path: Path, start: Start) -> None:
+    stopped = start(0.02)
+    await_parts(tmp_path, 1)
+    stopped.send_signal(signal.SIGSTOP)
+    other = start(0.0)
+    await_parts(tmp_path, (N * len(PROMPTS) - CHUNK) // FLUSH_ROWS)
+    stopped.send_signal(signal.SIGCONT)
+    drawn = finish(stopped)[0] + finish(other)[0]
+    assert sorted(drawn) == sorted(EVERYTHING)
+    assert_whole(tmp_path)
