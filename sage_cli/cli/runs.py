@@ -12,7 +12,6 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit, speak
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
-from sage_cli.config.records import default_root
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run, Runs
 
@@ -22,6 +21,8 @@ SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "comm
 
 
 def _runs(root: Path | None) -> Runs:
+    from sage_cli.config.records import default_root
+
     return Runs(root or default_root())
 
 

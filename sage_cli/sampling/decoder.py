@@ -78,7 +78,9 @@ class Decoder:
     def _advance(self, cohorts: list[Cohort], logits_BV: Tensor) -> Iterator[Completion]:
         """Draw a token for every sample; yield those that it ends."""
         starts = np.cumsum([0, *(cohort.rows for cohort in cohorts)]).tolist()
-        rows_S = np.concatenate([c.rows_S + start for c, start in zip(cohorts, starts, strict=False)])
+        rows_S = np.concatenate(
+            [c.rows_S + start for c, start in zip(cohorts, starts, strict=False)]
+        )
         seeds_S = np.concatenate([cohort.seeds_S for cohort in cohorts])
         counts_S = np.concatenate([np.full(len(cohort), cohort.count) for cohort in cohorts])
         drawn_S = choose_for(logits_BV, rows_S, uniforms(seeds_S, counts_S), self._parameters)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sage_cli.store.columns import as_numpy, empty_table
 from sage_cli.store.parts import PartFile
 
 Integers = np.ndarray[Any, np.dtype[np.int32]]
@@ -40,12 +41,12 @@ class Inventory:
         damaged: tuple[str, ...] = (),
     ) -> None:
         self.parts, self.damaged = parts, damaged
-        self.rows = SCHEMA.empty_table() if rows is None else rows
+        self.rows = empty_table(SCHEMA) if rows is None else rows
         problems = self.rows["problem_id"].combine_chunks()
         self.problem_ids: tuple[str, ...] = tuple(problems.dictionary.to_pylist())
-        self.problem_S: Integers = problems.indices.to_numpy()
-        self.part_S: Integers = self.rows["part"].to_numpy()
-        self.index_S: Integers = self.rows["index"].to_numpy()
+        self.problem_S: Integers = as_numpy(problems.indices)
+        self.part_S: Integers = as_numpy(self.rows["part"])
+        self.index_S: Integers = as_numpy(self.rows["index"])
         self._code_by_problem = {id_: code for code, id_ in enumerate(self.problem_ids)}
         self._starts_P, self._row_at = self._places()
         first_S = self._row_at[self._starts_P[self.problem_S] + self.index_S]

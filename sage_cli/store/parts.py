@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import replacing, storing
@@ -58,6 +57,8 @@ def write_part(
     `writer` is eight hexadecimal digits that no other writer has; `provenance` (engine and
     versions) goes into the file's schema metadata. Raises StoreError where there is no space.
     """
+    import pyarrow.parquet as pq
+
     columns = {name: [getattr(row, name) for row in rows] for name in SCHEMA.names}
     table = pa.table(columns, schema=SCHEMA.with_metadata(dict(provenance)))
     sink = pa.BufferOutputStream()
@@ -74,6 +75,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
     Raises DamagedPartError at a torn or altered file and StoreError at one that can't be read.
     """
+    import pyarrow.parquet as pq
+
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -97,17 +100,6 @@ def completions_of(table: pa.Table, part: str) -> Iterator[Completion]:
     else:
         token_ids = [None] * len(table)
     yield from map(Completion, *columns, token_ids, [part] * len(table))
-
-
-def provenance_of(path: Path) -> dict[str, str]:
-    """Engine and versions that a part names; empty where it can't be read."""
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowException):
-        return {}
-    return {
-        key.decode(): value.decode() for key, value in metadata.items() if key != b"ARROW:schema"
-    }
 
 
 def list_parts(folder: Path) -> list[PartFile]:

@@ -20,12 +20,13 @@ from sage_cli.store.inventory import Inventory, Mask
 from sage_cli.store.parts import (
     DamagedPartError,
     completions_of,
-    list_parts,
-    provenance_of,
     read_part,
     set_aside,
 )
 from sage_cli.store.writer import SampleWriter
+
+ENGINES = "engines.json"
+"""Engine and versions of every writer of a set, each once."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class SampleSet:
 
     @property
     def engine(self) -> str | None:
-        """The engine that drew the first part, as `transformers 5.17.0`; None for an empty set."""
-        parts = list_parts(self.folder)
-        return provenance_of(self.folder / parts[0].name).get("engine") if parts else None
+        """The engines that drew the set, as `transformers 5.17.0`; None where none has."""
+        drawn_by = _read_engines(self.folder)
+        return ", ".join(dict.fromkeys(one.get("engine", "") for one in drawn_by)) or None
 
     def whole_inventory(self) -> Inventory:
         """The inventory for a number: raises StoreError at a damaged part, which it sets aside."""
@@ -122,6 +123,9 @@ class SampleSet:
                 claims.sweep()
                 if not (self.folder / "set.json").is_file():
                     write_json(self.folder / "set.json", asdict(self.identity))
+                drawn_by = _read_engines(self.folder)
+                if dict(provenance) not in drawn_by:
+                    write_json(self.folder / ENGINES, [*drawn_by, dict(provenance)])
             known = self.inventory()
             writer = SampleWriter(self.folder, claims, known, provenance, on_stored)
             try:
@@ -131,3 +135,12 @@ class SampleSet:
                 self._known = writer.inventory
                 if writer.inventory.parts != known.parts:
                     keep_index(self.folder, writer.inventory)
+
+
+def _read_engines(folder: Path) -> list[dict[str, str]]:
+    """What `engines.json` lists; nothing where it is absent or torn: the parts say it too."""
+    try:
+        found = json.loads((folder / ENGINES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sage_cli.store.columns import as_numpy
 from sage_cli.store.inventory import Integers, Inventory
 
 RIGHT = "right"
@@ -56,8 +57,8 @@ def tally_of(
         _per_problem(problem, len(problem_ids)),
         _per_problem(problem[right], len(problem_ids)),
         Counter({name: count for name, count in zip(statuses, by_status, strict=True) if count}),
-        int(inventory.rows["cut_off"].to_numpy()[counted].sum()),
-        int(inventory.rows["tokens"].to_numpy()[counted].sum(dtype=np.int64)),
+        int(as_numpy(inventory.rows["cut_off"])[counted].sum()),
+        int(as_numpy(inventory.rows["tokens"])[counted].sum(dtype=np.int64)),
         n * len(problem_ids) - len(counted),
     )
 

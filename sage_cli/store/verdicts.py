@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.store.atomic import write_json
+from sage_cli.store.columns import as_numpy, empty_table
 from sage_cli.store.completion import Completion
 from sage_cli.store.inventory import Integers, Inventory
 from sage_cli.store.samples import SampleSet
@@ -96,7 +97,7 @@ class VerdictStore:
         verdict_S = self._verdicts_of(inventory)
         status = self._column("status")
         statuses = status.dictionary.to_pylist()
-        status_V = np.append(status.indices.to_numpy(), -1)  # what -1 stands for comes last
+        status_V = np.append(as_numpy(status.indices), -1)  # what -1 stands for comes last
         status_S = status_V[verdict_S]
         return tally_of(inventory, status_S, statuses, problem_ids, n)
 
@@ -119,11 +120,11 @@ class VerdictStore:
         part, problem = (self._column(name) for name in ("part", "problem_id"))
         numbers = {name: i for i, (name, *_) in enumerate(inventory.parts)}
         parts = np.array([numbers.get(name, -1) for name in part.dictionary.to_pylist()], dtype=int)
-        index_V = self._column("index").to_numpy()
+        index_V = as_numpy(self._column("index"))
         sample_V = inventory.locate(
-            problem.dictionary.to_pylist(), problem.indices.to_numpy(), index_V
+            problem.dictionary.to_pylist(), as_numpy(problem.indices), index_V
         )
-        part_V = parts[part.indices.to_numpy()]
+        part_V = parts[as_numpy(part.indices)]
         fits_V = (sample_V >= 0) & (part_V >= 0)
         fits_V[fits_V] = inventory.part_S[sample_V[fits_V]] == part_V[fits_V]
         verdict_S[sample_V[fits_V]] = np.flatnonzero(fits_V)
@@ -146,7 +147,7 @@ class VerdictStore:
         files = sorted(self.folder.glob("*.verdicts"))
         tables = {file: read_sealed(file, SCHEMA) for file in files}
         found = [table for table in tables.values() if table is not None]
-        merged = _joined([SCHEMA.empty_table(), *found])
+        merged = _joined([empty_table(SCHEMA), *found])
         with suppress(OSError):
             old = [file for file, table in tables.items() if table is None]
             if len(found) > FILES_AT_MOST:

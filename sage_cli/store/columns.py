@@ -1,0 +1,31 @@
+"""Columns of Arrow tables as NumPy arrays.
+
+pyarrow's own `to_numpy` and `empty_table` import pandas wherever it is installed, which takes
+longer than all that a command on stored results does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def as_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    """A column of numbers or booleans without nulls; numbers share the column's memory."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if array.null_count:
+        raise ValueError("a column with nulls is no array of numbers")
+    place, count = array.offset, len(array)
+    values = array.buffers()[1] if count else b""
+    if pa.types.is_boolean(array.type):
+        bits = np.unpackbits(np.frombuffer(values, np.uint8), bitorder="little")
+        return bits[place : place + count].astype(bool)
+    numbers = np.frombuffer(values, np.dtype(str(array.type).replace("double", "float64")))
+    return numbers[place : place + count]
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table of `schema` without rows."""
+    return pa.Table.from_batches([], schema=schema)
