@@ -18,7 +18,8 @@ SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 def started(order: dict[str, Any]) -> subprocess.Popen[bytes]:
     """A process that carries out the order; one thread, since sums depend on how many there are."""
-    environment = os.environ | {"PYTHONPATH": str(SUPPORT), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(SUPPORT / "toy_run.py"), json.dumps(order)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 

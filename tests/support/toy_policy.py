@@ -13,7 +13,7 @@ from random_model import random_model
 
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.models.load import load_model
+from sage_cli.models.load import attach_lora, load_model
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
@@ -119,6 +119,16 @@ def bench(base: Path, tokenizer: Any, tmp_path: Path) -> Bench:
 @pytest.fixture
 def configure() -> Callable[..., SageConfig]:
     return configuration
+
+
+def adapted(bench: Any, config: Any) -> Any:
+    """The toy policy with an adapter that already says something, as after supervised warm-up."""
+    torch.manual_seed(0)
+    model = attach_lora(load_model(bench.base), config.model.lora)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=1.0)
+    return model
 
 
 def reference_completions(of: int = 2) -> dict[str, list[Completion]]:

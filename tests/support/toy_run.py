@@ -9,13 +9,19 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from toy_policy import Bench, configuration
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
+
+from sage_cli.config import plugins
+from sage_cli.config.training import ADVANTAGES_GROUP
+from sage_cli.objectives import AdvantageInputs, group_advantages
 
 
 def fixed_completions(self: Any, prompt_ids: list[list[int]], *_: Any) -> tuple[Any, None]:
@@ -31,7 +37,25 @@ def fixed_completions(self: Any, prompt_ids: list[list[int]], *_: Any) -> tuple[
     return drawn, None
 
 
+def per_token(inputs: AdvantageInputs) -> Tensor:
+    """Reads everything that an advantage can: the tokens' entropies decide how a group's is spread.
+
+    Sums over rows, so that it would tell other rows, masks or signals from its own.
+    """
+    advantage_B1 = group_advantages(inputs.rewards_PN).reshape(-1, 1)
+    entropy_BT = inputs.entropy_BT * inputs.mask_BT
+    share_BT = entropy_BT / entropy_BT.sum() * inputs.mask_BT.sum() + inputs.logps_BT / 10
+    return advantage_B1 * share_BT * inputs.mask_BT
+
+
+def registered(group: str, **_: Any) -> tuple[EntryPoint, ...]:
+    """The advantage above, as if a package had registered it."""
+    found = EntryPoint("per-token", "toy_run:per_token", group)
+    return (found,) if group == ADVANTAGES_GROUP else ()
+
+
 def main(order: dict[str, Any]) -> None:
+    plugins.entry_points = registered
     if order.get("fixed"):
         GRPOTrainer._generate_single_turn = fixed_completions
     base = Path(order["base"])

@@ -87,9 +87,9 @@ def plain_loss(
 
 @pytest.fixture
 def trainer_for(bench: Any, configure: Any) -> Callable[..., Any]:
-    def build(loss: str, estimator: str = "k3", kl: str = "reverse") -> Any:
+    def build(loss: str, estimator: str = "k3", kl: str = "reverse", **rl: Any) -> Any:
         config = configure(
-            rl={"loss": loss, "epsilon_low": LOW, "epsilon_high": HIGH, "micro_batch": 8},
+            rl={"loss": loss, "epsilon_low": LOW, "epsilon_high": HIGH, "micro_batch": 8, **rl},
             rollout={"max_tokens": LIMIT},
             anchor={"beta": BETA, "estimator": estimator, "kl": kl},
         )
@@ -153,6 +153,78 @@ def test_without_kl_the_loss_is_the_policy_term(
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
     (found_gradient,) = torch.autograd.grad(found, logps_BT)
     torch.testing.assert_close(found_gradient, expected_gradient, atol=1e-6, rtol=0)
+
+
+def surrogate(ratio_BT: Tensor, advantages_BT: Tensor, delta: float = torch.inf) -> Tensor:
+    clipped_BT = ratio_BT.clamp(1 - LOW, 1 + HIGH)
+    return -torch.minimum(ratio_BT.clamp(max=delta) * advantages_BT, clipped_BT * advantages_BT)
+
+
+@pytest.mark.parametrize(
+    "rl",
+    [
+        {"delta": 1.4},
+        {"importance_sampling_level": "sequence"},
+        {"entropy_coefficient": 0.7},
+        {"top_entropy_quantile": 0.4},
+    ],
+    ids=lambda rl: next(iter(rl)),
+)
+def test_what_trl_offers_besides(trainer_for: Any, monkeypatch: pytest.MonkeyPatch, rl: Any):
+    trainer = trainer_for("grpo", kl="none", **rl)
+    batch, logps_BT, entropy_BT = batch_of(off_policy=True)
+    del batch["ref_per_token_logps"]
+    entropy_BT.requires_grad_()
+    mask_BT, advantages_BT = batch["completion_mask"], batch["advantages"][:, None]
+    length_B1 = mask_BT.sum(dim=1, keepdim=True)
+    log_ratio_BT = logps_BT - batch["old_per_token_logps"]
+    if rl.get("importance_sampling_level") == "sequence":
+        log_ratio_BT = (log_ratio_BT * mask_BT).sum(dim=1, keepdim=True) / length_B1
+    term_BT = surrogate(log_ratio_BT.exp(), advantages_BT, rl.get("delta", torch.inf))
+    if "top_entropy_quantile" in rl:
+        # of 15 tokens those from the 60 % quantile up: ranks 8.4 to 14, which are six
+        highest = entropy_BT[mask_BT.bool()].detach().sort().values[9]
+        term_BT = term_BT * (entropy_BT.detach() >= highest)
+    expected = ((term_BT * mask_BT) / length_B1).sum(dim=1).mean() / ACCUMULATION
+    if "entropy_coefficient" in rl:
+        expected = expected - 0.7 * (entropy_BT * mask_BT).sum() / mask_BT.sum() / ACCUMULATION
+
+    answer = answering(logps_BT, entropy_BT)
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+    found = trainer._compute_loss(trainer.model, batch)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    leaves = [logps_BT, entropy_BT] if "entropy_coefficient" in rl else [logps_BT]
+    gradients = zip(
+        torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves), strict=True
+    )
+    for found_gradient, expected_gradient in gradients:
+        torch.testing.assert_close(found_gradient, expected_gradient, atol=1e-6, rtol=0)
+    # and it is another loss than without
+    plain_BT = surrogate((logps_BT - batch["old_per_token_logps"]).exp(), advantages_BT)
+    plain = ((plain_BT * mask_BT) / length_B1).sum(dim=1).mean() / ACCUMULATION
+    assert abs(found.item() - plain.item()) > 1e-4
+
+
+@pytest.mark.parametrize("estimator", ["k3", "reward"])
+def test_an_advantage_for_each_token_weighs_each_token(
+    trainer_for: Any, monkeypatch: pytest.MonkeyPatch, estimator: str
+):
+    trainer = trainer_for("grpo", estimator)
+    batch, logps_BT, entropy_BT = batch_of(off_policy=True)
+    answer = answering(logps_BT, entropy_BT)
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+    by_row = trainer._compute_loss(trainer.model, batch)
+    batch["advantages"] = batch["advantages"][:, None].expand(ROWS, TOKENS)
+    torch.testing.assert_close(trainer._compute_loss(trainer.model, batch), by_row)
+    (expected_BT,) = torch.autograd.grad(by_row, logps_BT)
+    batch["advantages"] = batch["advantages"].clone()
+    batch["advantages"][0, 2] = -2  # below 0 the ratio isn't clipped from above
+    changed = trainer._compute_loss(trainer.model, batch)
+    (found_BT,) = torch.autograd.grad(changed, logps_BT)
+    elsewhere_BT = torch.ones(ROWS, TOKENS, dtype=torch.bool)
+    elsewhere_BT[0, 2] = False
+    torch.testing.assert_close(found_BT[elsewhere_BT], expected_BT[elsewhere_BT])
+    assert found_BT[0, 2] != expected_BT[0, 2]
 
 
 def test_a_guide_may_read_the_references_signals(trainer_for: Any, monkeypatch: pytest.MonkeyPatch):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_policy import PROMPTS, parity_grader
+from toy_policy import PROMPTS, adapted, parity_grader
 
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
@@ -246,16 +246,6 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
     bench.run(config, "torn")
     assert read == expected[len(expected) // 2 :]
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
-
-
-def adapted(bench: Any, config: Any) -> Any:
-    """The toy policy with an adapter that already says something, as after supervised warm-up."""
-    torch.manual_seed(0)
-    model = attach_lora(load_model(bench.base), config.model.lora)
-    for name, parameter in model.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=1.0)
-    return model
 
 
 @pytest.mark.parametrize("reference", ["sft", "base"])

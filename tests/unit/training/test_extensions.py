@@ -1,0 +1,218 @@
+"""Guides and advantages of one's own, through the real trainer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from toy_policy import adapted
+from trl import GRPOTrainer
+
+from sage_cli.errors import TrainingError
+from sage_cli.guides import Guide, Signals
+from sage_cli.models.load import load_model
+from sage_cli.models.signals import completion_signals
+from sage_cli.objectives import AdvantageInputs, group_advantages
+
+SEEN: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that registers the guides and advantages of this file by their lower-case names."""
+    kinds = {
+        "sage_cli.guides": (Teacher, Undefined),
+        "sage_cli.advantages": (by_group, by_token, hesitant, infinite),
+    }
+    things = {thing.__name__: thing for kind in kinds.values() for thing in kind}
+
+    def entry_points(group: str, name: str | None = None) -> list[EntryPoint]:
+        found = [EntryPoint(t.__name__.lower(), f"p:{t.__name__}", group) for t in kinds[group]]
+        return [point for point in found if name in (None, point.name)]
+
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", entry_points)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: things[self.attr])
+    SEEN.clear()
+
+
+@dataclass(frozen=True)
+class Teacher(Guide):
+    """Reads everything there is."""
+
+    strength: float = 0.1
+    q_min: float = 0.2
+    q_max: float = 5.0
+    needs = frozenset(
+        {
+            "token_ids_BT", "policy_logps_BT", "policy_entropy_BT", "reference_logps_BT",
+            "reference_entropy_BT",
+        }
+    )  # fmt: skip
+
+    def q(self, signals: Signals, step: int) -> Tensor:
+        SEEN.append(signals)
+        surer_BT = (signals.policy_entropy_BT - signals.reference_entropy_BT).abs()
+        apart_BT = (signals.policy_logps_BT - signals.reference_logps_BT).abs()
+        return 1 + self.strength * (surer_BT + apart_BT) * (signals.token_ids_BT % 2)
+
+
+@dataclass(frozen=True)
+class Undefined(Guide):
+    q_min: float = 0.2
+    q_max: float = 5.0
+
+    def q(self, signals: Signals, step: int) -> Tensor:
+        return (signals.logps_BT - signals.reference_logps_BT) * torch.nan
+
+
+class Unread(Undefined):
+    needs = frozenset({"reference_logps_BT"})
+
+
+def by_group(inputs: AdvantageInputs) -> Tensor:
+    return group_advantages(inputs.rewards_PN).flatten()
+
+
+def by_token(inputs: AdvantageInputs) -> Tensor:
+    return by_group(inputs)[:, None].expand(inputs.mask_BT.shape)
+
+
+def hesitant(inputs: AdvantageInputs, *, weight: float) -> Tensor:
+    SEEN.append(inputs)
+    return by_token(inputs) * (1 + weight * inputs.entropy_BT)
+
+
+def infinite(inputs: AdvantageInputs) -> Tensor:
+    return by_group(inputs) / 0
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tuning: str):
+    config = configure(
+        guide={"name": "teacher", "options": {"strength": 0.3}, "q_max": 5.0},
+        anchor={"reference": "base"},
+        model={"kind": "pretrained", "tuning": tuning},
+        rl={"steps": 1},
+    )
+
+    def policy() -> Any:
+        """Another model than the reference, so that all signals differ."""
+        if tuning == "lora":
+            return adapted(bench, config)
+        model = load_model(bench.base)
+        with torch.no_grad():
+            model.lm_head.weight.mul_(0.2)
+        return model
+
+    reference = bench.base if tuning == "full" else None
+    trainer = bench.trainer(config, model=policy(), reference=reference)
+    trainer.train()
+    (batch,), (signals,) = trainer._buffered_inputs, SEEN
+    mask_BT = batch["completion_mask"].bool()
+    assert torch.equal(signals.token_ids_BT, batch["completion_ids"])
+    models = {"policy": policy(), "reference": load_model(bench.base)}
+    for row in range(len(mask_BT)):
+        prompt = batch["prompt_ids"][row][batch["prompt_mask"][row].bool()].tolist()
+        completion = batch["completion_ids"][row][mask_BT[row]].tolist()
+        for whose, model in models.items():
+            logps_T, entropy_T = completion_signals(model, prompt, completion)
+            for kind, expected_T in (("logps", logps_T), ("entropy", entropy_T)):
+                found_T = getattr(signals, f"{whose}_{kind}_BT")[row][mask_BT[row]]
+                torch.testing.assert_close(found_T, expected_T, atol=1e-4, rtol=1e-4)
+    expected_BT = Teacher(0.3, q_max=5.0).log_q(signals, 0)
+    assert torch.equal(batch["log_q_BT"], expected_BT)
+    assert expected_BT.unique().numel() > 10
+
+
+@pytest.mark.parametrize(
+    ("guide", "expected"),
+    [
+        ({"name": "none"}, [False, True]),
+        ({"name": "branch"}, [False, True]),
+        ({"name": "branch", "signal": "reference"}, [True, True]),
+        ({"name": "teacher"}, [True, True]),
+    ],
+)
+def test_only_what_is_asked_for_is_computed(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, guide: Any, expected: list[bool]
+):
+    """Two passes in the first step: the reference's, with entropies or without, and the loss's."""
+    asked: list[bool] = []
+    plain = GRPOTrainer._get_per_token_logps_and_entropies
+
+    def counting(self: Any, *args: Any, **named: Any) -> Any:
+        asked.append(bool(named.get("compute_entropy")))
+        return plain(self, *args, **named)
+
+    trainer = bench.trainer(configure(guide=guide, rl={"steps": 1}))
+    # leaves out the check at step 0, which is a pass of its own
+    monkeypatch.setattr("sage_cli.training.rl_trainer.check_reference", lambda *_: None)
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", counting)
+    trainer.train()
+    assert asked == expected
+
+
+@pytest.mark.parametrize(
+    ("sections", "complaint"),
+    [
+        ({"guide": {"name": "undefined"}}, "guide Undefined .*reads reference_logps_BT and hasn't"),
+        (
+            {"rl": {"advantage": "infinite"}},
+            r"advantage 'infinite' \(p:infinite\) gives NaN or inf",
+        ),
+    ],
+)
+def test_nonsense_stops_the_first_step_by_name(
+    bench: Any, configure: Any, sections: dict[str, Any], complaint: str
+):
+    with pytest.raises(TrainingError, match=complaint):
+        bench.run(configure(**sections))
+    assert not (bench.folder / "run/metrics.jsonl").exists()
+
+
+def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench: Any, configure: Any):
+    trainer = bench.trainer(configure(guide={"name": "undefined"}))
+    trainer.guide = Unread()
+    with pytest.raises(TrainingError, match=r"q of guide Unread \(.*\) is NaN for \d+ of the"):
+        trainer.train()
+
+
+def comparable(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in r.items() if not k.startswith("time/")} for r in records]
+
+
+@pytest.mark.parametrize("estimator", ["k3", "reward"])
+@pytest.mark.parametrize("advantage", ["by_group", "by_token"])
+def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
+    bench: Any, configure: Any, advantage: str, estimator: str
+):
+    def train(name: str) -> list[dict[str, Any]]:
+        rl = {"advantage": name, "micro_batch": 8, "iterations": 2, "overlong_punishment": True}
+        return comparable(bench.run(configure(rl=rl, anchor={"estimator": estimator}), name))
+
+    for ours, theirs in zip(train(advantage), train("group"), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-4)
+
+
+def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
+    def first(name: str, weight: float) -> dict[str, Any]:
+        options = {"advantage": "hesitant", "advantage_options": {"weight": weight}}
+        rl = {"steps": 1, "micro_batch": 4, **options}
+        (record,) = bench.run(configure(rl=rl), name)
+        return record
+
+    flat, shaped = first("flat", 0.0), first("shaped", 0.5)
+    for inputs, record in zip(SEEN, (flat, shaped), strict=True):
+        assert (inputs.step, inputs.steps) == (0, 1)
+        assert inputs.right_PN.mean().item() == record["reward"]
+        # the same numbers that the loss has seen, at the same weights
+        entropy = inputs.entropy_BT[inputs.mask_BT.bool()].mean().item()
+        assert entropy == pytest.approx(record["entropy"], rel=1e-5)
+    assert shaped["reward"] == flat["reward"]
+    assert abs(shaped["grad_norm"] - flat["grad_norm"]) > 1e-3
