@@ -28,6 +28,8 @@ PATIENCE = timedelta(days=1)
 """How long processes wait for one that trains the base before they train together."""
 ALONE = ("NO", "MULTI_CPU")
 """Types of accelerate configurations that start a single process and say nothing."""
+PROCESSES_VARIABLE = "SAGE_PROCESSES"
+"""Tells a launched process how many it was meant to be one of."""
 SHARDED = ("FSDP", "DEEPSPEED")
 """Types that accelerate takes for plain DDP on CPUs, and says nothing."""
 
@@ -40,6 +42,17 @@ def world_size() -> int:
 def is_launched() -> bool:
     """Whether a launcher started this process, so that nothing is to be launched again."""
     return "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def require_all_processes() -> None:
+    """Raise TrainingError in a process that was to be one of several and is fewer of them."""
+    meant = int(os.environ.get(PROCESSES_VARIABLE, world_size()))
+    if world_size() != meant:
+        raise TrainingError(
+            f"the launcher started {world_size()} of {meant} processes: alone, they would train "
+            "another run than the one asked for",
+            "use another --accelerate configuration, or --processes N alone",
+        )
 
 
 def join_processes() -> PartialState:
@@ -93,13 +106,19 @@ def launch_command(
     return [sys.executable, "-m", *launcher, "-m", *module]
 
 
-def run_together(command: Sequence[str], metrics: Path, log: Path, on_step: OnStep) -> None:
+def run_together(
+    command: Sequence[str], processes: int, metrics: Path, log: Path, on_step: OnStep
+) -> None:
     """Run the processes of `launch_command` to their end and hear every new line of `metrics`.
 
     What they print goes to `log`. Raises TrainingError when they fail.
     """
     # one thread each: two processes with two threads on two cores slow each other down sixfold
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        PROCESSES_VARIABLE: str(processes),
+    }
     metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.touch()
     with log.open("w") as output, metrics.open(encoding="utf-8") as lines:

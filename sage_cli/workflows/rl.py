@@ -35,6 +35,7 @@ from sage_cli.training.launch import (
     is_launched,
     join_processes,
     launch_command,
+    require_all_processes,
     run_together,
     world_size,
 )
@@ -53,6 +54,7 @@ def rl(
 ) -> Run:
     """Train by RL from the base (or from `init`), or go on with it, or find it finished."""
     require_mirrors(config.tracking)
+    require_all_processes()
     recipe, runs = RlRecipe.of(config), Runs(config.run.root)
     if is_launched():
         _require_base(config, init)
@@ -183,8 +185,10 @@ def _train_beside(config: SageConfig, init: str | None) -> Run:
 
 def _launch(config: SageConfig, run: Run, init: str | None, progress: Progress) -> None:
     """Train `run` in `rl.processes` processes of this machine: this command under a launcher."""
+    from sage_cli.training.rl import prepare_resume
     from sage_cli.training.watch import watched
 
+    prepare_resume(run)  # the records that are to be forgotten go before anybody follows them
     stored = run.folder / "config.json"
     write_json(stored, config.model_dump(mode="json"))
     words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
@@ -194,7 +198,8 @@ def _launch(config: SageConfig, run: Run, init: str | None, progress: Progress) 
     command = launch_command(config.rl.processes, words, by)
     # the first of the processes mirrors the run
     with watched(run, TrackingSection(wandb="off"), "rl", progress, SHOWN) as on_step:
-        run_together(command, run.metrics.path, run.folder / "processes.log", on_step)
+        log = run.folder / "processes.log"
+        run_together(command, config.rl.processes, run.metrics.path, log, on_step)
 
 
 def _train(

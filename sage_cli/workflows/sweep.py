@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -26,10 +27,12 @@ from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.sweep.space import Cell
-from sage_cli.sweep.study import Study
 from sage_cli.sweep.trials import sweep_folder, trial, trials
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sft import base_policy, plan_base
+
+if TYPE_CHECKING:
+    from sage_cli.sweep.study import Study
 
 
 def sweep(config: SageConfig, progress: Progress) -> Report:
@@ -37,6 +40,8 @@ def sweep(config: SageConfig, progress: Progress) -> Report:
 
     Raises TrainingError when no cell has a result.
     """
+    from sage_cli.sweep.study import Study
+
     require_mirrors(config.tracking)
     config, space = trials(config)
     folder = sweep_folder(config, space)

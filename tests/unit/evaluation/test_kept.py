@@ -7,12 +7,13 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.evaluation import measurements
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.evaluation.evaluate import evaluate
 from sage_cli.evaluation.kept import keep_evaluations
-from sage_cli.evaluation.measurement import Measured
 from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
+from sage_cli.reports.measurement import Measured
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs
@@ -45,6 +46,10 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
     }  # fmt: skip
 
 
+def keep(config, policy, found):
+    keep_evaluations([policy], found, EvaluationRecipe.of(config), config.tracking)
+
+
 EXPECTED = {
     # pass@1: means over problems (2 + 0)/8 and (2 + 4)/8; pass@2 of c = 2: 1 - 1/6
     "eval/amc23/pass@1": 0.5, "eval/amc23/pass@2": pytest.approx((5 / 6 + 0 + 5 / 6 + 1) / 4),
@@ -57,7 +62,7 @@ def test_figures_are_in_the_runs_folder_and_in_its_wandb_summary(trained):
     run, config = trained
     config = changed(config, {"sampling.temperature": 0.3, "tracking.group": "another's"})
     policy = Policy(str(run.model), run)
-    keep_evaluations(config, [policy], measured(policy, [2, 0], [2, 4]))
+    keep(config, policy, measured(policy, [2, 0], [2, 4]))
     assert evaluation_figures(run) == EXPECTED
     offline = read_offline(run.folder)
     assert {key: offline.summary[key] for key in EXPECTED} == EXPECTED
@@ -68,26 +73,28 @@ def test_figures_are_in_the_runs_folder_and_in_its_wandb_summary(trained):
 def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     run, config = trained
     policy = Policy(str(run.model), run)
-    (one,) = measured(policy, [1, 1]).values()
-    monkeypatch.setattr(measurements, "benchmark_problems", lambda *_: [])
-    monkeypatch.setattr(measurements, "measure", lambda *_: one[0])
-    measurements.measure_all(config, [], Silent())
+    found = measured(policy, [1, 1])
+    monkeypatch.setattr("sage_cli.evaluation.evaluate.measure", lambda *_: found)
+    monkeypatch.setattr("sage_cli.evaluation.evaluate.provenance_of", lambda *_: None)
+    evaluate(
+        [policy], [], EvaluationRecipe.of(config), config.run.root, config.tracking, Silent()
+    )
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
 
 
 def test_the_same_figures_leave_the_mirrors_alone(trained, monkeypatch):
     run, config = trained
     policy = Policy(str(run.model), run)
-    keep_evaluations(config, [policy], measured(policy, [2, 0]))
+    keep(config, policy, measured(policy, [2, 0]))
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("W&B was started"))
-    keep_evaluations(config, [policy], measured(policy, [2, 0]))
+    keep(config, policy, measured(policy, [2, 0]))
 
 
 def test_checkpoints_and_models_that_are_no_runs_are_passed_over(trained, monkeypatch, tmp_path):
     run, config = trained
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("W&B was started"))
     for policy in (Policy(str(run.model), run, checkpoint=1), Policy(str(tmp_path / "theirs"))):
-        keep_evaluations(config, [policy], measured(policy, [2, 0]))
+        keep(config, policy, measured(policy, [2, 0]))
     assert evaluation_figures(run) == {}
     assert not (tmp_path / "theirs").exists()
 
@@ -100,7 +107,7 @@ def test_a_failing_mirror_stops_no_evaluation(trained, monkeypatch, caplog):
         raise wandb.errors.CommError("no service")
 
     monkeypatch.setattr(wandb, "init", init)
-    keep_evaluations(config, [policy], measured(policy, [2, 0]))
+    keep(config, policy, measured(policy, [2, 0]))
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
     assert "W&B stopped mirroring" in caplog.text
 
@@ -109,7 +116,7 @@ def test_a_folder_that_cannot_be_written_stops_no_evaluation(trained, caplog, mo
     run, config = trained
     policy = Policy(str(run.model), run)
     with writer(run.folder):  # by another evaluation
-        keep_evaluations(config, [policy], measured(policy, [2, 0]))
+        keep(config, policy, measured(policy, [2, 0]))
     assert "doesn't keep what was measured" in caplog.text
     caplog.clear()
 
@@ -117,5 +124,5 @@ def test_a_folder_that_cannot_be_written_stops_no_evaluation(trained, caplog, mo
         raise OSError("disk full")
 
     monkeypatch.setattr("sage_cli.evaluation.kept.keep_evaluation", disk_full)
-    keep_evaluations(config, [policy], measured(policy, [2, 0]))
+    keep(config, policy, measured(policy, [2, 0]))
     assert caplog.messages == [f"{run.id} doesn't keep what was measured: disk full"]

@@ -152,7 +152,7 @@ def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):
 def test_the_state_of_a_run_in_words(runs):
     run = runs.at("rl", "x", "1" * 16)
     assert state(run) == "not trained yet"
-    with pytest.raises(KeyboardInterrupt), run.recording({}, kind="rl"):
+    with pytest.raises(KeyboardInterrupt), run.recording({}, kind="rl"):  # noqa: PT012
         run.metrics.append({"step": 9, "of": 20})
         raise KeyboardInterrupt
     assert state(run) == "interrupted at step 9 of 20"

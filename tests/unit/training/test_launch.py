@@ -73,6 +73,6 @@ def test_a_process_that_fails_is_reported_with_its_log(tmp_path: Path):
     command = [sys.executable, "-c", "import sys; print('the reason'); sys.exit(3)"]
     log = tmp_path / "processes.log"
     with pytest.raises(TrainingError, match="exit code 3") as caught:
-        run_together(command, tmp_path / "metrics.jsonl", log, lambda _: None)
+        run_together(command, 2, tmp_path / "metrics.jsonl", log, lambda _: None)
     assert str(log) in str(caught.value.next_step)
     assert log.read_text() == "the reason\n"

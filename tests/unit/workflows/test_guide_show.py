@@ -8,8 +8,11 @@ import torch
 
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import LoraSection
+from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.measure import sample_set
+from sage_cli.evaluation import drawing
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.policies.policy import Policy
@@ -17,7 +20,6 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
-from sage_cli.workflows import guide_show as module
 from sage_cli.workflows.guide_show import guide_show, in_words, last_step, token_ids
 from sage_cli.workflows.sft import tags
 
@@ -60,14 +62,20 @@ def made(base, tmp_path):
 
 def store(policy, config, problems, texts, reason="stop"):
     """Sample 0 of each problem, as a sampler would have left it; and a sample 1 to overlook."""
-    template = PromptTemplate.from_section(config.prompt, policy.tokenizer())
-    samples, _ = sample_set(policy, config, template, config.evaluation.seed)
+    recipe = EvaluationRecipe.of(config)
+    samples = PolicySamples.of_evaluation(policy, recipe, config.run.root).at(0)
     with samples.writing({}) as writer:
+        writer.claim([problem.id for problem in problems], 2)
         for problem, text in zip(problems, texts, strict=True):
             count = len(policy.tokenizer()(text)["input_ids"])
             writer.add(Completion(problem.id, 1, 0, "another", 7, "stop"))
             writer.add(Completion(problem.id, 0, 0, text, count, reason))
     return samples
+
+
+def asked(config):
+    """The problems whose completions are shown."""
+    return load_benchmarks(config.evaluation, config.data)[0].problems
 
 
 def never(*_, **__):
@@ -76,12 +84,12 @@ def never(*_, **__):
 
 def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     config, policy = made
-    problems = module.benchmark_problems(config, "arithmetic")
+    problems = asked(config)
     assert len(problems) == 3
     right = f"<start_working_out>a<end_working_out><SOLUTION>{problems[0].gold}</SOLUTION>"
     texts = [right, "<SOLUTION>1</SOLUTION>", "cut off"]
     store(policy, config, problems, texts, reason="length")
-    monkeypatch.setattr(module, "build_sampler", never)
+    monkeypatch.setattr(drawing, "build_sampler", never)
     view = guide_show(config, "rl-branch", Silent(), ("a note",))
     assert [one.problem_id for one in view.completions] == [problem.id for problem in problems]
     assert [one.status for one in view.completions] == ["right", "wrong", "unparseable"]
@@ -108,7 +116,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
 
 def test_what_lacks_is_drawn_and_kept(made):
     config, policy = made
-    problems = module.benchmark_problems(config, "arithmetic")
+    problems = asked(config)
     samples = store(policy, config, problems[:1], ["<SOLUTION>1</SOLUTION>"])
     view = guide_show(config, str(policy.run.folder), Silent())
     assert "".join(view.completions[0].tokens) == "<SOLUTION>1</SOLUTION>"
@@ -122,7 +130,7 @@ def test_what_lacks_is_drawn_and_kept(made):
 
 def test_the_temperature_is_that_of_training(made):
     config, policy = made
-    problems = module.benchmark_problems(config, "arithmetic")
+    problems = asked(config)
     store(policy, config, problems, ["1234"] * 3)
     plain = guide_show(config, "rl-branch", Silent())
     hot = guide_show(changed(config, {"rollout.temperature": 1e6}), "rl-branch", Silent())
@@ -144,7 +152,7 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
                 weight.fill_(1.0)
     adapted.save_pretrained(policy.run.model)
     load_tokenizer(base).save_pretrained(policy.run.model)
-    problems = module.benchmark_problems(config, "arithmetic")
+    problems = asked(config)
     store(policy, config, problems, ["12*3"] * 3)
     store(Policy(str(base)), config, problems, ["12*3"] * 3)
     reading = changed(config, {"guide.signal": "reference"})

@@ -1,0 +1,187 @@
+"""Policies x benchmarks x seeds: one load and one hash per policy, verdicts stored and found."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sage_cli import content
+from sage_cli.config.load import load
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.errors import DataError
+from sage_cli.evaluation import drawing
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.measure import measure
+from sage_cli.evaluation.missing import Missing, missing
+from sage_cli.grading import Grader
+from sage_cli.models import folders
+from sage_cli.policies.policy import Policy
+from sage_cli.progress import Silent
+from sage_cli.store.completion import Completion
+
+FILES = ("one", "two", "three")
+
+
+class Scripted:
+    """A sampler that is right on even samples and knows how often it was closed."""
+
+    def __init__(self, setup):
+        self.setup, self.closed, self.seeds = setup, 0, []
+
+    provenance = {"engine": "scripted"}  # noqa: RUF012
+
+    def sample(self, requests):
+        for request in requests:
+            self.seeds.append(request.seed)
+            gold = request.prompt.split("=")[0]
+            for index in request.indices:
+                answer = gold if index % 2 == 0 else "no"
+                text = f"<SOLUTION>{answer}</SOLUTION>"
+                yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The samplers that were built, in order."""
+    samplers = []
+
+    def build(setup):
+        samplers.append(Scripted(setup))
+        return samplers[-1]
+
+    monkeypatch.setattr(drawing, "build_sampler", build)
+    return samplers
+
+
+@pytest.fixture
+def policies(tmp_path):
+    """Two folders that look like models, with weights that are large enough to be remembered."""
+    made = []
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(name.encode() * (1 << 17))
+        (folder / "config.json").write_text("{}")
+        (folder / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+        made.append(Policy(str(folder)))
+    return made
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """Three files of two problems each, two samples, three seeds."""
+    paths = [tmp_path / f"{name}.jsonl" for name in FILES]
+    for path in paths:
+        rows = ({"question": f"{path.stem}{i}=", "gold": f"{path.stem}{i}"} for i in range(2))
+        path.write_text("\n".join(map(json.dumps, rows)))
+    names = ",".join(map(str, paths))
+    sets = [f"evaluation.benchmark={names}", "evaluation.samples=2", "evaluation.seeds=3"]
+    return EvaluationRecipe.of(load(sets=sets).config)
+
+
+def found(policies, recipe, tmp_path):
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    return measure(policies, benchmarks, recipe, tmp_path / "runs", Silent())
+
+
+def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    content._remembered_in.cache_clear()
+    hashed, fingerprints = [], []
+    monkeypatch.setattr(content, "_hash", lambda path: hashed.append(path.name) or "ab" * 32)
+    whole = folders.fingerprint
+    monkeypatch.setattr(
+        "sage_cli.policies.policy.fingerprint",
+        lambda *given: fingerprints.append(given) or whole(*given) + given[0][-1],
+    )
+    measured = found(policies, recipe, tmp_path)
+    assert len(measured) == 2 * 3
+    assert len(built) == 2  # models loaded
+    assert len(fingerprints) == 2
+    assert hashed.count("model.safetensors") == 2
+    assert [sampler.closed for sampler in built] == [1, 1]
+    # every benchmark's problems under every seed, through the same sampler
+    assert [sorted(set(sampler.seeds)) for sampler in built] == [[0, 1, 2]] * 2
+    assert [str(sampler.setup.model) for sampler in built] == [policy.path for policy in policies]
+
+
+def test_counts_by_benchmark_policy_and_seed(policies, recipe, tmp_path, built):
+    measured = found(policies, recipe, tmp_path)
+    stems = [(benchmark.rsplit("/", 1)[-1], policy) for benchmark, policy in measured]
+    assert stems == [(f"{name}.jsonl", policy) for name in FILES for policy in "ab"]
+    for seeds in measured.values():
+        assert [one.seed for one in seeds] == [0, 1, 2]
+        for one in seeds:
+            np.testing.assert_array_equal(one.counts.n_P, [2, 2])
+            np.testing.assert_array_equal(one.counts.c_P, [1, 1])  # sample 0 of 0 and 1
+            assert (dict(one.statuses), one.truncated) == ({"right": 2, "wrong": 2}, 0)
+
+
+def test_what_is_stored_is_neither_drawn_nor_graded_again(
+    policies, recipe, tmp_path, built, monkeypatch
+):
+    first = found(policies, recipe, tmp_path)
+
+    def never(*_):
+        raise AssertionError("graded or drawn again")
+
+    monkeypatch.setattr(drawing, "build_sampler", never)
+    monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", never)
+    again = found([Policy(policy.path) for policy in policies], recipe, tmp_path)
+    for key, seeds in first.items():
+        for one, other in zip(seeds, again[key], strict=True):
+            np.testing.assert_array_equal(one.counts.c_P, other.counts.c_P)
+            assert one.statuses == other.statuses
+
+
+def test_another_grader_judges_anew_what_was_drawn(policies, recipe, tmp_path, built, monkeypatch):
+    found(policies, recipe, tmp_path)
+    monkeypatch.setattr("sage_cli.grading.grader.grading_version", lambda _: "another")
+    judged = []
+    grade_many = Grader.grade_many
+    monkeypatch.setattr(
+        Grader, "grade_many", lambda self, pairs: judged.append(1) or grade_many(self, pairs)
+    )
+    found(policies, recipe, tmp_path)
+    assert len(built) == 2  # as before: nothing was drawn
+    assert judged
+
+
+def test_an_interruption_keeps_what_was_judged(policies, recipe, tmp_path, monkeypatch):
+    class Breaking(Scripted):
+        def sample(self, requests):
+            rows = super().sample(requests)
+            for _ in range(3):
+                yield next(rows)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(drawing, "build_sampler", Breaking)
+    with pytest.raises(KeyboardInterrupt):
+        found(policies[:1], recipe, tmp_path)
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    (one, *_) = missing(policies[:1], benchmarks, recipe, tmp_path / "runs")
+    assert (one.wanted, one.held, one.judged) == (12, 3, 3)
+
+
+def test_missing_says_what_a_measurement_would_draw(policies, recipe, tmp_path, built):
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    root = tmp_path / "runs"
+    before = missing(policies, benchmarks, recipe, root)
+    assert [(one.wanted, one.held, one.judged) for one in before] == [(12, 0, 0)] * 6
+    assert not root.exists()
+    measure(policies[:1], benchmarks, recipe, root, Silent())
+    after = missing(policies, benchmarks, recipe, root)
+    assert [(one.held, one.judged) for one in after] == [(12, 12)] * 3 + [(0, 0)] * 3
+    assert isinstance(after[0], Missing)
+    assert len(set(after[0].sample_sets)) == 3  # one for each seed
+
+
+def test_a_gold_that_is_no_answer_to_itself_is_named(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(json.dumps({"question": "q", "gold": " , "}))
+    config = load(sets=[f"evaluation.benchmark={path}"]).config
+    with pytest.raises(DataError, match="1 golds of .*bad.jsonl are not graded right"):
+        load_benchmarks(config.evaluation, config.data)

@@ -1,0 +1,74 @@
+"""What `sage rl` says and refuses before anything is trained."""
+
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError, StoreError, TrainingError
+from sage_cli.policies.planned import planned_base
+from sage_cli.policies.policy import Policy
+from sage_cli.progress import Silent
+from sage_cli.store.run import Runs
+from sage_cli.workflows.rl import SftRecipe, plan, planned_policy, rl
+
+
+def config(tmp_path, *sets):
+    return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs", *sets]).config
+
+
+def test_a_launcher_that_starts_too_few_is_found_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("SAGE_PROCESSES", "2")
+    with pytest.raises(TrainingError, match="started 1 of 2 processes"):
+        rl(config(tmp_path), Silent())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with pytest.raises(ConfigurationError, match="its base may have to be trained first"):
+        rl(config(tmp_path), Silent())
+
+
+def finish(run, weights="w"):
+    with run.recording({}, kind="sft"):
+        run.model.mkdir(parents=True, exist_ok=True)
+        (run.model / "model.safetensors").write_text(weights)
+        run.note(weights=Policy.of_run(run).fingerprint)
+
+
+def test_a_plan_says_exactly_what_is_there(tmp_path):
+    settings = config(tmp_path, "guide.name=branch")
+    base, policy = planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run, None
+    before = [stage.facts["state"] for stage in plan(settings)]
+    assert before == ["not trained yet", "not trained yet"]
+    finish(base)
+    policy = planned_policy(settings).run
+    assert [(stage.facts["run"], stage.facts["state"]) for stage in plan(settings)] == [
+        (base.id, "finished"), (policy.id, "not trained yet"),
+    ]  # fmt: skip
+    finish(policy)
+    assert plan(settings)[1].facts["state"] == "finished"
+    other = config(tmp_path, "guide.name=branch", "guide.tau=0.1")
+    assert plan(other)[1].facts["state"] == "not trained yet"
+
+
+def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, monkeypatch):
+    settings = config(tmp_path)
+    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_policy(settings).run)
+
+    def never(*_):
+        raise AssertionError("the problems were loaded")
+
+    monkeypatch.setattr("sage_cli.workflows.rl.load_training_problems", never)
+    assert rl(settings, Silent()).id == planned_policy(settings).run.id
+
+
+def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
+    settings = config(tmp_path)
+    base = planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run
+    finish(base)
+    (base.model / "model.safetensors").write_text("others")
+    with pytest.raises(StoreError, match="has been changed: its training left weights"):
+        rl(settings, Silent())
+    assert not planned_policy(settings).run.folder.exists()
