@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from importlib.metadata import entry_points
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
+
+SAMPLER_GROUP = "sage_cli.samplers"
+BUILT_IN = ("auto", "transformers", "vllm", "server")
 
 
 class SamplingSection(Section):
     """How evaluation samples: as in training but for the temperature (Appendix F)."""
 
-    backend: Literal["auto", "transformers", "vllm", "server"] = Field(
-        "auto", json_schema_extra=COSMETIC
-    )
+    backend: str = Field("auto", json_schema_extra=COSMETIC)
+    """What draws: `auto`, `transformers`, `vllm`, `server`, or what a package registers."""
+    options: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
+    """Settings of a registered backend that change how it draws, not what."""
     temperature: float = Field(0.3, ge=0)
     """0 is greedy decoding."""
     top_p: float = Field(1.0, gt=0, le=1)
@@ -26,3 +31,23 @@ class SamplingSection(Section):
     servers: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
     server_model: str | None = Field(None, json_schema_extra=COSMETIC)
     timeout_s: float = Field(600, gt=0, json_schema_extra=COSMETIC)
+
+    @field_validator("backend")
+    @classmethod
+    def _is_known(cls, backend: str) -> str:
+        if backend not in (known := backend_names()):
+            raise ValueError(f"unknown backend '{backend}'; known: {', '.join(known)}")
+        return backend
+
+    @model_validator(mode="after")
+    def _options_have_a_reader(self) -> SamplingSection:
+        if self.options and self.backend in BUILT_IN:
+            raise ValueError(
+                f"options are settings of a registered backend; '{self.backend}' reads none"
+            )
+        return self
+
+
+def backend_names() -> tuple[str, ...]:
+    """Names of the built-in backends and of those that installed packages register."""
+    return (*BUILT_IN, *sorted(point.name for point in entry_points(group=SAMPLER_GROUP)))

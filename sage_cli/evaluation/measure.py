@@ -22,7 +22,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
 
@@ -65,8 +65,10 @@ def sample_set(
     policy: Policy, config: SageConfig, template: PromptTemplate, seed: int
 ) -> tuple[SampleSet, SamplingParameters]:
     """Where a policy's completions under `sampling` and an evaluation seed are, drawn or not."""
-    parameters = SamplingParameters.from_section(config.sampling, stop=template.stop, seed=seed)
-    identity = SampleIdentity(policy.fingerprint, template.hash, asdict(parameters))
+    parameters = SamplingParameters.from_section(config.sampling, stop=template.stop)
+    identity = SampleIdentity(
+        policy.fingerprint, template.hash, asdict(parameters) | {"seed": seed}
+    )
     return SampleSet(config.run.root, identity), parameters
 
 
@@ -86,15 +88,15 @@ def _draw(
     missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
     if not missing:
         return
-    sampler = build_sampler(
-        config.sampling, parameters, policy.path, dtype=config.model.dtype, **policy.loading
+    setup = SamplerSetup(
+        policy.path, parameters, config.sampling, dtype=config.model.dtype, **policy.loading
     )
     golds = {problem.id: problem.gold for problem in problems}
     prompts = {problem.id: template.render(problem.question) for problem in problems}
     total = n * len(problems)
     progress.begin(f"sample {policy.label}", total, "samples", total - missing)
     grading: list[Future[list[Grade]]] = []
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(1) as beside, build_sampler(setup) as sampler:
 
         def drawn(rows: list[Completion]) -> None:
             progress.advance(len(rows))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
-
-import torch
-from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 ADAPTER_FILE = "adapter_config.json"
 _BASE = "base_model_name_or_path"
@@ -28,6 +26,8 @@ def load_tokenizer(
 
     Raises DataError when the folder has none.
     """
+    from transformers import AutoTokenizer
+
     _check_folder(path)
     folder = Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
@@ -64,6 +64,10 @@ def load_model(
     `trainable` leaves the adapter's weights open to gradients. Raises DataError when there is no
     model at `path`.
     """
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
     _check_folder(path)
     has_adapter = (Path(path) / ADAPTER_FILE).is_file()
     try:
@@ -76,6 +80,8 @@ def load_model(
             use_safetensors=True,
         )
         if has_adapter:
+            from peft import PeftModel
+
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
             _name_base(model, base)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
@@ -102,6 +108,9 @@ def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
 
     Their random halves are drawn from `seed`, so that a training that is begun again is the same.
     """
+    import torch
+    from peft import LoraConfig, get_peft_model
+
     config = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,

@@ -1,52 +1,32 @@
-"""From the `sampling` section to a backend."""
+"""From the `sampling` section to a backend, built in or registered by another package."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from importlib.metadata import entry_points
 
-import torch
-
-from sage_cli.config.sampling import SamplingSection
-from sage_cli.models.load import load_model, load_tokenizer
-from sage_cli.sampling.sampler import Sampler, SamplingParameters
-from sage_cli.sampling.server_sampler import ServerSampler
-from sage_cli.sampling.transformers_sampler import TransformersSampler
-from sage_cli.sampling.vllm_sampler import VllmSampler, vllm_obstacle
+from sage_cli.config.sampling import SAMPLER_GROUP, SamplingSection
+from sage_cli.errors import ConfigurationError
+from sage_cli.sampling.sampler import Sampler, SamplerSetup
 
 
-def build_sampler(
-    section: SamplingSection,
-    parameters: SamplingParameters,
-    model: str | Path,
-    *,
-    dtype: str = "auto",
-    revision: str | None = None,
-    trust_remote_code: bool = False,
-) -> Sampler:
-    """Load `model` (a folder, with its LoRA adapter where it holds one, or a Hub name) to sample.
+def build_sampler(setup: SamplerSetup) -> Sampler:
+    """Load what `setup` names, to sample until the sampler is closed.
 
     Backend `server` loads nothing: what its endpoints serve is the user's word. Raises DataError
-    when there is no model or tokenizer, SamplingError when the backend can't run here.
+    when there is no model or tokenizer, SamplingError when the backend can't run here,
+    ConfigurationError when what another package registered makes no sampler.
     """
-    backend = chosen_backend(section)
-    if backend == "server":
-        return ServerSampler(
-            section.servers,
-            parameters,
-            model=section.server_model,
-            in_flight=section.batch_rows,
-            timeout_s=section.timeout_s,
-        )
-    loading: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    tokenizer = load_tokenizer(model, **loading)
-    if backend == "vllm":
-        return VllmSampler(
-            model, tokenizer, parameters, rows=section.batch_rows, dtype=dtype, **loading
-        )
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    loaded = load_model(model, dtype=dtype, **loading).to(device).eval()
-    return TransformersSampler(loaded, tokenizer, parameters, section.batch_rows)
+    match chosen_backend(setup.section):
+        case "server":
+            return _server(setup)
+        case "vllm":
+            from sage_cli.sampling.vllm_sampler import VllmSampler
+
+            return VllmSampler(setup)
+        case "transformers":
+            return _transformers(setup)
+        case name:
+            return _plugin(name, setup)
 
 
 def chosen_backend(section: SamplingSection) -> str:
@@ -55,4 +35,52 @@ def chosen_backend(section: SamplingSection) -> str:
         return section.backend
     if section.servers:
         return "server"
-    return "vllm" if torch.cuda.is_available() and vllm_obstacle() is None else "transformers"
+    from sage_cli.sampling.vllm_sampler import vllm_obstacle
+
+    return "vllm" if vllm_obstacle() is None and _has_gpu() else "transformers"
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _server(setup: SamplerSetup) -> Sampler:
+    from sage_cli.sampling.server_sampler import ServerSampler
+
+    section = setup.section
+    return ServerSampler(
+        section.servers,
+        setup.parameters,
+        model=section.server_model,
+        in_flight=section.batch_rows,
+        timeout_s=section.timeout_s,
+    )
+
+
+def _transformers(setup: SamplerSetup) -> Sampler:
+    from sage_cli.models.load import load_model
+    from sage_cli.sampling.transformers_sampler import TransformersSampler
+
+    tokenizer = setup.tokenizer()
+    model = load_model(
+        setup.model,
+        dtype=setup.dtype,
+        revision=setup.revision,
+        trust_remote_code=setup.trust_remote_code,
+    )
+    model = model.to("cuda" if _has_gpu() else "cpu").eval()
+    return TransformersSampler(model, tokenizer, setup.parameters, setup.section.batch_rows)
+
+
+def _plugin(name: str, setup: SamplerSetup) -> Sampler:
+    (point,) = entry_points(group=SAMPLER_GROUP, name=name)
+    made = point.load()(setup)
+    if not isinstance(made, Sampler):
+        raise ConfigurationError(
+            f"sampler '{name}' is registered as {point.value}, which makes a "
+            f"{type(made).__name__} and not a sage_cli.sampling.sampler.Sampler",
+            "register what makes an object with provenance, sample, close, __enter__ and __exit__",
+        )
+    return made

@@ -1,8 +1,13 @@
-"""Rows that were admitted together and advance in step."""
+"""Samples that were admitted together and advance in step.
+
+A row is what one forward pass computes: a prompt and the tokens drawn after it. Samples that have
+drawn the same tokens so far share a row, and part when they draw different ones. Shapes: rows B,
+samples S, children C (a row and a token drawn on it), tokens T.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +17,19 @@ from sage_cli.errors import SamplingError
 from sage_cli.sampling.memory import CohortMemory
 from sage_cli.sampling.own_tokens import OwnTokens
 from sage_cli.sampling.prompts import PromptMemory, SharedPrompts
+from sage_cli.sampling.rectangle import Indices
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
+from sage_cli.sampling.stopping import Ending, Stopping
+from sage_cli.store.completion import Completion
 
 
 class Prompt:
-    """A problem's prompt, read by the model once: its memory and the logits after it (V,)."""
+    """A prompt, read by the model once: its memory and the logits after it (V,)."""
 
     def __init__(self, model: Any, request: SampleRequest, ids: Sequence[int]) -> None:
         if not ids:
             raise SamplingError(f"the prompt of problem {request.problem_id} is empty")
-        self.request, self.length, self.memory = request, len(ids), PromptMemory()
+        self.ids, self.memory = ids, PromptMemory()
         ids_1T = torch.tensor([ids], device=model.device)
         output = model(input_ids=ids_1T, use_cache=False, logits_to_keep=1, memory=self.memory)
         self.logits_V = output.logits[0, -1]
@@ -33,61 +41,103 @@ class Prompt:
 
 
 class Cohort:
-    """Samples of one or several problems, a row each; every row has equally many own tokens."""
+    """Samples of one or several prompts; all have drawn equally many tokens."""
 
-    def __init__(self, rows: Sequence[tuple[Prompt, int]], seed: int, own: OwnTokens) -> None:
-        prompts = list(dict.fromkeys(prompt for prompt, _ in rows))
-        groups_B = [prompts.index(prompt) for prompt, _ in rows]
-        shared = SharedPrompts([prompt.memory for prompt in prompts], groups_B)
-        self.memory = CohortMemory(shared, own)
-        self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])[groups_B]
-        self.problem_ids = [prompt.request.problem_id for prompt, _ in rows]
-        self.indices = [index for _, index in rows]
-        self.seeds_B = np.array(
-            [sample_seed(seed, *key) for key in zip(self.problem_ids, self.indices, strict=True)],
+    def __init__(self, samples: Sequence[tuple[Prompt, SampleRequest, int]]) -> None:
+        prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
+        self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
+        self.rows_S: Indices = np.array([prompts[prompt] for prompt, _, _ in samples])
+        self.seeds_S = np.array(
+            [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples],
             dtype=np.uint64,
         )
-        self._starts_B = np.array([prompt.length for prompt, _ in rows])
-        self._tokens_BT = np.zeros((len(rows), 32), dtype=np.int64)
+        memories = [prompt.memory for prompt in prompts]
+        shared = SharedPrompts(memories, np.arange(len(prompts)))
+        self.memory = CohortMemory(shared, OwnTokens(memories[0], len(prompts)))
+        self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
+        self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
+        self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
         self.count = 0
-        """Tokens drawn so far, the same for every row."""
+        """Tokens drawn so far, the same for every sample."""
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self.samples)
 
     @property
-    def last_tokens(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The input of the next step."""
+    def rows(self) -> int:
+        """How many different texts there are so far: what the model computes."""
+        return len(self._starts_B)
+
+    @property
+    def last_tokens(self) -> Indices:
+        """The input of the next step, (B,)."""
         return self._tokens_BT[:, self.count - 1]
 
     @property
-    def positions(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Where the last tokens stand, counted from the start of the prompt."""
+    def positions(self) -> Indices:
+        """Where the last tokens stand, counted from the start of the prompt, (B,)."""
         return self._starts_B + (self.count - 1)
 
-    def tokens(self, rows: Sequence[int]) -> list[list[int]]:
-        """All that these rows have drawn."""
-        drawn: list[list[int]] = self._tokens_BT[rows, : self.count].tolist()
-        return drawn
-
-    def append(self, tokens_B: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        """Add one token to every row."""
-        if self.count == self._tokens_BT.shape[1]:
-            self._tokens_BT = np.pad(self._tokens_BT, ((0, 0), (0, self.count)))
-        self._tokens_BT[:, self.count] = tokens_B
+    def advance(self, tokens_S: Indices, stopping: Stopping) -> Iterator[Completion]:
+        """Give each sample the token that it drew; yield and drop those that it ends."""
+        base = int(tokens_S.max()) + 1
+        children_C, child_S = np.unique(self.rows_S * base + tokens_S, return_inverse=True)
+        parents_C, tokens_C = np.divmod(children_C, base)
         self.count += 1
+        endings = self._endings(parents_C, tokens_C, stopping)
+        if endings:
+            alive_C = np.ones(len(children_C), dtype=bool)
+            alive_C[list(endings)] = False
+            for sample in np.flatnonzero(~alive_C[child_S]).tolist():
+                request, _, index = self.samples[sample]
+                ids, ending = endings[child_S[sample]]
+                yield Completion(
+                    request.problem_id,
+                    index,
+                    request.seed,
+                    ending.text,
+                    self.count,
+                    ending.reason,
+                    ids,
+                )
+            child_S = self._drop(alive_C, child_S)
+            parents_C, tokens_C = parents_C[alive_C], tokens_C[alive_C]
+        self._settle(parents_C, tokens_C, child_S)
 
-    def drop(self, finished: Sequence[int]) -> None:
-        """Remove rows by moving the last ones into their places."""
-        keep, gone = len(self) - len(finished), set(finished)
-        holes = [row for row in finished if row < keep]
-        movers = [row for row in range(keep, len(self)) if row not in gone]
-        for hole, mover in zip(holes, movers, strict=True):
-            self.problem_ids[hole] = self.problem_ids[mover]
-            self.indices[hole] = self.indices[mover]
-        for column in (self._starts_B, self.seeds_B, self._tokens_BT):
-            column[holes] = column[movers]
-        self.memory.keep(holes, movers, keep)
-        del self.problem_ids[keep:], self.indices[keep:]
-        self._starts_B, self.seeds_B = self._starts_B[:keep], self.seeds_B[:keep]
-        self._tokens_BT = self._tokens_BT[:keep]
+    def _endings(
+        self, parents_C: Indices, tokens_C: Indices, stopping: Stopping
+    ) -> dict[int, tuple[tuple[int, ...], Ending]]:
+        """Token ids and ending of each child that has ended."""
+        children = np.flatnonzero(stopping.may_end(tokens_C, self.count))
+        before_CT = self._tokens_BT[parents_C[children], : self.count - 1]
+        ids = np.column_stack([before_CT, tokens_C[children]]).tolist()
+        endings = zip(children.tolist(), ids, stopping.endings(ids), strict=True)
+        return {child: (tuple(row), ending) for child, row, ending in endings if ending}
+
+    def _drop(self, alive_C: np.ndarray[Any, np.dtype[np.bool_]], child_S: Indices) -> Indices:
+        """Forget the samples of ended children; returns `child_S` counted among the others."""
+        alive_S = alive_C[child_S]
+        self.samples = [self.samples[sample] for sample in np.flatnonzero(alive_S).tolist()]
+        self.seeds_S = self.seeds_S[alive_S]
+        renumbered_S: Indices = (np.cumsum(alive_C) - 1)[child_S[alive_S]]
+        return renumbered_S
+
+    def _settle(self, parents_C: Indices, tokens_C: Indices, child_S: Indices) -> None:
+        """Give each child a row: its parent's to the first child, a free one to the others.
+
+        Children are sorted by parent.
+        """
+        children = len(parents_C)
+        first_C = np.diff(parents_C, prepend=-1) > 0
+        stays_C = first_C & (parents_C < children)
+        rows_C = parents_C.copy()
+        rows_C[~stays_C] = np.setdiff1d(np.arange(children), parents_C[stays_C])
+        sources_B = np.empty_like(parents_C)
+        sources_B[rows_C] = parents_C
+        if children != self.rows or not stays_C.all():
+            self.memory.take(sources_B)
+            self._starts_B, self._tokens_BT = self._starts_B[sources_B], self._tokens_BT[sources_B]
+        if self.count > self._tokens_BT.shape[1]:
+            self._tokens_BT = np.pad(self._tokens_BT, ((0, 0), (0, self.count)))
+        self._tokens_BT[rows_C, self.count - 1] = tokens_C
+        self.rows_S = rows_C[child_S]

@@ -1,4 +1,4 @@
-"""Choosing the next token: logits and one uniform number per row in, token ids out."""
+"""Choosing next tokens: logits a row, uniform numbers for the samples on it, token ids out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from sage_cli.sampling.rectangle import Indices, ranks
 
 if TYPE_CHECKING:
     from sage_cli.sampling.sampler import SamplingParameters
@@ -30,16 +32,30 @@ def uniforms(
     return uniforms_B
 
 
+def choose_for(
+    logits_BV: Tensor,
+    rows_S: Indices,
+    uniforms_S: np.ndarray[Any, np.dtype[np.float64]],
+    p: SamplingParameters,
+) -> Indices:
+    """A token id for each of the samples S, which may share rows: `rows_S` names each one's row."""
+    ranks_S, most = ranks(rows_S, len(logits_BV))
+    uniforms_BN = np.zeros((len(logits_BV), most))
+    uniforms_BN[rows_S, ranks_S] = uniforms_S
+    tokens_S: Indices = choose(logits_BV, uniforms_BN, p).cpu().numpy()[rows_S, ranks_S]
+    return tokens_S
+
+
 def choose(
-    logits_BV: Tensor, uniforms_B: np.ndarray[Any, np.dtype[np.float64]], p: SamplingParameters
+    logits_BV: Tensor, uniforms_BN: np.ndarray[Any, np.dtype[np.float64]], p: SamplingParameters
 ) -> Tensor:
-    """Sample token ids (B,) by inverting the cumulative distribution at `uniforms_B`.
+    """Draw N token ids per row, (B, N), by inverting its cumulative distribution at each number.
 
     Temperature, then top-k, top-p, min-p, in the order of transformers' `generate`. At
     temperature 0 the first most likely token.
     """
     if p.temperature == 0:
-        return logits_BV.argmax(dim=-1)
+        return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
     logits_BV = logits_BV.float() / p.temperature
     weights_BV = (logits_BV - logits_BV.amax(dim=-1, keepdim=True)).exp_()
     if 0 < p.top_k < weights_BV.shape[-1]:
@@ -50,9 +66,8 @@ def choose(
     if p.min_p > 0:
         weights_BV.masked_fill_(weights_BV < p.min_p, 0.0)  # the largest weight is 1
     cumulative_BV = weights_BV.cumsum(dim=-1, dtype=torch.float64)
-    uniforms_B1 = torch.from_numpy(uniforms_B).to(logits_BV.device).unsqueeze(-1)
-    target_B1 = uniforms_B1 * cumulative_BV[:, -1:]
-    return torch.searchsorted(cumulative_BV, target_B1, right=True).squeeze(-1)
+    targets_BN = torch.from_numpy(uniforms_BN).to(logits_BV.device) * cumulative_BV[:, -1:]
+    return torch.searchsorted(cumulative_BV, targets_BN, right=True)
 
 
 def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:

@@ -36,7 +36,7 @@ def fill(
     they are on disk (grade them, count them). Raises StoreError when another process writes the
     set, SamplingError when the sampler fails; all that was drawn until then is kept.
     """
-    drawn = tokens = 0
+    drawn, tokens, seed = 0, 0, int(samples.identity.sampling.get("seed", 0))
 
     def stored(rows: list[Completion]) -> None:
         nonlocal drawn, tokens
@@ -49,7 +49,7 @@ def fill(
             log.warning("%s is damaged; its samples are drawn again", samples.folder / name)
         missing = {problem: writer.inventory.missing(problem, n) for problem in prompts}
         requests = [
-            SampleRequest(problem, prompts[problem], indices)
+            SampleRequest(problem, prompts[problem], indices, seed)
             for problem, indices in missing.items()
             if indices
         ]

@@ -1,4 +1,4 @@
-"""What a batch of samples attends to: a prompt kept once per problem, a sample's own tokens.
+"""What a batch of rows attends to: a prompt kept once per problem, a row's own tokens.
 
 Shapes: rows B, key-value heads H, queries per key-value head Q, tokens T, head size D.
 """
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sage_cli.sampling.own_tokens import OwnTokens
 from sage_cli.sampling.prompts import SharedPrompts
+from sage_cli.sampling.rectangle import Indices
 
 
 class AttentionMemory(Protocol):
@@ -27,9 +28,7 @@ class CohortMemory:
     """What a cohort attends to: its shared prompts and its rows' own tokens."""
 
     def __init__(self, prompts: SharedPrompts, own: OwnTokens) -> None:
-        self.own = own
-        own.length = 0
-        self._prompts = prompts
+        self.own, self._prompts = own, prompts
 
     def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
         """Attention of one new token per row to its prompt, its own past and itself."""
@@ -46,11 +45,10 @@ class CohortMemory:
         out_BHQD += self._prompts.mix(layer, weights_BHQT[..., :split])
         return out_BHQD.reshape(rows, 1, -1, out_BHQD.shape[-1])
 
-    def keep(self, holes: Sequence[int], movers: Sequence[int], rows: int) -> None:
-        """Move rows `movers` into `holes`, then keep the first `rows`."""
-        if holes:
-            self.own.move(holes, movers)
-        self._prompts.keep(holes, movers, rows)
+    def take(self, sources_B: Indices) -> None:
+        """Row b becomes what row `sources_B[b]` was."""
+        self.own.take(sources_B)
+        self._prompts.take(sources_B)
 
 
 class SideBySide:

@@ -1,16 +1,17 @@
-"""Keys and values of the tokens that samples have drawn themselves.
+"""Keys and values of the tokens that rows have drawn themselves.
 
 Shapes: layers Y, rows B, key-value heads H, tokens T, head size D.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import numpy as np
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from sage_cli.sampling.prompts import PromptMemory
+from sage_cli.sampling.rectangle import Indices
 
 BLOCK = 32
 _SLOW_PRODUCT = 400
@@ -20,7 +21,7 @@ _SLOW_PRODUCT = 400
 class OwnTokens:
     """Buffers for the tokens that rows draw themselves, equally many in every row.
 
-    They grow by blocks, never by concatenation, and pass from a finished cohort to the next.
+    They grow by doubling rows and by blocks of tokens, never by concatenation.
     """
 
     def __init__(self, like: PromptMemory, rows: int) -> None:
@@ -31,17 +32,9 @@ class OwnTokens:
         self._least = -(-_SLOW_PRODUCT // min(key_size, value_size))
         self.length = 0
 
-    @property
-    def capacity(self) -> int:
-        """Rows that fit."""
-        return self._keys_YBHTD.shape[1]
-
     def make_room(self) -> None:
         """Let one more token fit."""
-        if self.length == self._keys_YBHTD.shape[3]:
-            more = max(BLOCK, self.length // 2)
-            self._keys_YBHTD = pad(self._keys_YBHTD, (0, 0, 0, more))
-            self._values_YBHTD = pad(self._values_YBHTD, (0, 0, 0, more))
+        self._make_room(1, self.length + 1)
 
     def put(self, layer: int, k_BHD: Tensor, v_BHD: Tensor) -> tuple[Tensor, Tensor]:
         """Store one token of every row; returns keys and values up to it, (B, H, T, D).
@@ -54,7 +47,22 @@ class OwnTokens:
         seen = min(max(now + 1, self._least), self._keys_YBHTD.shape[3])
         return self._keys_YBHTD[layer, :rows, :, :seen], self._values_YBHTD[layer, :rows, :, :seen]
 
-    def move(self, holes: Sequence[int], movers: Sequence[int]) -> None:
-        """Copy rows `movers` into `holes`."""
+    def take(self, sources_B: Indices) -> None:
+        """Row b becomes what row `sources_B[b]` was; a row may be taken several times."""
+        self._make_room(len(sources_B), self.length)
+        changed = np.flatnonzero(sources_B != np.arange(len(sources_B)))
+        if not len(changed):
+            return
+        device = self._keys_YBHTD.device
+        to, origin = (torch.from_numpy(x).to(device) for x in (changed, sources_B[changed]))
         for buffer_YBHTD in (self._keys_YBHTD, self._values_YBHTD):
-            buffer_YBHTD[:, holes, :, : self.length] = buffer_YBHTD[:, movers, :, : self.length]
+            buffer_YBHTD[:, to, :, : self.length] = buffer_YBHTD[:, origin, :, : self.length]
+
+    def _make_room(self, rows: int, tokens: int) -> None:
+        _, held_rows, _, held_tokens, _ = self._keys_YBHTD.shape
+        more_rows = max(rows - held_rows, held_rows) if rows > held_rows else 0
+        more_tokens = max(BLOCK, held_tokens // 2) if tokens > held_tokens else 0
+        if more_rows or more_tokens:
+            growth = (0, 0, 0, more_tokens, 0, 0, 0, more_rows)
+            self._keys_YBHTD = pad(self._keys_YBHTD, growth)
+            self._values_YBHTD = pad(self._values_YBHTD, growth)

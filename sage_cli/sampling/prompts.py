@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
+
+from sage_cli.sampling.rectangle import Indices, ranks
 
 
 class PromptMemory:
@@ -39,14 +40,13 @@ class SharedPrompts:
     so that the products of several problems are one batch.
     """
 
-    def __init__(self, prompts: Sequence[PromptMemory], groups_B: Sequence[int]) -> None:
+    def __init__(self, prompts: Sequence[PromptMemory], groups_B: Indices) -> None:
         lengths = [prompt.keys_Y[0].shape[1] for prompt in prompts]
         self._keys_YGHTD = _stack([prompt.keys_Y for prompt in prompts], max(lengths))
         self._values_YGHTD = _stack([prompt.values_Y for prompt in prompts], max(lengths))
         self._bias_G11T = _padding_bias(lengths, self._keys_YGHTD)
         self._problems = len(prompts)
-        self._groups_B = np.asarray(groups_B)
-        self._place_rows()
+        self._place(groups_B)
 
     def scores(self, layer: int, q_BHQD: Tensor) -> Tensor:
         """Queries against the prompts' keys, (B, H, Q, T)."""
@@ -60,23 +60,16 @@ class SharedPrompts:
         mixed_GHSD = self._by_problem(weights_BHQT) @ self._values_YGHTD[layer]
         return self._by_row(mixed_GHSD, weights_BHQT.shape[2])
 
-    def keep(self, holes: Sequence[int], movers: Sequence[int], rows: int) -> None:
-        """Move rows `movers` into `holes`, then keep the first `rows`."""
-        self._groups_B[holes] = self._groups_B[movers]
-        self._groups_B = self._groups_B[:rows]
-        self._place_rows()
+    def take(self, sources_B: Indices) -> None:
+        """Row b attends from now on to the prompt of what was row `sources_B[b]`."""
+        self._place(self._groups_B[sources_B])
 
-    def _place_rows(self) -> None:
+    def _place(self, groups_B: Indices) -> None:
+        self._groups_B = groups_B
         if self._problems == 1:
             return
-        counts_G = np.bincount(self._groups_B, minlength=self._problems)
-        order_B = np.argsort(self._groups_B, kind="stable")
-        ranks_B = np.empty_like(order_B)
-        ranks_B[order_B] = np.arange(len(order_B)) - np.repeat(
-            np.cumsum(counts_G) - counts_G, counts_G
-        )
-        self._width = int(counts_G.max(initial=1))
-        slots_B = self._groups_B * self._width + ranks_B
+        ranks_B, self._width = ranks(groups_B, self._problems)
+        slots_B = groups_B * self._width + ranks_B
         self._slots_B = torch.from_numpy(slots_B).to(self._keys_YGHTD.device)
 
     def _by_problem(self, x_BHQD: Tensor) -> Tensor:

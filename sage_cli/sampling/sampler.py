@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.store.completion import Completion
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +20,7 @@ class SamplingParameters:
     """What decides a completion's distribution besides model and prompt.
 
     `temperature` 0 is greedy; `top_k` 0 and `min_p` 0 are off; `stop` is the text that ends a
-    completion and stays in it (None: only the end-of-sequence token does); `seed` is the
-    evaluation's seed.
+    completion and stays in it (None: only the end-of-sequence token does).
     """
 
     temperature: float
@@ -26,12 +29,9 @@ class SamplingParameters:
     min_p: float
     max_tokens: int
     stop: str | None
-    seed: int
 
     @classmethod
-    def from_section(
-        cls, section: SamplingSection, *, stop: str | None, seed: int
-    ) -> SamplingParameters:
+    def from_section(cls, section: SamplingSection, *, stop: str | None) -> SamplingParameters:
         """Take the settings of `sampling` that change what is drawn, not how."""
         return cls(
             temperature=section.temperature,
@@ -40,21 +40,25 @@ class SamplingParameters:
             min_p=section.min_p,
             max_tokens=section.max_tokens,
             stop=stop,
-            seed=seed,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """Draw the samples `indices` of a problem from its prompt text."""
+    """Draw the samples `indices` of a problem from its prompt text under an evaluation's seed."""
 
     problem_id: str
     prompt: str
     indices: tuple[int, ...]
+    seed: int = 0
 
 
+@runtime_checkable
 class Sampler(Protocol):
-    """A backend, holding its model and parameters."""
+    """A backend, holding its model and parameters until it is closed.
+
+    One sampler serves all benchmarks and seeds of a policy. As a context manager it closes itself.
+    """
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -64,9 +68,49 @@ class Sampler(Protocol):
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield each requested completion once, in the order in which they finish.
 
-        Raises SamplingError when the engine can't go on; what was yielded before is valid.
+        Requests of several seeds may be mixed. Raises SamplingError when the engine can't go on;
+        what was yielded before is valid.
         """
         ...
+
+    def close(self) -> None:
+        """Let go of model, engine and connections; closing again does nothing."""
+        ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class SamplerSetup:
+    """All that there is to make a sampler of: what a backend's factory is called with.
+
+    `model` is a folder (with its LoRA adapter where it holds one) or a name of the Hub; `dtype` is
+    torch's name of a type, or `auto`.
+    """
+
+    model: str | Path
+    parameters: SamplingParameters
+    section: SamplingSection
+    dtype: str = "auto"
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """`sampling.options`: settings that only this backend knows."""
+        return self.section.options
+
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """Load the tokenizer beside the model; DataError when there is none."""
+        from sage_cli.models.load import load_tokenizer
+
+        return load_tokenizer(
+            self.model, revision=self.revision, trust_remote_code=self.trust_remote_code
+        )
 
 
 def sample_seed(seed: int, problem_id: str, index: int) -> int:

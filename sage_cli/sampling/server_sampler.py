@@ -14,7 +14,7 @@ import httpx
 
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.balance import Balance
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
 from sage_cli.store.completion import Completion
 
 ATTEMPTS = 6
@@ -23,7 +23,7 @@ API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
 _TRY_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 
 
-class ServerSampler:
+class ServerSampler(Sampler):
     """Sends one request per sample, at most `in_flight` at once, to the least busy server.
 
     A request that fails is tried again elsewhere or later, with pauses that double.
@@ -58,8 +58,14 @@ class ServerSampler:
         """The endpoint's kind and the model it says it serves; a server tells no more."""
         return {"engine": "server", "served_model": self._model}
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they arrive; SamplingError names a server that stays away."""
+        if self._client.is_closed:
+            raise SamplingError("the server sampler was closed")
         waiting = ((request, index) for request in requests for index in request.indices)
         arrived: queue.SimpleQueue[Future[Completion]] = queue.SimpleQueue()
         giving_up = threading.Event()
@@ -85,7 +91,7 @@ class ServerSampler:
     def _complete(
         self, request: SampleRequest, index: int, giving_up: threading.Event
     ) -> Completion:
-        seed = sample_seed(self._parameters.seed, request.problem_id, index)
+        seed = sample_seed(request.seed, request.problem_id, index)
         body = _request_body(self._parameters, self._model, request.prompt, seed)
         reply = self._post(body, giving_up)
         choice = reply["choices"][0]
@@ -95,7 +101,7 @@ class ServerSampler:
             text += stop
         reason = "length" if choice["finish_reason"] == "length" else "stop"
         tokens = reply["usage"]["completion_tokens"]
-        return Completion(request.problem_id, index, self._parameters.seed, text, tokens, reason)
+        return Completion(request.problem_id, index, request.seed, text, tokens, reason)
 
     def _post(self, body: dict[str, Any], giving_up: threading.Event) -> Any:
         pause_s, failure = FIRST_PAUSE_S, ""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch
-import transformers
 
+from sage_cli.errors import SamplingError
 from sage_cli.sampling.attention import memory_attention
 from sage_cli.sampling.decoder import Decoder
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
 from sage_cli.sampling.stopping import Stopping
+from sage_cli.sampling.threads import threads_for
 from sage_cli.store.completion import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-class TransformersSampler:
+class TransformersSampler(Sampler):
     """Samples from a model and tokenizer already loaded (with LoRA adapters or without)."""
 
     def __init__(
@@ -28,7 +30,7 @@ class TransformersSampler:
         parameters: SamplingParameters,
         batch_rows: int = 256,
     ) -> None:
-        self._model, self._tokenizer = model, tokenizer
+        self._model, self._tokenizer, self._device = model, tokenizer, model.device.type
         stopping = Stopping(
             tokenizer,
             _eos_ids(model, tokenizer),
@@ -36,27 +38,39 @@ class TransformersSampler:
             parameters.stop,
             parameters.max_tokens,
         )
-        self._decoder = Decoder(model, stopping, parameters, batch_rows)
+        self._decoder = Decoder(stopping, parameters, batch_rows)
 
     @property
     def provenance(self) -> Mapping[str, str]:
         """Engine and versions."""
         return {
-            "engine": f"transformers {transformers.__version__}",
+            "engine": f"transformers {version('transformers')}",
             "torch": torch.__version__,
-            "device": self._model.device.type,
+            "device": self._device,
         }
 
     @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they finish, problems in the order of their prompts' lengths."""
+        if self._model is None:
+            raise SamplingError("the transformers sampler was closed")
         if not requests:
             return
         texts = [request.prompt for request in requests]
         ids = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
-        tokenized = sorted(zip(requests, ids, strict=True), key=lambda pair: len(pair[1]))
-        with memory_attention(self._model):
-            yield from self._decoder.run(tokenized)
+        tokenized = sorted(
+            zip(requests, ids, strict=True), key=lambda pair: (len(pair[1]), pair[1])
+        )
+        with memory_attention(self._model), threads_for(self._model):
+            yield from self._decoder.run(self._model, tokenized)
+
+    def close(self) -> None:
+        """Drop the model, so that its memory is free once nobody else holds it."""
+        if self._model is None:
+            return
+        self._model = None
+        if self._device == "cuda":
+            torch.cuda.empty_cache()
 
 
 def _eos_ids(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from sage_cli.errors import SamplingError
-from sage_cli.models.load import ADAPTER_FILE, adapter_base
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
 from sage_cli.store.completion import Completion
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 
 def installed_vllm() -> str | None:
@@ -35,25 +30,17 @@ def vllm_obstacle() -> str | None:
     installed = installed_vllm()
     if installed is None:
         return "vLLM isn't installed"
+    import torch
+
     if not torch.cuda.is_available() and "cpu" not in installed:
         return "vLLM needs a GPU, and torch sees none"
     return None
 
 
-class VllmSampler:
+class VllmSampler(Sampler):
     """Samples with continuous batching and prefix caching; a LoRA adapter rides on its base."""
 
-    def __init__(
-        self,
-        model: str | Path,
-        tokenizer: PreTrainedTokenizerBase,
-        parameters: SamplingParameters,
-        *,
-        rows: int = 256,
-        dtype: str = "auto",
-        revision: str | None = None,
-        trust_remote_code: bool = False,
-    ) -> None:
+    def __init__(self, setup: SamplerSetup) -> None:
         obstacle = vllm_obstacle()
         if obstacle is not None:
             raise SamplingError(
@@ -61,53 +48,70 @@ class VllmSampler:
                 "use --set sampling.backend=transformers, install sage-rlvr[vllm] where there is "
                 "a GPU, or ask a server with sampling.backend=server",
             )
+        import torch
         from vllm import LLM
         from vllm.lora.request import LoRARequest
 
-        base, adapter, options = str(model), None, {}
-        adapter_file = Path(model) / ADAPTER_FILE
-        if adapter_file.is_file():
-            lora = json.loads(adapter_file.read_text(encoding="utf-8"))
-            base, adapter = adapter_base(Path(model)), LoRARequest("adapter", 1, str(model))
+        from sage_cli.models.load import ADAPTER_FILE, adapter_base
+
+        model = Path(setup.model)
+        base, adapter, options = str(setup.model), None, {}
+        if (model / ADAPTER_FILE).is_file():
+            lora = json.loads((model / ADAPTER_FILE).read_text(encoding="utf-8"))
+            base, adapter = adapter_base(model), LoRARequest("adapter", 1, str(model))
             options = {"enable_lora": True, "max_lora_rank": max(8, lora["r"])}
+        self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
+        self._adapter, self._rows = adapter, setup.section.batch_rows
         try:
-            self._engine = LLM(
+            self._engine: Any = LLM(
                 base,
-                dtype=dtype,
-                revision=revision,
-                trust_remote_code=trust_remote_code,
-                max_num_seqs=rows,
+                dtype=setup.dtype,
+                revision=setup.revision,
+                trust_remote_code=setup.trust_remote_code,
+                max_num_seqs=self._rows,
                 enable_prefix_caching=True,
                 enforce_eager=not torch.cuda.is_available(),  # compiling costs minutes on a CPU
-                seed=parameters.seed,
+                seed=0,  # each request brings its own
                 **options,
             ).llm_engine
         except (ValueError, RuntimeError, OSError) as error:
             raise SamplingError(f"vLLM can't load {base}: {error}") from error
-        self._tokenizer, self._parameters = tokenizer, parameters
-        self._adapter, self._rows = adapter, rows
 
     @property
     def provenance(self) -> Mapping[str, str]:
         """Engine and versions."""
-        return {"engine": f"vllm {installed_vllm()}", "torch": torch.__version__}
+        return {"engine": f"vllm {installed_vllm()}", "torch": version("torch")}
+
+    def close(self) -> None:
+        """End the engine's processes and free the memory that it holds on the GPU."""
+        if self._engine is None:
+            return
+        import torch
+
+        self._engine.engine_core.shutdown()
+        self._engine = None
+        gc.collect()  # an engine in this process is held by cycles
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as the engine finishes them."""
+        if self._engine is None:
+            raise SamplingError("the vLLM sampler was closed")
         waiting = (
             (request, ids, index)
             for request, ids in zip(requests, self._tokenize(requests), strict=True)
             for index in request.indices
         )
-        running: dict[str, tuple[str, int]] = {}
+        running: dict[str, tuple[SampleRequest, int]] = {}
         while True:
             for request, ids, index in islice(waiting, 2 * self._rows - len(running)):
-                running[self._start(request, ids, index)] = (request.problem_id, index)
+                running[self._start(request, ids, index)] = (request, index)
             if not running:
                 return
             for output in self._engine.step():
                 if output.finished:
-                    yield self._completion(output.outputs[0], *running.pop(output.request_id))
+                    yield _completion(output.outputs[0], *running.pop(output.request_id))
 
     def _tokenize(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
         if not requests:
@@ -120,7 +124,7 @@ class VllmSampler:
         from vllm import SamplingParams
 
         p = self._parameters
-        name = f"{request.problem_id}/{index}"
+        name = f"{request.seed}/{request.problem_id}/{index}"
         params = SamplingParams(
             temperature=p.temperature,
             top_p=p.top_p,
@@ -129,15 +133,15 @@ class VllmSampler:
             max_tokens=p.max_tokens,
             stop=p.stop,
             include_stop_str_in_output=True,
-            seed=sample_seed(p.seed, request.problem_id, index),
+            seed=sample_seed(request.seed, request.problem_id, index),
         )
         self._engine.add_request(
             name, {"prompt_token_ids": ids}, params, lora_request=self._adapter
         )
         return name
 
-    def _completion(self, output: Any, problem_id: str, index: int) -> Completion:
-        reason = "length" if output.finish_reason == "length" else "stop"
-        return Completion(
-            problem_id, index, self._parameters.seed, output.text, len(output.token_ids), reason
-        )
+
+def _completion(output: Any, request: SampleRequest, index: int) -> Completion:
+    reason = "length" if output.finish_reason == "length" else "stop"
+    ids = tuple(output.token_ids)
+    return Completion(request.problem_id, index, request.seed, output.text, len(ids), reason, ids)

@@ -10,7 +10,8 @@ class Completion:
     """Sample `index` of a problem.
 
     `text` includes the closing answer tag where the sampler stopped on it; `tokens` counts
-    generated tokens; `finish_reason` is `stop` or `length` (cut off at the limit).
+    generated tokens; `finish_reason` is `stop` or `length` (cut off at the limit). `token_ids` are
+    the tokens drawn, the end-of-sequence token included; None where the sampler doesn't tell.
     """
 
     problem_id: str
@@ -19,3 +20,4 @@ class Completion:
     text: str
     tokens: int
     finish_reason: str
+    token_ids: tuple[int, ...] | None = None

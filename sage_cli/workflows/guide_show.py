@@ -25,6 +25,7 @@ from sage_cli.progress import Progress
 from sage_cli.reports.guide_view import Specimen, View
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
+from sage_cli.sampling.sampler import SamplerSetup
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
 from sage_cli.training.rl_arguments import batch_arithmetic
@@ -130,10 +131,11 @@ def _completions(
     missing = sum(bool(inventory.missing(problem_id, 1)) for problem_id in prompts)
     if missing:
         progress.say(f"drawing {missing} of {len(prompts)} completions: not sampled before")
-        sampler = build_sampler(
-            config.sampling, parameters, policy.path, dtype=config.model.dtype, **policy.loading
+        setup = SamplerSetup(
+            policy.path, parameters, config.sampling, dtype=config.model.dtype, **policy.loading
         )
-        fill(samples, prompts, 1, sampler)
+        with build_sampler(setup) as sampler:
+            fill(samples, prompts, 1, sampler)
     rows = {row.problem_id: row for row in samples.completions(prompts, 1)}
     return [rows[problem.id] for problem in problems]
 

@@ -18,7 +18,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
 from sage_cli.training.rl import train_rl
@@ -76,29 +76,32 @@ def draw_reference_samples(
     missing = sum(len(inventory.missing(problem.id, n)) for problem in problems)
     if not missing:
         return
-    parameters = SamplingParameters(**samples.identity.sampling)
-    sampler = build_sampler(config.sampling, parameters, base.path, **base.loading)
+    setup = SamplerSetup(base.path, _parameters(config, template), config.sampling, **base.loading)
     prompts = {problem.id: template.render(problem.question) for problem in problems}
     total = n * len(prompts)
     progress.begin(f"sample the reference {base.label}", total, "samples", total - missing)
-    fill(samples, prompts, n, sampler, lambda rows: progress.advance(len(rows)))
+    with build_sampler(setup) as sampler:
+        fill(samples, prompts, n, sampler, lambda rows: progress.advance(len(rows)))
     progress.end()
 
 
 def reference_samples(config: SageConfig, base: Policy, template: PromptTemplate) -> SampleSet:
     """The sample set of the reference's completions, drawn as training's rollouts are."""
+    sampling = asdict(_parameters(config, template)) | {"seed": config.rl.seed}
+    identity = SampleIdentity(base.fingerprint, template.hash, sampling)
+    return SampleSet(config.run.root, identity)
+
+
+def _parameters(config: SageConfig, template: PromptTemplate) -> SamplingParameters:
     rollout = config.rollout
-    parameters = SamplingParameters(
+    return SamplingParameters(
         temperature=rollout.temperature,
         top_p=rollout.top_p,
         top_k=rollout.top_k,
         min_p=rollout.min_p,
         max_tokens=rollout.max_tokens,
         stop=template.stop,
-        seed=config.rl.seed,
     )
-    identity = SampleIdentity(base.fingerprint, template.hash, asdict(parameters))
-    return SampleSet(config.run.root, identity)
 
 
 def by_problem(
