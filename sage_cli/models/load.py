@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
 from sage_cli.models.folders import adapter_base, is_adapter
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "vocab.txt")
 """Without any of these Transformers makes up an empty tokenizer and says nothing."""
@@ -24,6 +23,8 @@ def load_tokenizer(
 
     Raises DataError when the folder has none.
     """
+    from transformers import AutoTokenizer
+
     _check_folder(path)
     folder = Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
@@ -60,6 +61,10 @@ def load_model(
     `trainable` leaves the adapter's weights open to gradients. Raises DataError when there is no
     model at `path`.
     """
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
     _check_folder(path)
     has_adapter = is_adapter(Path(path))
     try:
@@ -100,6 +105,7 @@ def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
 
     Their random halves are drawn from `seed`, so that a training that is begun again is the same.
     """
+    import torch
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(

@@ -43,19 +43,17 @@ class Prompt:
 class Cohort:
     """Samples of one or several prompts; all have drawn equally many tokens."""
 
-    def __init__(
-        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], own: OwnTokens
-    ) -> None:
+    def __init__(self, samples: Sequence[tuple[Prompt, SampleRequest, int]]) -> None:
         prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
-        self._samples = [(request, index) for _, request, index in samples]
+        self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
         self.rows_S: Indices = np.array([prompts[prompt] for prompt, _, _ in samples])
         self.seeds_S = np.array(
-            [sample_seed(r.seed, r.problem_id, index) for r, index in self._samples],
+            [sample_seed(r.seed, r.problem_id, index) for _, r, index in samples],
             dtype=np.uint64,
         )
-        own.begin(len(prompts))
-        shared = SharedPrompts([prompt.memory for prompt in prompts], np.arange(len(prompts)))
-        self.memory = CohortMemory(shared, own)
+        memories = [prompt.memory for prompt in prompts]
+        shared = SharedPrompts(memories, np.arange(len(prompts)))
+        self.memory = CohortMemory(shared, OwnTokens(memories[0], len(prompts)))
         self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
         self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
         self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
@@ -63,7 +61,7 @@ class Cohort:
         """Tokens drawn so far, the same for every sample."""
 
     def __len__(self) -> int:
-        return len(self._samples)
+        return len(self.samples)
 
     @property
     def rows(self) -> int:
@@ -91,7 +89,8 @@ class Cohort:
             alive_C = np.ones(len(children_C), dtype=bool)
             alive_C[list(endings)] = False
             for sample in np.flatnonzero(~alive_C[child_S]).tolist():
-                (request, index), (ids, ending) = self._samples[sample], endings[child_S[sample]]
+                request, _, index = self.samples[sample]
+                ids, ending = endings[child_S[sample]]
                 yield Completion(
                     request.problem_id,
                     index,
@@ -118,7 +117,7 @@ class Cohort:
     def _drop(self, alive_C: np.ndarray[Any, np.dtype[np.bool_]], child_S: Indices) -> Indices:
         """Forget the samples of ended children; returns `child_S` counted among the others."""
         alive_S = alive_C[child_S]
-        self._samples = [self._samples[sample] for sample in np.flatnonzero(alive_S).tolist()]
+        self.samples = [self.samples[sample] for sample in np.flatnonzero(alive_S).tolist()]
         self.seeds_S = self.seeds_S[alive_S]
         renumbered_S: Indices = (np.cumsum(alive_C) - 1)[child_S[alive_S]]
         return renumbered_S

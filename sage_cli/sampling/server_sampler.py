@@ -64,6 +64,8 @@ class ServerSampler(Sampler):
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they arrive; SamplingError names a server that stays away."""
+        if self._client.is_closed:
+            raise SamplingError("the server sampler was closed")
         waiting = ((request, index) for request in requests for index in request.indices)
         arrived: queue.SimpleQueue[Future[Completion]] = queue.SimpleQueue()
         giving_up = threading.Event()

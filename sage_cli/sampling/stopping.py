@@ -39,11 +39,11 @@ class Stopping:
             self._may_end_V |= _may_complete(tokenizer, vocabulary, stop)
 
     def may_end(
-        self, tokens_B: np.ndarray[Any, Any], counts_B: np.ndarray[Any, Any]
+        self, tokens_B: np.ndarray[Any, Any], count: int
     ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Mask (B,) of the rows to look at, given each row's last token and number of tokens."""
+        """Mask (B,) of the rows to look at, given each row's last token and how many all have."""
         mask_B: np.ndarray[Any, np.dtype[np.bool_]] = self._may_end_V[tokens_B]
-        return mask_B | (counts_B >= self._max_tokens)
+        return mask_B | (count >= self._max_tokens)
 
     def endings(self, rows: Sequence[Sequence[int]]) -> list[Ending | None]:
         """For each row of token ids its ending, or None when it goes on."""

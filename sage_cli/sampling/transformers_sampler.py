@@ -13,6 +13,7 @@ from sage_cli.sampling.attention import memory_attention
 from sage_cli.sampling.decoder import Decoder
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
 from sage_cli.sampling.stopping import Stopping
+from sage_cli.sampling.threads import threads_for
 from sage_cli.store.completion import Completion
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ class TransformersSampler(Sampler):
         parameters: SamplingParameters,
         batch_rows: int = 256,
     ) -> None:
-        self._model, self._tokenizer = model, tokenizer
-        self._device = model.device.type
+        self._model, self._tokenizer, self._device = model, tokenizer, model.device.type
         stopping = Stopping(
             tokenizer,
             _eos_ids(model, tokenizer),
@@ -38,7 +38,7 @@ class TransformersSampler(Sampler):
             parameters.stop,
             parameters.max_tokens,
         )
-        self._decoder = Decoder(model, stopping, parameters, batch_rows)
+        self._decoder = Decoder(stopping, parameters, batch_rows)
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -61,14 +61,14 @@ class TransformersSampler(Sampler):
         tokenized = sorted(
             zip(requests, ids, strict=True), key=lambda pair: (len(pair[1]), pair[1])
         )
-        with memory_attention(self._model):
-            yield from self._decoder.run(tokenized)
+        with memory_attention(self._model), threads_for(self._model):
+            yield from self._decoder.run(self._model, tokenized)
 
     def close(self) -> None:
         """Drop the model, so that its memory is free once nobody else holds it."""
         if self._model is None:
             return
-        self._model = self._decoder = None
+        self._model = None
         if self._device == "cuda":
             torch.cuda.empty_cache()
 

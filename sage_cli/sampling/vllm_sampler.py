@@ -91,7 +91,7 @@ class VllmSampler(Sampler):
         self._engine.engine_core.shutdown()
         self._engine = None
         gc.collect()  # an engine in this process is held by cycles
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:

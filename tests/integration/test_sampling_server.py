@@ -15,12 +15,13 @@ import pytest
 
 from sage_cli.errors import SamplingError
 from sage_cli.sampling import server_sampler
+from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
 from sage_cli.sampling.server_sampler import ServerSampler
 from sage_cli.store.samples import SampleIdentity, SampleSet
 
-PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>", seed=5)
+PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
 
 
 @dataclass
@@ -101,7 +102,7 @@ def endpoints() -> Iterator[list[Endpoint]]:
 
 
 def requests(problems: int, n: int) -> list[SampleRequest]:
-    return [SampleRequest(f"p{i}", f"{i}+{i}=", tuple(range(n))) for i in range(problems)]
+    return [SampleRequest(f"p{i}", f"{i}+{i}=", tuple(range(n)), 5) for i in range(problems)]
 
 
 def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) -> None:
@@ -160,7 +161,7 @@ def test_one_server_of_two_may_die(endpoints: list[Endpoint]) -> None:
 def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     endpoints: list[Endpoint], tmp_path: Path
 ) -> None:
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 0))
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {f"p{i}": f"{i}+{i}=" for i in range(4)}
     endpoints[0].dies_after = 17
     dying = ServerSampler([endpoints[0].address], PARAMETERS, in_flight=3)
@@ -188,3 +189,19 @@ def test_a_server_that_is_not_there_is_named() -> None:
         ServerSampler(["http://127.0.0.1:9"], PARAMETERS)
     with pytest.raises(SamplingError, match="no server"):
         ServerSampler([], PARAMETERS)
+
+
+class TestServer(SamplerContract):
+    @pytest.fixture(autouse=True)
+    def _endpoints(self, endpoints: list[Endpoint]) -> None:
+        self.addresses = [endpoint.address for endpoint in endpoints]
+
+    def make(self) -> Sampler:
+        return ServerSampler(self.addresses, self.parameters, in_flight=4)
+
+
+def test_closing_ends_the_connections(endpoints: list[Endpoint]) -> None:
+    with ServerSampler([endpoints[0].address], PARAMETERS) as sampler:
+        assert len(list(sampler.sample(requests(1, 1)))) == 1
+    with pytest.raises(SamplingError, match="closed"):
+        list(sampler.sample(requests(1, 1)))

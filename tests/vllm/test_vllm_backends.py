@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
@@ -18,11 +18,18 @@ from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
 from sage_cli.config.sampling import SamplingSection
+from sage_cli.errors import SamplingError
 from sage_cli.models.load import load_tokenizer
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling.build import build_sampler
+from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
-from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
+from sage_cli.sampling.sampler import (
+    Sampler,
+    SampleRequest,
+    SamplerSetup,
+    SamplingParameters,
+)
 from sage_cli.sampling.server_sampler import ServerSampler
 from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.store.completion import Completion
@@ -31,8 +38,16 @@ from sage_cli.store.samples import SampleIdentity, SampleSet
 pytestmark = pytest.mark.timeout(1800)  # on a busy CPU an engine takes minutes to load
 
 PROMPTS = {f"p{a}": f"{a}*{a + 3}=?" for a in range(11, 21)}
-SAMPLED = SamplingParameters(0.9, 0.95, 20, 0.02, 24, "</SOLUTION>", seed=7)
-GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 24, "</SOLUTION>", seed=7)
+SAMPLED = SamplingParameters(0.9, 0.95, 20, 0.02, 24, "</SOLUTION>")
+GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 24, "</SOLUTION>")
+SEED = 7
+
+
+def setup(
+    path: Path, parameters: SamplingParameters, backend: str = "vllm", rows: int = 32
+) -> SamplerSetup:
+    section = SamplingSection(backend=backend, batch_rows=rows)
+    return SamplerSetup(path, parameters, section, dtype="float32")
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +79,9 @@ def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def engine(folder: Path) -> VllmSampler:
-    return VllmSampler(folder, load_tokenizer(folder), SAMPLED, rows=32, dtype="float32")
+def engine(folder: Path) -> Iterator[VllmSampler]:
+    with VllmSampler(setup(folder, SAMPLED)) as sampler:
+        yield sampler
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +109,7 @@ def server(folder: Path) -> Iterator[str]:
 
 
 def requests(indices: Sequence[int], names: Sequence[str] = tuple(PROMPTS)) -> list[SampleRequest]:
-    return [SampleRequest(name, PROMPTS[name], tuple(indices)) for name in names]
+    return [SampleRequest(name, PROMPTS[name], tuple(indices), SEED) for name in names]
 
 
 def by_key(sampler: Sampler, wanted: Sequence[SampleRequest]) -> dict[tuple[str, int], Completion]:
@@ -125,7 +141,7 @@ def test_a_sample_depends_on_its_seed_and_not_on_its_company(engine: VllmSampler
 def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
     engine: VllmSampler, server: str, tmp_path: Path
 ) -> None:
-    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 0))
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, SEED))
     assert fill(samples, PROMPTS, 8, engine).drawn == 80
     remote = ServerSampler([server], SAMPLED, in_flight=16)
     assert fill(samples, PROMPTS, 16, remote).drawn == 80
@@ -139,12 +155,50 @@ def test_greedy_text_equals_the_transformers_backend(
     which: str, request: pytest.FixtureRequest
 ) -> None:
     path = request.getfixturevalue(which)
-    sections = [
-        SamplingSection(backend=backend, temperature=0.0, max_tokens=24, batch_rows=16)
-        for backend in ("vllm", "transformers")
-    ]
-    drawn = [
-        by_key(build_sampler(section, GREEDY, path, dtype="float32"), requests([0]))
-        for section in sections
-    ]
+    drawn = []
+    for backend in ("vllm", "transformers"):
+        with build_sampler(setup(path, GREEDY, backend, rows=16)) as sampler:
+            drawn.append(by_key(sampler, requests([0])))
     assert share_equal(*drawn) >= 0.9
+
+
+class LeftOpen(Sampler):
+    """The module's engine, which takes half a minute to load; closing it is tested below."""
+
+    def __init__(self, engine: VllmSampler) -> None:
+        self.sample, self._engine = engine.sample, engine  # type: ignore[method-assign]
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        return self._engine.provenance
+
+    def close(self) -> None: ...
+
+
+class TestVllm(SamplerContract):
+    parameters = SAMPLED
+    deterministic_share = 0.85
+
+    @pytest.fixture(autouse=True)
+    def _given(self, engine: VllmSampler) -> None:
+        self.engine = engine
+
+    def make(self) -> Sampler:
+        return LeftOpen(self.engine)
+
+
+def test_a_closed_engine_is_gone_and_says_so(folder: Path) -> None:
+    before = children()
+    sampler = VllmSampler(setup(folder, SAMPLED))
+    assert children() > before
+    sampler.close()
+    sampler.close()
+    assert children() == before
+    with pytest.raises(SamplingError, match="closed"):
+        list(sampler.sample(requests([0])))
+
+
+def children() -> set[int]:
+    """This process's living children: an engine runs in one of its own."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8")
+    return {int(pid) for pid in listed.split()}

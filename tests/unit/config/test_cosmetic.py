@@ -54,11 +54,14 @@ def test_determinants_are_the_rest():
     for name in type(config).model_fields:
         section = getattr(config, name)
         kept, everything = set(section.determinants()), set(section.model_dump())
-        assert everything - kept == {n.partition(".")[2] for n in COSMETIC if n.startswith(f"{name}.")}  # noqa: E501
+        assert everything - kept == {
+            n.partition(".")[2] for n in COSMETIC if n.startswith(f"{name}.")
+        }  # noqa: E501
 
 
 @pytest.mark.parametrize(
-    "setting", ["rl.save_every=7", "data.root=/elsewhere", "sampling.batch_rows=3", "grading.workers=9"]  # noqa: E501
+    "setting",
+    ["rl.save_every=7", "data.root=/elsewhere", "sampling.batch_rows=3", "grading.workers=9"],  # noqa: E501
 )
 def test_a_cosmetic_change_leaves_the_determinants_alone(setting):
     name, _, value = setting.partition("=")
@@ -73,4 +76,8 @@ def test_nested_sections_leave_theirs_out_as_well():
     config = load(sets=["model.tuning=lora"]).config
     assert config.model.determinants()["lora"]["rank"] == 8
     phases = config.data.arithmetic.determinants()["phases"]
-    assert phases[0] == {"share": 0.6, "mix": {"S": 0.45, "R": 0.40, "D": 0.15}, "loss": "completion"}  # noqa: E501
+    assert phases[0] == {
+        "share": 0.6,
+        "mix": {"S": 0.45, "R": 0.40, "D": 0.15},
+        "loss": "completion",
+    }  # noqa: E501

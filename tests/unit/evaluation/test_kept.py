@@ -77,9 +77,7 @@ def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     monkeypatch.setattr("sage_cli.evaluation.evaluate.measure", lambda *_: found)
     monkeypatch.setattr("sage_cli.evaluation.evaluate.provenance_of", lambda *_: None)
     monkeypatch.setattr("sage_cli.evaluation.evaluate.PolicySamples.of_evaluation", lambda *_: None)
-    evaluate(
-        [policy], [], EvaluationRecipe.of(config), config.run.root, config.tracking, Silent()
-    )
+    evaluate([policy], [], EvaluationRecipe.of(config), config.run.root, config.tracking, Silent())
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
 
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from peft import LoraConfig, get_peft_model
 from transformers import PreTrainedTokenizerBase
 
 from sage_cli.config.sampling import SamplingSection
-from sage_cli.errors import DataError, SamplingError
-from sage_cli.sampling import build, vllm_sampler
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError, DataError, SamplingError
+from sage_cli.sampling import vllm_sampler
 from sage_cli.sampling.build import build_sampler, chosen_backend
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+from sage_cli.sampling.sampler import (
+    Sampler,
+    SampleRequest,
+    SamplerSetup,
+    SamplingParameters,
+    sample_seed,
+)
+from sage_cli.store.completion import Completion
 
 SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)
-PARAMETERS = SamplingParameters.from_section(SECTION, stop="</SOLUTION>", seed=0)
+PARAMETERS = SamplingParameters.from_section(SECTION, stop="</SOLUTION>")
 REQUESTS = [SampleRequest("p", "1+1=", (0, 1))]
 
 
@@ -28,9 +39,13 @@ def folder(tmp_path: Path, model: Any, tokenizer: PreTrainedTokenizerBase) -> Pa
 
 
 def texts(path: Path) -> list[str]:
-    sampler = build_sampler(SECTION, PARAMETERS, path)
-    assert sampler.provenance["engine"].startswith("transformers ")
-    return [completion.text for completion in sampler.sample(REQUESTS)]
+    with build_sampler(setup(path)) as sampler:
+        assert sampler.provenance["engine"].startswith("transformers ")
+        return [completion.text for completion in sampler.sample(REQUESTS)]
+
+
+def setup(path: Path, section: SamplingSection = SECTION) -> SamplerSetup:
+    return SamplerSetup(path, PARAMETERS, section)
 
 
 def test_a_folder_and_an_adapter_on_it_are_sampled_from(
@@ -50,7 +65,7 @@ def test_a_folder_and_an_adapter_on_it_are_sampled_from(
 
 def test_what_is_not_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere"):
-        build_sampler(SECTION, PARAMETERS, tmp_path / "nowhere")
+        build_sampler(setup(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +86,7 @@ def test_auto_and_what_stands_in_the_way_of_vllm(
     auto: str,
     obstacle: str | None,
 ) -> None:
-    monkeypatch.setattr(build.torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: installed)
     assert chosen_backend(SamplingSection(backend="auto")) == auto
     assert chosen_backend(SamplingSection(backend="server")) == "server"
@@ -79,11 +94,72 @@ def test_auto_and_what_stands_in_the_way_of_vllm(
     if obstacle is None:
         assert vllm_sampler.vllm_obstacle() is None
     else:
-        section = SamplingSection(backend="vllm")
         with pytest.raises(SamplingError, match=obstacle):
-            build_sampler(section, PARAMETERS, folder)
+            build_sampler(setup(folder, SamplingSection(backend="vllm")))
 
 
 def test_a_server_without_an_address_is_refused(folder: Path) -> None:
     with pytest.raises(SamplingError, match="no server"):
-        build_sampler(SamplingSection(backend="server"), PARAMETERS, folder)
+        build_sampler(setup(folder, SamplingSection(backend="server")))
+
+
+class Echo(Sampler):
+    """Answers with the prompt: what another package might register."""
+
+    def __init__(self, setup: SamplerSetup) -> None:
+        self.setup, self.closed = setup, False
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        return {"engine": "echo"}
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        for request in requests:
+            for index in request.indices:
+                seed = sample_seed(request.seed, request.problem_id, index)
+                text = f"{self.setup.options['greeting']} {request.prompt} {seed}"[:60]
+                yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def registered(monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
+    point = EntryPoint("echo", f"package:{target.__name__}", "sage_cli.samplers")
+    for module in ("sage_cli.sampling.build", "sage_cli.config.sampling"):
+        monkeypatch.setattr(f"{module}.entry_points", lambda **_: (point,))
+    monkeypatch.setattr(EntryPoint, "load", lambda _: target)
+
+
+def test_a_registered_sampler_is_called_with_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered(monkeypatch, Echo)
+    section = SamplingSection(backend="echo", options={"greeting": "hello"})
+    assert chosen_backend(section) == "echo"
+    given = setup(Path("anywhere"), section)
+    with build_sampler(given) as sampler:
+        assert isinstance(sampler, Echo)
+        assert sampler.setup == given
+        (first, _) = sampler.sample(REQUESTS)
+        assert first.text.startswith("hello 1+1= ")
+    assert sampler.closed
+
+
+def test_what_is_no_sampler_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered(monkeypatch, list)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: lambda setup: [setup])
+    with pytest.raises(ConfigurationError, match=r"'echo' is registered as .*a list"):
+        build_sampler(setup(Path("anywhere"), SamplingSection(backend="echo")))
+
+
+def test_an_unknown_backend_is_refused_with_those_that_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registered(monkeypatch, Echo)
+    known = "known: auto, transformers, vllm, server, echo"
+    with pytest.raises(ValueError, match=f"unknown backend 'vlm'; {known}"):
+        SamplingSection(backend="vlm")
+
+
+def test_options_without_a_backend_that_reads_them_are_refused() -> None:
+    with pytest.raises(ValueError, match="'auto' reads none"):
+        SageConfig.model_validate({"sampling": {"options": {"beam": 3}}})

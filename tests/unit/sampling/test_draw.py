@@ -15,14 +15,14 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from sage_cli.sampling.draw import choose, uniforms
+from sage_cli.sampling.draw import choose, choose_for, uniforms
 from sage_cli.sampling.sampler import SamplingParameters
 
 
 def parameters(
     temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0, min_p: float = 0.0
 ) -> SamplingParameters:
-    return SamplingParameters(temperature, top_p, top_k, min_p, 8, None, 0)
+    return SamplingParameters(temperature, top_p, top_k, min_p, 8, None)
 
 
 def test_uniforms_are_splitmix64() -> None:
@@ -78,10 +78,10 @@ def test_the_distribution_is_that_of_generate(
     # Inverting a distribution on a regular grid of N numbers hits a token N p times, give or
     # take one, so the frequencies are exact to 1 / N.
     grid = 20_000
-    u_B = (np.arange(grid) + 0.5) / grid
+    u_N = (np.arange(grid) + 0.5) / grid
     p = parameters(temperature, top_p, top_k, min_p)
-    drawn_B = choose(logits_1V.expand(grid, -1), u_B, p).numpy()
-    frequencies_V = np.bincount(drawn_B, minlength=12) / grid
+    drawn_1N = choose(logits_1V, u_N[None], p).numpy()
+    frequencies_V = np.bincount(drawn_1N[0], minlength=12) / grid
     assert np.abs(frequencies_V - expected_V).max() < 1.5 / grid + 1e-6
     assert not frequencies_V[expected_V == 0].any()
 
@@ -89,13 +89,27 @@ def test_the_distribution_is_that_of_generate(
 @given(st.lists(st.floats(-60, 60), min_size=1, max_size=40), st.sampled_from([0.0, 0.5]))
 def test_the_extreme_uniforms_choose_possible_tokens(logits: list[float], min_p: float) -> None:
     logits_BV = torch.tensor([logits, logits])
-    drawn_B = choose(logits_BV, np.array([0.0, 1 - 2.0**-52]), parameters(min_p=min_p))
+    extremes_BN = np.array([[0.0, 1 - 2.0**-52], [1 - 2.0**-52, 0.0]])
+    drawn_BN = choose(logits_BV, extremes_BN, parameters(min_p=min_p))
     weights_V = (logits_BV[0] - logits_BV[0].max()).exp()
-    assert (weights_V[drawn_B] > 0).all()
-    assert (weights_V[drawn_B] >= min_p).all()
+    assert (weights_V[drawn_BN] > 0).all()
+    assert (weights_V[drawn_BN] >= min_p).all()
 
 
 def test_temperature_zero_takes_the_first_most_likely_token() -> None:
     logits_BV = torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]])
-    drawn_B = choose(logits_BV, np.array([0.9, 0.9]), parameters(temperature=0.0))
-    assert drawn_B.tolist() == [1, 0]
+    drawn_BN = choose(logits_BV, np.array([[0.9, 0.1], [0.9, 0.1]]), parameters(temperature=0.0))
+    assert drawn_BN.tolist() == [[1, 1], [0, 0]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.floats(0, 0.999)), min_size=1, max_size=30))
+def test_samples_that_share_a_row_draw_as_if_each_had_its_own(
+    samples: list[tuple[int, float]],
+) -> None:
+    torch.manual_seed(1)
+    logits_BV = torch.randn(5, 7)
+    rows_S = np.array([row for row, _ in samples])
+    u_S = np.array([u for _, u in samples])
+    p = parameters(temperature=0.8, top_k=5)
+    alone = choose(logits_BV[rows_S], u_S[:, None], p)[:, 0]
+    assert choose_for(logits_BV, rows_S, u_S, p).tolist() == alone.tolist()

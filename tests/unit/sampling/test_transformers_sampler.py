@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +20,15 @@ from sage_cli.sampling.transformers_sampler import TransformersSampler
 from sage_cli.store.completion import Completion
 
 PROMPTS = ["1+1=", "12*34=?", "x*y<SOLUTION>z", "12*34=!"]
-GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 36, "</SOLUTION>", seed=0)
-SAMPLED = SamplingParameters(0.8, 0.95, 30, 0.02, 20, "</SOLUTION>", seed=3)
+GREEDY = SamplingParameters(0.0, 1.0, 0, 0.0, 36, "</SOLUTION>")
+SAMPLED = SamplingParameters(0.8, 0.95, 30, 0.02, 20, "</SOLUTION>")
+SEED = 3
 
 
 def requests(n: int) -> list[SampleRequest]:
-    return [SampleRequest(f"p{i}", prompt, tuple(range(n))) for i, prompt in enumerate(PROMPTS)]
+    return [
+        SampleRequest(f"p{i}", prompt, tuple(range(n)), SEED) for i, prompt in enumerate(PROMPTS)
+    ]
 
 
 def draw(
@@ -64,12 +69,12 @@ def without_cache(
 ) -> str:
     """The same draw with a whole forward pass per token."""
     ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    seed_1 = np.array([sample_seed(parameters.seed, *key)], dtype=np.uint64)
+    seed_1 = np.array([sample_seed(SEED, *key)], dtype=np.uint64)
     text, prompt_length = "", len(ids)
     with torch.inference_mode():
         for step in range(parameters.max_tokens):
             logits_1V = model(torch.tensor([ids])).logits[:, -1]
-            token = choose(logits_1V, uniforms(seed_1, np.array([step])), parameters).item()
+            token = choose(logits_1V, uniforms(seed_1, np.array([step]))[None], parameters).item()
             if token == tokenizer.eos_token_id:
                 break
             ids.append(token)
@@ -104,7 +109,7 @@ def test_sampled_text_equals_a_loop_without_cache(
             key = (f"p{number}", index)
             expected = without_cache(any_model, tokenizer, prompt, key, SAMPLED)
             assert drawn[key].text == expected
-            assert drawn[key].seed == SAMPLED.seed
+            assert drawn[key].seed == SEED
             texts.add(expected)
         assert len(texts) > 1
 
@@ -113,7 +118,7 @@ def test_a_sample_does_not_depend_on_what_is_drawn_beside_it(
     model: Any, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     everything = draw(model, tokenizer, SAMPLED, requests(n=6), batch_rows=24)
-    one = [SampleRequest("p3", PROMPTS[3], (5,))]
+    one = [SampleRequest("p3", PROMPTS[3], (5,), SEED)]
     alone = draw(model, tokenizer, SAMPLED, one, batch_rows=24)
     assert alone["p3", 5] == everything["p3", 5]
     reordered = draw(model, tokenizer, SAMPLED, requests(n=6)[::-1], batch_rows=5)
@@ -138,13 +143,13 @@ def test_an_adapter_is_part_of_the_model(
 def test_a_stop_text_of_several_tokens_ends_the_completion(
     model: Any, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    free = SamplingParameters(1.0, 1.0, 0, 0.0, 30, None, seed=0)
+    free = SamplingParameters(1.0, 1.0, 0, 0.0, 30, None)
     long = draw(model, tokenizer, free, requests(n=12), batch_rows=64)
     stop = max(long.values(), key=lambda completion: completion.tokens).text[9:12]
     stopped = draw(
         model,
         tokenizer,
-        SamplingParameters(1.0, 1.0, 0, 0.0, 30, stop, seed=0),
+        SamplingParameters(1.0, 1.0, 0, 0.0, 30, stop),
         requests(n=12),
         batch_rows=64,
     )
@@ -176,3 +181,107 @@ def test_what_the_loop_cannot_compute_is_refused(
     empty = [SampleRequest("p", "", (0,))]
     with pytest.raises(SamplingError, match="empty"):
         draw(make_model(), tokenizer, GREEDY, empty, batch_rows=4)
+
+
+class Counting:
+    """Counts the rows of each forward pass of a model."""
+
+    def __init__(self, model: Any) -> None:
+        self.rows: list[int] = []
+        self.hook = model.register_forward_pre_hook(self._note, with_kwargs=True)
+
+    def _note(self, _: Any, __: Any, given: dict[str, Any]) -> None:
+        self.rows.append(len(given["input_ids"]))
+
+
+def test_samples_that_have_drawn_the_same_are_computed_once(
+    make_model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model()
+    counting = Counting(model)
+    drawn = draw(model, tokenizer, GREEDY, requests(n=16), batch_rows=64)
+    assert len(drawn) == 64
+    # Each of the four prompts is read alone; from then on all 16 samples of one are one row.
+    assert counting.rows[:4] == [1] * 4
+    assert max(counting.rows[4:]) == 4
+    counting.rows.clear()
+    draw(model, tokenizer, SAMPLED, requests(n=16), batch_rows=64)
+    assert counting.rows[4] <= 64
+    assert max(counting.rows) > 16
+
+
+@pytest.mark.parametrize("batch_rows", [1, 6, 17])
+def test_no_forward_pass_has_more_rows_than_asked_for(
+    make_model: Any, tokenizer: PreTrainedTokenizerBase, batch_rows: int
+) -> None:
+    model = make_model()
+    hot = SamplingParameters(3.0, 1.0, 0, 0.0, 12, "</SOLUTION>")  # samples part at once
+    expected = draw(model, tokenizer, hot, requests(n=12), batch_rows=500)
+    counting = Counting(model)
+    assert draw(model, tokenizer, hot, requests(n=12), batch_rows) == expected
+    assert max(counting.rows) == batch_rows
+
+
+def test_requests_of_several_seeds_and_the_same_prompt_share_its_reading(
+    make_model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model()
+    counting = Counting(model)
+    sampler = TransformersSampler(model, tokenizer, SAMPLED, batch_rows=64)
+    wanted = [SampleRequest("p", PROMPTS[0], (0, 1, 2), seed) for seed in (0, 1, 2)]
+    drawn = {(row.seed, row.index): row for row in sampler.sample(wanted)}
+    assert counting.rows[0] == 1
+    assert len(counting.rows) <= SAMPLED.max_tokens
+    assert drawn.keys() == {(seed, index) for seed in (0, 1, 2) for index in (0, 1, 2)}
+    for seed in (0, 1, 2):
+        alone = TransformersSampler(model, tokenizer, SAMPLED).sample([wanted[seed]])
+        assert {(row.seed, row.index): row for row in alone}.items() <= drawn.items()
+
+
+def test_token_ids_are_those_drawn_with_the_end_of_sequence(
+    model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    free = SamplingParameters(1.3, 1.0, 0, 0.0, 40, None)
+    drawn = draw(model, tokenizer, free, requests(n=12), batch_rows=64)
+    ended = [row for row in drawn.values() if row.finish_reason == "stop"]
+    assert ended
+    for row in drawn.values():
+        assert row.token_ids is not None
+        assert len(row.token_ids) == row.tokens
+        assert tokenizer.decode(row.token_ids, skip_special_tokens=True) == row.text
+        eos = tokenizer.eos_token_id
+        assert (row.token_ids[-1] == eos) == (row.finish_reason == "stop")
+        assert eos not in row.token_ids[:-1]
+
+
+def test_threads_are_fewer_while_a_small_model_samples(
+    model: Any, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        completions = TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2))
+        next(completions)
+        assert torch.get_num_threads() == 1
+        completions.close()  # type: ignore[attr-defined]
+        assert torch.get_num_threads() == 2
+        monkeypatch.setattr("sage_cli.sampling.threads.PARAMETERS_PER_THREAD", 100)
+        next(TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2)))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_closed_sampler_holds_no_model_and_says_so(
+    make_model: Any, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    model = make_model()
+    alive = weakref.ref(model)
+    sampler = TransformersSampler(model, tokenizer, SAMPLED)
+    assert len(list(sampler.sample(requests(n=1)))) == len(PROMPTS)
+    del model
+    sampler.close()
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(SamplingError, match="closed"):
+        list(sampler.sample(requests(n=1)))
