@@ -124,7 +124,7 @@ class VerdictStore:
             problem.dictionary.to_pylist(), problem.indices.to_numpy(), index_V
         )
         part_V = parts[part.indices.to_numpy()]
-        fits_V = (sample_V >= 0) & (part_V >= 0)
+        fits_V = sample_V >= 0
         fits_V[fits_V] = inventory.part_S[sample_V[fits_V]] == part_V[fits_V]
         verdict_S[sample_V[fits_V]] = np.flatnonzero(fits_V)
         return verdict_S
