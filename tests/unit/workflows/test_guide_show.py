@@ -63,6 +63,7 @@ def store(policy, config, problems, texts, reason="stop"):
     template = PromptTemplate.from_section(config.prompt, policy.tokenizer())
     samples, _ = sample_set(policy, config, template, config.evaluation.seed)
     with samples.writing({}) as writer:
+        writer.claim([problem.id for problem in problems], 2)
         for problem, text in zip(problems, texts, strict=True):
             count = len(policy.tokenizer()(text)["input_ids"])
             writer.add(Completion(problem.id, 1, 0, "another", 7, "stop"))
