@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -71,6 +72,12 @@ def _measured(
         verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
     verdicts.flush()
     tally = verdicts.tally(list(benchmark.golds), n)
+    if tally.lacking:
+        raise StoreError(
+            f"{tally.lacking} samples of {samples.folder} have no verdict: another process is "
+            "changing the set",
+            "type the same command again",
+        )
     counts = Counts(tuple(benchmark.golds), tally.n_P, tally.right_P)
     return Measured(
         policy.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,

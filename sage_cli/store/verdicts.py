@@ -125,7 +125,7 @@ class VerdictStore:
             problem.dictionary.to_pylist(), as_numpy(problem.indices), index_V
         )
         part_V = parts[as_numpy(part.indices)]
-        fits_V = (sample_V >= 0) & (part_V >= 0)
+        fits_V = sample_V >= 0
         fits_V[fits_V] = inventory.part_S[sample_V[fits_V]] == part_V[fits_V]
         verdict_S[sample_V[fits_V]] = np.flatnonzero(fits_V)
         return verdict_S

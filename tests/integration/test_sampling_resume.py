@@ -67,7 +67,7 @@ def await_rows(lab: Path, root: str, count: int) -> int:
     deadline = time.monotonic() + PATIENCE_S
     while (held := len(list(stored(lab, root)))) <= count:
         assert time.monotonic() < deadline, f"no {count} samples within {PATIENCE_S} s"
-        time.sleep(0.05)
+        time.sleep(0.3)
     return held
 
 

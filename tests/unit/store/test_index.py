@@ -83,7 +83,11 @@ def test_a_stale_index_is_brought_up_to_date(tmp_path: Path, read: list[str]) ->
     assert found.damaged == (torn.name,)
     assert sorted(read) == sorted([torn.name, touched.name, early.name])
     assert [part.name for part in found.parts] == [early.name, same.name, touched.name]
-    assert [found.index_S[found.part_S == i].tolist() for i in range(3)] == [[4], [2], [3]]
+    assert [row.index for _, rows in samples.read(found, found.select()) for row in rows] == [
+        4,
+        2,
+        3,
+    ]
 
 
 def test_where_the_index_cannot_be_written_the_set_is_read_all_the_same(
