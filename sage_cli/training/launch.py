@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,9 +21,9 @@ from accelerate import PartialState
 
 from sage_cli.config.presets import accelerate_file, read_yaml
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.training.step_writer import OnStep
 
 POLL_S = 0.1
-OnStep = Callable[[Mapping[str, Any]], None]
 PATIENCE = timedelta(days=1)
 """How long processes wait for one that trains the base before they train together."""
 ALONE = ("NO", "MULTI_CPU")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.hardware import optimizer_name, precision
 from sage_cli.training.muon import Muon
+from sage_cli.training.step_writer import OnStep
 
 IGNORED = -100
-OnStep = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)

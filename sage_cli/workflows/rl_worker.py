@@ -14,13 +14,13 @@ from sage_cli.problems.training import load_training_problems
 from sage_cli.store.atomic import write_json
 from sage_cli.store.run import Run
 from sage_cli.training.launch import (
-    OnStep,
     accelerate_configuration,
     launch_command,
     run_together,
     world_size,
 )
 from sage_cli.training.rl import prepare_resume
+from sage_cli.training.step_writer import OnStep
 from sage_cli.workflows.rl_training import train_policy
 
 BASE_FILE = "base.json"
