@@ -62,9 +62,9 @@ def may_train(asked: bool | None, names: Sequence[str] | None, config: SageConfi
     root = config.run.root
     if names or asked is not None or Runs(root).latest() is not None:
         return bool(asked)
-    console.print(f"{root.resolve()} holds no finished run to measure")
     if not (console.is_terminal and sys.stdin.isatty()):
         return True
+    console.print(f"{root.resolve()} holds no finished run to measure")
     return typer.confirm("train the preset's base and measure it?")
 
 

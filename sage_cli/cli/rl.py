@@ -37,7 +37,9 @@ def command(
     rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
     kl: Annotated[str | None, typer.Option("--kl", help="reverse, forward or none.")] = None,
     beta: Annotated[float | None, typer.Option(help="Strength of the anchor.")] = None,
-    advantage: Annotated[str | None, typer.Option(help="group, beta or none.")] = None,
+    advantage: Annotated[
+        str | None, typer.Option(help="group, beta, none, or one of your own.")
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Tune every weight, no LoRA.")] = False,

@@ -20,6 +20,25 @@ def is_model_folder(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE))
 
 
+def require_model(path: str) -> None:
+    """Raise DataError where `path` is a folder without a model, before any library is loaded."""
+    require_folder(path)
+    folder = Path(path)
+    if folder.is_dir() and not is_model_folder(folder):
+        raise DataError(
+            f"no model can be loaded from {path}: it holds neither config.json nor {ADAPTER_FILE}",
+            "name a Hugging Face folder with config.json and *.safetensors, or a model of the Hub",
+        )
+
+
+def require_folder(path: str | Path) -> None:
+    """Say that a local folder is missing before the Hub is asked for a model of that name."""
+    text = str(path)
+    looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
+    if looks_local and not Path(text).is_dir():
+        raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
+
+
 def is_adapter(folder: Path) -> bool:
     """Whether `folder` holds a LoRA adapter rather than a whole model."""
     return (folder / ADAPTER_FILE).is_file()

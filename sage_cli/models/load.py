@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
-from sage_cli.models.folders import adapter_base, is_adapter
+from sage_cli.models.folders import adapter_base, is_adapter, require_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -25,7 +25,7 @@ def load_tokenizer(
     """
     from transformers import AutoTokenizer
 
-    _check_folder(path)
+    require_folder(path)
     folder = Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise DataError(
@@ -65,7 +65,7 @@ def load_model(
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
-    _check_folder(path)
+    require_folder(path)
     has_adapter = is_adapter(Path(path))
     try:
         base = adapter_base(Path(path)) if has_adapter else str(path)
@@ -127,14 +127,6 @@ def _name_base(adapted: Any, base: str) -> None:
     place = str(Path(base).resolve()) if Path(base).is_dir() else base
     for settings in adapted.peft_config.values():
         settings.base_model_name_or_path = place
-
-
-def _check_folder(path: str | Path) -> None:
-    """Say that a local folder is missing before the Hub is asked for a model of that name."""
-    text = str(path)
-    looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
-    if looks_local and not Path(text).is_dir():
-        raise DataError(f"there is no folder {text}", "give the folder of a model, or a run's id")
 
 
 def _first_line(error: BaseException) -> str:

@@ -78,7 +78,7 @@ class Advantage:
                 f"{whole[1]} tokens long",
                 f"return a tensor of shape {rows} or {whole}",
             )
-        advantages = found.detach().to(inputs.rewards_PN)
+        advantages = found.to(inputs.rewards_PN)
         wrong = int((~advantages.isfinite()).sum())
         if wrong:
             raise TrainingError(

@@ -12,7 +12,7 @@ from sage_cli.config.labels import base_label, rl_label
 from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.errors import ConfigurationError
-from sage_cli.models.folders import fingerprint
+from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.policies.policy import Policy
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.store.identity import identity_of
@@ -70,4 +70,5 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
     if isinstance(model, ScratchModel):
         # random weights are always trained in full: the tuning is RL's
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
+    require_model(model.path)
     return {**settings, "path": None, "weights": fingerprint(model.path, model.revision)}

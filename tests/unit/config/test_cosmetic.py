@@ -56,12 +56,12 @@ def test_determinants_are_the_rest():
         kept, everything = set(section.determinants()), set(section.model_dump())
         assert everything - kept == {
             n.partition(".")[2] for n in COSMETIC if n.startswith(f"{name}.")
-        }  # noqa: E501
+        }
 
 
 @pytest.mark.parametrize(
     "setting",
-    ["rl.save_every=7", "data.root=/elsewhere", "sampling.batch_rows=3", "grading.workers=9"],  # noqa: E501
+    ["rl.save_every=7", "data.root=/elsewhere", "sampling.batch_rows=3", "grading.workers=9"],
 )
 def test_a_cosmetic_change_leaves_the_determinants_alone(setting):
     name, _, value = setting.partition("=")
@@ -80,4 +80,4 @@ def test_nested_sections_leave_theirs_out_as_well():
         "share": 0.6,
         "mix": {"S": 0.45, "R": 0.40, "D": 0.15},
         "loss": "completion",
-    }  # noqa: E501
+    }

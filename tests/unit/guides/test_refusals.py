@@ -51,7 +51,8 @@ def test_nan_outside_the_mask_or_from_the_model_is_not_the_guides_fault():
     torch.testing.assert_close(outside.log_q(signals(), 0), expected_BT)
     broken_BT = LOGPS_BT.clone()
     broken_BT[0, 0] = torch.nan
-    assert Giving(lambda s: 1 - s.logps_BT).log_q(signals(broken_BT), 0)[0, 0].isnan()
+    diverged = Signals(broken_BT, LOGPS_BT.abs(), MASK_BT)
+    assert Giving(lambda s: 1 - s.logps_BT).log_q(diverged, 0)[0, 0].isnan()
 
 
 def test_only_what_was_asked_for_can_be_read():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from toy_policy import adapted
+from toy_policy import PROMPTS, adapted
 from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
@@ -198,13 +198,14 @@ def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
         assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-4)
 
 
-def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(
-    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench: Any, configure: Any):
+    # prompts of unequal length, which are padded on the left
+    uneven = [("1*" * (i % 3) + text, problem) for i, (text, problem) in enumerate(PROMPTS)]
+
     def first(name: str, weight: float) -> dict[str, Any]:
         options = {"advantage": "hesitant", "advantage_options": {"weight": weight}}
         rl = {"steps": 1, "micro_batch": 4, **options}
-        (record,) = bench.run(configure(rl=rl), name)
+        (record,) = bench.run(configure(rl=rl), name, prompts=uneven)
         return record
 
     flat, shaped = first("flat", 0.0), first("shaped", 0.5)
