@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from sage_cli.config.explain import explain
 from sage_cli.config.layers import Layer, Merged, leaves, merge
+from sage_cli.config.plugins import AS_STORED
 from sage_cli.config.presets import DEFAULT_PRESET, read_preset
 from sage_cli.config.records import default_root
 from sage_cli.config.schema import SageConfig
@@ -48,7 +49,8 @@ def load(
     ConfigurationError that lists every problem.
     """
     merged = merge(_layers(presets, flags or {}, sets, stored))
-    return Loaded(validate(merged), merged.origins)
+    context = AS_STORED if stored is not None else None
+    return Loaded(validate(merged, context), merged.origins)
 
 
 def runs_root(
@@ -74,25 +76,29 @@ def _layers(
     return [*layers, Layer("flag", _given(flags)), _assignments(sets)]
 
 
-def validate(merged: Merged) -> SageConfig:
-    """The configuration of merged settings, or every reason why there is none."""
+def validate(merged: Merged, context: Mapping[str, str] | None = None) -> SageConfig:
+    """The configuration of merged settings, or every reason why there is none.
+
+    A stored configuration (`context` AS_STORED) may name plug-ins that aren't installed here:
+    whoever trains with one is refused by its name, and measuring needs none.
+    """
     problems = [
         f"{settings.origin}: {problem}"
         for name, layers in merged.guides.items()
         for settings in layers
-        for problem in _problems({"guide": {**settings.values, "name": name}})
+        for problem in _problems({"guide": {**settings.values, "name": name}}, context)
     ]
-    problems += _problems(merged.values)
+    problems += _problems(merged.values, context)
     if problems:
         raise ConfigurationError(
             "\n".join(problems), "`sage config show` prints every setting with its default"
         )
-    return SageConfig.model_validate(merged.values)
+    return SageConfig.model_validate(merged.values, context=context)
 
 
-def _problems(values: Mapping[str, Any]) -> list[str]:
+def _problems(values: Mapping[str, Any], context: Mapping[str, str] | None) -> list[str]:
     try:
-        SageConfig.model_validate(values)
+        SageConfig.model_validate(values, context=context)
     except ValidationError as error:
         return explain(error)
     return []

@@ -1,8 +1,10 @@
 """Precedence, origins, and the three choices that bring settings of their own."""
 
+from pathlib import Path
+
 import pytest
 
-from sage_cli.config.load import changed, load
+from sage_cli.config.load import load, runs_root
 from sage_cli.errors import ConfigurationError
 
 
@@ -149,3 +151,35 @@ def test_changed_checks_again():
     assert changed(config, {"rl.steps": 3, "tracking.group": "g"}).rl.steps == 3
     with pytest.raises(ConfigurationError, match="did you mean steps"):
         changed(config, {"rl.stepps": 3})
+
+
+def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
+    stored = load().config.model_dump(mode="json")
+    stored["guide"] = {"name": "theirs", "options": {"strength": 1}, "q_min": 0.6, "q_max": 1.4}
+    assert load(stored=stored).config.guide.name == "theirs"
+    with pytest.raises(ConfigurationError, match="unknown guide 'theirs'"):
+        load(sets=["guide.name=theirs"])
+
+
+def test_where_a_stored_configuration_was_made_does_not_travel_with_it(monkeypatch):
+    stored = load(sets=["run.root=/where/it/was/made"]).config.model_dump(mode="json")
+    stored["run"] |= {"name": None, "tags": []}  # as earlier releases stored them
+    assert str(load(stored=stored).config.run.root) == "runs"
+    monkeypatch.setenv("SAGE_RUNS", "/elsewhere")
+    assert str(load(stored=stored).config.run.root) == "/elsewhere"
+
+
+def test_the_folder_of_runs_has_one_source(monkeypatch, tmp_path):
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("run: {root: from-preset}")
+    monkeypatch.setenv("SAGE_RUNS", "from-environment")
+    flag, sets = Path("from-flag"), ["run.root=from-set"]
+    found = [
+        runs_root(), runs_root([str(preset)]), runs_root([str(preset)], flag),
+        runs_root([str(preset)], flag, sets),
+    ]  # fmt: skip
+    assert [str(path) for path in found] == [
+        "from-environment", "from-preset", "from-flag", "from-set",
+    ]  # fmt: skip
+    monkeypatch.delenv("SAGE_RUNS")
+    assert str(runs_root()) == "runs"
