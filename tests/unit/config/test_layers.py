@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.load import load, runs_root
+from sage_cli.config.load import changed, load, runs_root
 from sage_cli.errors import ConfigurationError
 
 
