@@ -14,6 +14,7 @@ from typing import Any
 from sage_cli.errors import StoreError
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
+from sage_cli.store.run import Run
 
 _SEAL = "sealed.json"
 
@@ -44,6 +45,14 @@ def newest_sealed(folder: Path, model: Any = None) -> Path | None:
     if newest is not None and model is not None:
         _refuse_other_model(newest, model)
     return newest
+
+
+def prepare_resume(run: Run, model: Any = None) -> Path | None:
+    """The checkpoint of `model` to go on from; records of later steps are forgotten."""
+    checkpoint = newest_sealed(run.checkpoints, model)
+    for file in (run.metrics, run.rollouts):
+        file.rewind(step_of(checkpoint) if checkpoint else 0)
+    return checkpoint
 
 
 def refuse_foreign(folder: Path) -> None:

@@ -18,7 +18,7 @@ from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
-from sage_cli.training.checkpoints import newest_sealed, step_of
+from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
@@ -55,14 +55,6 @@ def train_rl(
     trainer.save_model(str(run.model))
     if trainer.accelerator.is_main_process:
         (run.model / "training_args.bin").unlink(missing_ok=True)
-
-
-def prepare_resume(run: Run, model: Any = None) -> Path | None:
-    """The checkpoint of `model` to go on from; records of later steps are forgotten."""
-    checkpoint = newest_sealed(run.checkpoints, model)
-    for file in (run.metrics, run.rollouts):
-        file.rewind(step_of(checkpoint) if checkpoint else 0)
-    return checkpoint
 
 
 def build_trainer(

@@ -185,7 +185,7 @@ def _train_beside(config: SageConfig, init: str | None) -> Run:
 
 def _launch(config: SageConfig, run: Run, init: str | None, progress: Progress) -> None:
     """Train `run` in `rl.processes` processes of this machine: this command under a launcher."""
-    from sage_cli.training.rl import prepare_resume
+    from sage_cli.training.checkpoints import prepare_resume
     from sage_cli.training.watch import watched
 
     prepare_resume(run)  # the records that are to be forgotten go before anybody follows them
