@@ -1,171 +1,147 @@
-"""`sage passk` end to end beside the loop that most evaluations are written as.
+"""`sage passk` as it is typed, beside the loops that most evaluations are written as.
 
-    python benchmarks/passk.py MODEL [--preset tiny] [--problems 60] [--samples 256] [--memory]
+    python benchmarks/passk.py MODEL [--preset tiny] [--problems 60] [--samples 256] [--rounds 3]
+    python benchmarks/passk.py MODEL --memory
 
-Both load the model, draw problems x samples completions at the preset's temperature, grade them
-and compute pass@k for every k. The naive loop goes problem by problem, calls `generate` with
-num_return_sequences=64 as often as needed and runs Math-Verify in the main thread. Floor: the
-model's multiplications for the tokens drawn, at the speed that a plain matrix product reaches in
-the same run. `--memory` measures the peak of fresh processes at that size and at ten times it.
+Each is a process of its own in the environment as it is: it starts, loads the model, draws
+problems x samples completions at the preset's settings, grades them and computes pass@k for every
+k up to the number of samples. They run in turns; the table shows medians. The loops are those of
+simple_loops.py. Floor: the model's multiplications for the tokens drawn, at the speed of a plain
+matrix product, beside the same for the tokens that differ: samples that begin alike need the
+model once for what they share. `--memory` shows the peak at that size and at ten times it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import median
 from typing import Any
 
-import numpy as np
-import pyarrow.compute as pc
-import torch
-from math_verify import parse, verify
-from peak import peak_mb
+from peak import Spent, spent
 
-from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.benchmarks import benchmark_problems
-from sage_cli.evaluation.measure import measure
-from sage_cli.metrics import curve, pass_at_k
-from sage_cli.models.load import load_model, load_tokenizer
-from sage_cli.policies.policy import Policy
-from sage_cli.problems.problem import Problem
-from sage_cli.problems.template import PromptTemplate
-from sage_cli.progress import Silent
-from sage_cli.store.parts import read_part
-
-ROWS = 64
+LOOPS = ("whole", "quarters", "padded")
 
 
-class Clock:
-    """Wall and processor seconds, children's included, of a block."""
-
-    wall_s = cpu_s = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Count the block's time in."""
-        wall_s, cpu_s = time.perf_counter(), _cpu_s()
-        yield
-        self.wall_s += time.perf_counter() - wall_s
-        self.cpu_s += _cpu_s() - cpu_s
+def sage_command(given: argparse.Namespace, root: Path, problems: int) -> list[str]:
+    """What a user types, with a fresh folder for what it stores."""
+    words = f"passk {given.model} --preset {given.preset} --k 1..{given.samples} --json"
+    words += f" --limit {problems} --set data.arithmetic.held_out={problems}"
+    chosen = ["--benchmark", given.benchmark] if given.benchmark else []
+    sage = str(Path(sys.executable).with_name("sage"))
+    return [sage, *words.split(), *chosen, "--runs", str(root)]
 
 
-def _cpu_s() -> float:
-    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+def write_task(given: argparse.Namespace, file: Path) -> dict[str, Any]:
+    """Prompts, golds and settings for the loops, as `sage` would have them."""
+    from sage_cli.config.load import load
+    from sage_cli.models.load import load_tokenizer
+    from sage_cli.problems.load import load_benchmark
+    from sage_cli.problems.template import PromptTemplate
+
+    evaluation = {"limit": given.problems, "benchmark": given.benchmark}
+    data = {"arithmetic": {"held_out": given.problems}}
+    config = load([given.preset], {"evaluation": evaluation, "data": data}).config
+    asked = config.evaluation
+    problems = load_benchmark(asked.benchmark, config.data, asked.fields, asked.limit)
+    template = PromptTemplate.from_section(config.prompt, load_tokenizer(given.model))
+    sampling = config.sampling
+    task = {
+        "prompts": [template.render(problem.question) for problem in problems],
+        "golds": [problem.gold for problem in problems],
+        "answer_open": config.prompt.answer_open,
+        "answer_close": config.prompt.answer_close,
+        "samples": given.samples,
+        "sampling": {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": sampling.min_p or None,
+            "max_new_tokens": sampling.max_tokens,
+        },
+    }
+    file.write_text(json.dumps(task), encoding="utf-8")
+    return task
 
 
-def naive(
-    model_path: str, config: SageConfig, problems: list[Problem], generating: Clock
-) -> tuple[np.ndarray[Any, Any], int]:
-    """pass@k for k = 1..n by the plain loop, and the number of tokens drawn."""
-    model, tokenizer = load_model(model_path).eval(), load_tokenizer(model_path)
-    template = PromptTemplate.from_section(config.prompt, tokenizer)
-    sampling, n = config.sampling, config.evaluation.samples
-    stop = tokenizer.encode(template.stop or "", add_special_tokens=False)
-    ends = [tokenizer.eos_token_id, *(stop if len(stop) == 1 else [])]
-    rights_P, tokens = [], 0
-    for problem in problems:
-        prompt = tokenizer(
-            template.render(problem.question), return_tensors="pt", add_special_tokens=False
-        )
-        rights = 0
-        for _ in range(n // ROWS):
-            with generating.running():
-                output_BT = model.generate(
-                    input_ids=prompt.input_ids,
-                    attention_mask=prompt.attention_mask,
-                    do_sample=True,
-                    temperature=sampling.temperature,
-                    top_p=sampling.top_p,
-                    top_k=sampling.top_k,
-                    min_p=sampling.min_p or None,
-                    max_new_tokens=sampling.max_tokens,
-                    num_return_sequences=ROWS,
-                    eos_token_id=ends,
-                    pad_token_id=tokenizer.pad_token_id,
-                )
-                new_BT = output_BT[:, prompt.input_ids.shape[1] :]
-                tokens += int((new_BT != tokenizer.pad_token_id).sum())
-                texts = tokenizer.batch_decode(new_BT, skip_special_tokens=True)
-            for text in texts:
-                answer = text.partition(config.prompt.answer_open)[2]
-                answer = answer.partition(config.prompt.answer_close)[0]
-                rights += verify(parse(f"${problem.gold}$"), parse(f"${answer}$"))
-        rights_P.append(rights)
-    ks = range(1, n + 1)
-    return np.array([np.mean([pass_at_k(n, c, k) for c in rights_P]) for k in ks]), tokens
-
-
-def ours(
-    model_path: str, config: SageConfig, problems: list[Problem]
-) -> tuple[np.ndarray[Any, Any], int]:
-    """The same through sage's workflow, samples stored; config.run.root is a fresh folder."""
-    benchmark, n = config.evaluation.benchmark, config.evaluation.samples
-    measured = measure(Policy(model_path), config, benchmark, problems, 0, Silent())
-    mean_K = curve([measured.counts], tuple(range(1, n + 1))).mean_K
-    parts = config.run.root.glob("samples/*/part-*.parquet")
-    return mean_K, sum(pc.sum(read_part(part, ["tokens"])["tokens"]).as_py() for part in parts)
-
-
-def product_speed() -> float:
-    """Floating-point operations per second of a 1024-cubed matrix product, the best of ten."""
-    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
-    best_s = min(_timed(lambda: a @ b) for _ in range(10))
-    return 2 * 1024**3 / best_s
-
-
-def _timed(work: Callable[[], object]) -> float:
-    start_s = time.perf_counter()
-    work()
-    return time.perf_counter() - start_s
-
-
-def compare(model_path: str, config: SageConfig) -> None:
-    """Run both and print the table."""
-    problems = benchmark_problems(config, config.evaluation.benchmark)
-    clocks = {"naive loop": Clock(), "of it generating": Clock(), "sage": Clock()}
-    with clocks["sage"].running():
-        our_K, our_tokens = ours(model_path, config, problems)
-    with clocks["naive loop"].running(), torch.inference_mode():
-        naive_K, naive_tokens = naive(model_path, config, problems, clocks["of it generating"])
-    flops = product_speed()
-    parameters = sum(p.numel() for p in load_model(model_path).parameters())
-    floor_s = 2 * parameters * our_tokens / flops
-    print(
-        f"{len(problems)} problems x {config.evaluation.samples} samples, {parameters} parameters"
-    )
-    for name, clock in clocks.items():
-        tokens = our_tokens if name == "sage" else naive_tokens
+def compare(given: argparse.Namespace, folder: Path) -> None:
+    """Run all in turns and print the table."""
+    task = write_task(given, folder / "task.json")
+    loops = str(Path(__file__).with_name("simple_loops.py"))
+    took: dict[str, list[Spent]] = {name: [] for name in ("sage", *LOOPS)}
+    for turn in range(given.rounds):
+        for name in took:
+            command = [sys.executable, loops, name, given.model, str(folder / "task.json")]
+            if name == "sage":
+                command = sage_command(given, folder / f"runs-{turn}", given.problems)
+            took[name].append(spent(command))
+            print(f"{turn + 1}/{given.rounds} {name}: {took[name][-1].wall_s:.1f} s", flush=True)
+    print(f"\n{len(task['prompts'])} problems x {given.samples} samples; medians of {given.rounds}")
+    ours_s = median(one.wall_s for one in took["sage"])
+    for name, runs in took.items():
+        wall_s = median(one.wall_s for one in runs)
         print(
-            f"{name:18s} {clock.wall_s:7.1f} s wall {clock.cpu_s:7.1f} s cpu "
-            f"{tokens:8d} tokens {tokens / clock.wall_s:8.0f} tokens/s"
+            f"{name:9s} {wall_s:7.1f} s wall {median(one.cpu_s for one in runs):7.1f} s cpu "
+            f"{max(one.peak_mb for one in runs):6.0f} MB {wall_s / ours_s:6.2f} x sage"
         )
-    ratio = clocks["naive loop"].wall_s / clocks["sage"].wall_s
-    print(f"sage is {ratio:.2f} times as fast; floor {floor_s:.1f} s at {flops / 1e9:.0f} GFLOP/s")
-    print(f"distance to the floor: {clocks['sage'].wall_s / floor_s:.1f} times")
-    shown = [k for k in (1, 8, 64, 256) if k <= len(our_K)]
-    print("pass@k sage ", {k: round(float(our_K[k - 1]), 3) for k in shown})
-    print("pass@k naive", {k: round(float(naive_K[k - 1]), 3) for k in shown})
+    for name in LOOPS:
+        told = json.loads(took[name][-1].output.splitlines()[-1])
+        ks = [k for k in (1, 8, 64, 256) if k <= given.samples]
+        shown = {k: round(told["means"][k - 1], 3) for k in ks}
+        print(f"{name:9s} {told['tokens']} tokens, pass@k {shown}")
+    floor(given.model, folder / "runs-0")
 
 
-def memory(arguments: list[str], problems: int) -> None:
-    """Peak resident memory of fresh processes at `problems` and ten times as many."""
-    for size in (problems, 10 * problems):
-        done = subprocess.run(
-            [sys.executable, __file__, *arguments, "--problems", str(size), "--peak"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        print(json.loads(done.stdout.splitlines()[-1]))
+def floor(model_path: str, root: Path) -> None:
+    """Print the seconds that the multiplications alone need."""
+    import torch
+
+    from sage_cli.models.load import load_model, load_tokenizer
+    from sage_cli.store.parts import read_part
+
+    model, tokenizer = load_model(model_path), load_tokenizer(model_path)
+    parameters = sum(weight.numel() for weight in model.parameters())
+    rows = [
+        row
+        for part in sorted(root.glob("samples/*/part-*.parquet"))
+        for row in read_part(part, ["problem_id", "text", "tokens"]).to_pylist()
+    ]
+    ids = tokenizer([row["text"] for row in rows], add_special_tokens=False)["input_ids"]
+    drawn = sum(row["tokens"] for row in rows)
+    different = prefixes(zip((row["problem_id"] for row in rows), ids, strict=True))
+    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    best_s = float("inf")
+    for _ in range(10):
+        start_s = time.perf_counter()
+        a @ b
+        best_s = min(best_s, time.perf_counter() - start_s)
+    per_token_s = 2 * parameters / (2 * 1024**3 / best_s)
+    print(
+        f"sage      {drawn} tokens, {different} of them different; {parameters} parameters; "
+        f"floor {drawn * per_token_s:.1f} s for all, {different * per_token_s:.1f} s for those"
+    )
+
+
+def prefixes(answers: Iterable[tuple[str, list[int]]]) -> int:
+    """How many different beginnings there are, over all problems."""
+    nodes: dict[tuple[object, int], int] = {}
+    for problem, ids in answers:
+        node: object = problem
+        for token in ids:
+            node = nodes.setdefault((node, token), len(nodes))
+    return len(nodes)
+
+
+def memory(given: argparse.Namespace, folder: Path) -> None:
+    """Print the peak memory of `sage passk` at two sizes."""
+    for problems in (given.problems, 10 * given.problems):
+        used = spent(sage_command(given, folder / str(problems), problems))
+        print(f"{problems} problems: {used.peak_mb:.0f} MB peak, {used.wall_s:.1f} s")
 
 
 def main() -> None:
@@ -176,32 +152,11 @@ def main() -> None:
     parser.add_argument("--benchmark")
     parser.add_argument("--problems", type=int, default=60)
     parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        config = load(
-            [given.preset],
-            {
-                "run": {"root": folder},
-                "evaluation": {
-                    "samples": given.samples,
-                    "limit": given.problems,
-                    "benchmark": given.benchmark,
-                },
-                "data": {"arithmetic": {"held_out": given.problems}},
-            },
-        ).config
-        if given.memory:
-            arguments = [given.model, "--preset", given.preset, "--samples", str(given.samples)]
-            arguments += ["--benchmark", config.evaluation.benchmark]
-            memory(arguments, given.problems)
-        elif given.peak:
-            problems = benchmark_problems(config, config.evaluation.benchmark)
-            _, tokens = ours(given.model, config, problems)
-            print(json.dumps({"problems": len(problems), "tokens": tokens, "peak_mb": peak_mb()}))
-        else:
-            compare(given.model, config)
+        (memory if given.memory else compare)(given, Path(folder))
 
 
 if __name__ == "__main__":

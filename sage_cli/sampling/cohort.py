@@ -13,37 +13,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from sage_cli.errors import SamplingError
 from sage_cli.sampling.memory import CohortMemory
 from sage_cli.sampling.own_tokens import OwnTokens
-from sage_cli.sampling.prompts import PromptMemory, SharedPrompts
+from sage_cli.sampling.prompts import SharedPrompts
+from sage_cli.sampling.reading import Prompt
 from sage_cli.sampling.rectangle import Indices
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
 from sage_cli.sampling.stopping import Ending, Stopping
 from sage_cli.store.completion import Completion
 
 
-class Prompt:
-    """A prompt, read by the model once: its memory and the logits after it (V,)."""
-
-    def __init__(self, model: Any, request: SampleRequest, ids: Sequence[int]) -> None:
-        if not ids:
-            raise SamplingError(f"the prompt of problem {request.problem_id} is empty")
-        self.ids, self.memory = ids, PromptMemory()
-        ids_1T = torch.tensor([ids], device=model.device)
-        output = model(input_ids=ids_1T, use_cache=False, logits_to_keep=1, memory=self.memory)
-        self.logits_V = output.logits[0, -1]
-        if len(self.memory.keys_Y) != model.config.get_text_config().num_hidden_layers:
-            raise SamplingError(
-                f"{type(model).__name__} has layers whose attention can't be replaced",
-                "use --set sampling.backend=vllm or server for this architecture",
-            )
-
-
 class Cohort:
     """Samples of one or several prompts; all have drawn equally many tokens."""
 
-    def __init__(self, samples: Sequence[tuple[Prompt, SampleRequest, int]]) -> None:
+    def __init__(
+        self, samples: Sequence[tuple[Prompt, SampleRequest, int]], own: OwnTokens
+    ) -> None:
         prompts = {prompt: row for row, prompt in enumerate(dict.fromkeys(s[0] for s in samples))}
         self.samples = [(request, prompt.ids, index) for prompt, request, index in samples]
         self.rows_S: Indices = np.array([prompts[prompt] for prompt, _, _ in samples])
@@ -53,7 +38,8 @@ class Cohort:
         )
         memories = [prompt.memory for prompt in prompts]
         shared = SharedPrompts(memories, np.arange(len(prompts)))
-        self.memory = CohortMemory(shared, OwnTokens(memories[0], len(prompts)))
+        own.begin(len(prompts))
+        self.memory = CohortMemory(shared, own)
         self.first_logits_BV = torch.stack([prompt.logits_V for prompt in prompts])
         self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
         self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)

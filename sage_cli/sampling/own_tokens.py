@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from sage_cli.sampling.prompts import PromptMemory
 from sage_cli.sampling.rectangle import Indices
 
-BLOCK = 32
+ROWS, BLOCK = 16, 32
 _SLOW_PRODUCT = 400
 """CPU products of fewer multiplications run in torch's unblocked kernel, several times slower."""
 
@@ -21,16 +21,27 @@ _SLOW_PRODUCT = 400
 class OwnTokens:
     """Buffers for the tokens that rows draw themselves, equally many in every row.
 
-    They grow by doubling rows and by blocks of tokens, never by concatenation.
+    They grow by doubling rows and by blocks of tokens, never by concatenation, and pass from a
+    finished cohort to the next.
     """
 
-    def __init__(self, like: PromptMemory, rows: int) -> None:
+    def __init__(self, like: PromptMemory) -> None:
         (heads, _, key_size), value_size = like.keys_Y[0].shape, like.values_Y[0].shape[-1]
-        shape = (len(like.keys_Y), rows, heads, BLOCK)
+        shape = (len(like.keys_Y), ROWS, heads, BLOCK)
         self._keys_YBHTD = like.keys_Y[0].new_zeros((*shape, key_size))
         self._values_YBHTD = like.values_Y[0].new_zeros((*shape, value_size))
         self._least = -(-_SLOW_PRODUCT // min(key_size, value_size))
         self.length = 0
+
+    @property
+    def capacity(self) -> int:
+        """Rows that fit without growing."""
+        return self._keys_YBHTD.shape[1]
+
+    def begin(self, rows: int) -> None:
+        """Forget what there was, and let `rows` rows fit."""
+        self.length = 0
+        self._make_room(rows, 0)
 
     def make_room(self) -> None:
         """Let one more token fit."""

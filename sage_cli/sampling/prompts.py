@@ -7,6 +7,7 @@ head size D; S = rank x Q counts the queries of one problem side by side.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,18 +16,30 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from sage_cli.sampling.rectangle import Indices, ranks
 
 
+@dataclass(frozen=True, eq=False)
 class PromptMemory:
-    """One prompt's keys and values, recorded while the model reads it."""
+    """One prompt's keys and values, (H, T, D) in each layer."""
+
+    keys_Y: list[Tensor]
+    values_Y: list[Tensor]
+
+
+class PromptReading:
+    """Attention while prompts of one length are read; records keys and values, (B, H, T, D)."""
 
     def __init__(self) -> None:
         self.keys_Y: list[Tensor] = []
         self.values_Y: list[Tensor] = []
 
+    def memory(self, row: int) -> PromptMemory:
+        """What was recorded of one prompt."""
+        return PromptMemory([k[row] for k in self.keys_Y], [v[row] for v in self.values_Y])
+
     def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
-        """Causal attention within the prompt (B = 1); layers come in order."""
+        """Causal attention within each prompt; layers come in order."""
         assert layer == len(self.keys_Y)
-        self.keys_Y.append(k_BHTD[0])
-        self.values_Y.append(v_BHTD[0])
+        self.keys_Y.append(k_BHTD)
+        self.values_Y.append(v_BHTD)
         out_BHTD = scaled_dot_product_attention(
             q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=1.0, enable_gqa=True
         )

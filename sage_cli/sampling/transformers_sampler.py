@@ -49,7 +49,6 @@ class TransformersSampler(Sampler):
             "device": self._device,
         }
 
-    @torch.inference_mode()
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they finish, problems in the order of their prompts' lengths."""
         if self._model is None:
@@ -57,12 +56,15 @@ class TransformersSampler(Sampler):
         if not requests:
             return
         texts = [request.prompt for request in requests]
-        ids = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+        ids = map(tuple, self._tokenizer(texts, add_special_tokens=False)["input_ids"])
         tokenized = sorted(
             zip(requests, ids, strict=True), key=lambda pair: (len(pair[1]), pair[1])
         )
+        if not tokenized[0][1]:
+            raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
         with memory_attention(self._model), threads_for(self._model):
-            yield from self._decoder.run(self._model, tokenized)
+            for ended in self._decoder.run(self._model, tokenized):
+                yield from ended
 
     def close(self) -> None:
         """Drop the model, so that its memory is free once nobody else holds it."""
