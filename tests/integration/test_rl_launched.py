@@ -15,6 +15,9 @@ import torch
 from offline_wandb import read_offline
 from safetensors.torch import load_file
 from toy_policy import base, tokenizer
+from typer.testing import CliRunner
+
+from sage_cli.cli.app import app
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -48,73 +51,81 @@ SCRIPT = ["-c", "from sage_cli.cli.app import main; main()"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 
 
-def test_processes_and_torchrun_train_the_same(tmp_path: Path, base: Path):
-    mirrored = ("--set", "tracking.wandb=offline")
-    common = ("--init", str(base), "--guide", "random", "--full", *mirrored)
-    found = []
-    program = tmp_path / "sage.py"
-    program.write_text(SCRIPT[1])
-    for name, launcher, extra in (
-        ("own", SCRIPT, ("--processes", "2")),
-        ("torchrun", [*TORCHRUN, str(program)], ()),
-    ):
-        folder = tmp_path / name
-        folder.mkdir()
-        finished = typed(folder, launcher, *common, *extra)
-        assert finished.returncode == 0, finished.stderr[-2000:]
-        (weights,) = folder.glob("runs/rl-*/model/model.safetensors")
-        found.append((weights.read_bytes(), [record["step"] for record in records(folder)]))
-        mirror = read_offline(weights.parents[1])
-        assert list(mirror.history) == [1, 2, 3]
-        assert [(step, len(rows)) for step, rows in mirror.tables.items()] == [(1, 2)]
-    assert found[0] == found[1]
-    assert found[0][1] == [1, 2, 3]
-    (manifest,) = (tmp_path / "own").glob("runs/rl-*/manifest.json")
-    assert json.loads(manifest.read_text())["status"] == "finished"
-
-
 NOISY = (
-    "--guide", "random", "--set", "guide.epsilon=[1,1]", "--full", "--processes", "2", "--beta",
-    "1", "--steps", "4",
+    "--guide", "random", "--set", "guide.epsilon=[1,1]", "--full", "--beta", "1", "--steps", "4",
 )  # fmt: skip
 """With noise on every token's anchor, so that the weights move without a right answer."""
 
 
-def test_accelerates_ddp_and_a_resumed_run_train_what_torchrun_trains(tmp_path: Path, base: Path):
-    command = (*NOISY, "--init", str(base))
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """What the only run of RL in a folder ended with."""
+    (file,) = folder.glob("runs/rl-*/model/model.safetensors")
+    return load_file(file)
 
-    def weights(folder: Path, *extra: str) -> dict[str, torch.Tensor]:
-        finished = typed(folder, SCRIPT, *command, *extra)
-        assert finished.returncode == 0, finished.stderr[-2000:]
-        (file,) = folder.glob("runs/rl-*/model/model.safetensors")
-        return load_file(file)
 
-    plain = weights(tmp_path)
-    start = load_file(base / "model.safetensors")
-    assert max((plain[name] - start[name]).abs().max().item() for name in plain) > 1e-5
-    shutil.copytree(tmp_path / "runs", tmp_path / "torn" / "runs")
-    (run,) = (tmp_path / "torn").glob("runs/rl-*")
+@pytest.fixture(scope="module")
+def launched(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where `sage rl --processes 2` was typed, mirrored offline."""
+    folder = tmp_path_factory.mktemp("launched")
+    mirrored = ("--set", "tracking.wandb=offline")
+    finished = typed(folder, SCRIPT, *NOISY, "--processes", "2", "--init", str(base), *mirrored)
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    return folder
+
+
+def test_processes_train_together_and_are_one_run(launched: Path, base: Path):
+    trained, start = weights(launched), load_file(base / "model.safetensors")
+    assert max((trained[name] - start[name]).abs().max().item() for name in trained) > 1e-5
+    assert [record["step"] for record in records(launched)] == [1, 2, 3, 4]
+    (run,) = launched.glob("runs/rl-*")
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert (manifest["status"], manifest["kind"]) == ("finished", "rl")
+    mirror = read_offline(run)
+    assert list(mirror.history) == [1, 2, 3, 4]
+    assert [(step, len(rows)) for step, rows in mirror.tables.items()] == [(1, 2)]
+
+
+def test_torchrun_trains_the_same(launched: Path, tmp_path: Path, base: Path):
+    program = tmp_path / "sage.py"
+    program.write_text(SCRIPT[1])
+    finished = typed(tmp_path, [*TORCHRUN, str(program)], *NOISY, "--init", str(base))
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
+    other = weights(tmp_path)
+    assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
+    (one,), (two,) = (folder.glob("runs/rl-*") for folder in (launched, tmp_path))
+    assert one.name == two.name  # one identity, whoever launched
+
+
+def test_accelerates_ddp_goes_on_with_what_was_interrupted(
+    launched: Path, tmp_path: Path, base: Path
+):
+    shutil.copytree(launched / "runs", tmp_path / "runs")
+    (run,) = tmp_path.glob("runs/rl-*")
     for later in ("model", "checkpoints/checkpoint-4"):
         shutil.rmtree(run / later)
-    (run / "manifest.json").write_text('{"status": "running"}')
-    resumed = weights(tmp_path / "torn", "--accelerate", "ddp")
-    assert [record["step"] for record in records(tmp_path / "torn")] == [1, 2, 3, 4]
-    assert all(torch.equal(resumed[name], tensor) for name, tensor in plain.items())
-
-
-def test_forward_kl_draws_its_samples_once(tmp_path: Path, base: Path):
-    common = (
-        "--init",
-        str(base),
-        "--kl",
-        "forward",
-        "--full",
-        "--set",
-        "anchor.reference_samples=2",
-    )
-    finished = typed(tmp_path, SCRIPT, *common)
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    ddp = ("--processes", "2", "--accelerate", "ddp", "--init", str(base))
+    finished = typed(tmp_path, SCRIPT, *NOISY, *ddp)
     assert finished.returncode == 0, finished.stderr[-2000:]
+    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
+    resumed = weights(tmp_path)
+    assert all(torch.equal(resumed[name], tensor) for name, tensor in weights(launched).items())
+
+
+def test_forward_kl_draws_its_samples_once(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    common = [
+        "rl", "--preset", "tiny", "--preset", "small.yaml", "--init", str(base), "--kl", "forward",
+        "--full", "--set", "anchor.reference_samples=2",
+    ]  # fmt: skip
+    first = CliRunner().invoke(app, common)
+    assert first.exit_code == 0, first.output
+    assert "sample base" in first.output
     assert all("kl/forward" in record for record in records(tmp_path))
-    again = typed(tmp_path, SCRIPT, *common, "--seed", "1", "--fresh")
-    assert again.returncode == 0, again.stderr[-2000:]
-    assert "sample the reference" not in again.stdout
+    again = CliRunner().invoke(app, [*common, "--seed", "1", "--fresh"])
+    assert again.exit_code == 0, again.output

@@ -44,7 +44,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(lab: Path, root: str) -> subprocess.Popen[str]:
     """`sage passk` on that model, greedily, as it is typed."""
     words = f"passk model --benchmark problems.jsonl --k 1,256 --n {N} --runs {root} --json"
-    settings = ("sampling.temperature=0", "sampling.batch_rows=64", "sampling.max_tokens=24")
+    settings = ("sampling.temperature=0", "sampling.batch_rows=128", "sampling.max_tokens=12")
     sets = [word for setting in settings for word in ("--set", setting)]
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("sage")), *words.split(), *sets],

@@ -14,44 +14,53 @@ import torch
 from safetensors.torch import load_file
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
+CASES = [("dapo", "token", "group"), ("grpo", "random", "group"), ("grpo", "none", "per-token")]
 
 
-def train(order: dict[str, Any], processes: int) -> list[dict[str, Any]]:
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    command = [sys.executable, "-m", *launcher, str(SUPPORT / "toy_run.py"), json.dumps(order)]
+def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) -> dict[str, Any]:
+    """The training of a case in so many processes."""
+    loss, guide, advantage = case
+    rl = {"loss": loss, "advantage": advantage, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0}
+    return {
+        "base": str(base),
+        "folder": str(folder),
+        "name": f"{'-'.join(case)}-of-{processes}",
+        "fixed": True,
+        "sections": {"guide": {"name": guide}, "rl": rl},
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(base: Path, start: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of every case's training, in one process and in two."""
+    folder = tmp_path_factory.mktemp("processes")
+    alone, together = ([order(base, folder, case, n) for case in CASES] for n in (1, 2))
+    process = start(*alone)
+    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command = [sys.executable, "-m", *launcher, str(SUPPORT / "toy_run.py"), json.dumps(together)]
     path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
     assert finished.returncode == 0, finished.stderr[-3000:]
-    metrics = Path(order["folder"]) / order["name"] / "metrics.jsonl"
-    return [json.loads(line) for line in metrics.read_text().splitlines()]
+    process.join(timeout=300)
+    assert process.exitcode == 0
+    return folder
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("loss", "guide", "advantage"),
-    [("dapo", "token", "group"), ("grpo", "random", "group"), ("grpo", "none", "per-token")],
-)
-def test_two_processes_are_as_one(bench: Any, loss: str, guide: str, advantage: str):
-    order = {
-        "base": str(bench.base),
-        "folder": str(bench.folder),
-        "fixed": True,
-        "sections": {
-            "guide": {"name": guide},
-            "rl": {
-                "loss": loss, "advantage": advantage, "steps": 3, "micro_batch": 4,
-                "warmup_ratio": 0.0,
-            },
-        },
-    }  # fmt: skip
-    one, two = (train(order | {"name": f"of-{n}"}, n) for n in (1, 2))
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
+    folders = [trained / f"{'-'.join(case)}-of-{n}" for n in (1, 2)]
+    one, two = (
+        [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for folder in folders
+    )
     assert [record["step"] for record in two] == [1, 2, 3]
     for first, second in zip(one, two, strict=True):
         assert first.keys() == second.keys()
         for key, value in first.items():
             if not key.startswith("time/"):
                 assert second[key] == pytest.approx(value, abs=1e-5, rel=1e-5), key
-    weights = [load_file(bench.folder / f"of-{n}" / "model" / "model.safetensors") for n in (1, 2)]
+    weights = [load_file(folder / "model" / "model.safetensors") for folder in folders]
     for name, tensor in weights[0].items():
         torch.testing.assert_close(weights[1][name], tensor, atol=1e-4, rtol=1e-4)

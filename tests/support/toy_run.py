@@ -1,4 +1,4 @@
-"""A training of the toy policy as a process of its own: python toy_run.py JSON.
+"""A training of the toy policy as a process of its own: python toy_run.py JSON, a list of orders.
 
 To be killed, or launched in several processes. With `fixed` the completions are a function of the
 prompt and of the row within its group, so that any number of processes sees the same.
@@ -54,7 +54,12 @@ def registered(group: str, **_: Any) -> tuple[EntryPoint, ...]:
     return (found,) if group == ADVANTAGES_GROUP else ()
 
 
-def main(order: dict[str, Any]) -> None:
+def main(*orders: dict[str, Any]) -> None:
+    for order in orders:
+        train(order)
+
+
+def train(order: dict[str, Any]) -> None:
     plugins.entry_points = registered
     if order.get("fixed"):
         GRPOTrainer._generate_single_turn = fixed_completions
@@ -64,4 +69,4 @@ def main(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(*json.loads(sys.argv[1]))
