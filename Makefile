@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/sage demo
 
 # Two workers, one thread each: tests are many small trainings, which threads only slow down.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.installed-dev
 	$(PYTEST)

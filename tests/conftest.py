@@ -14,6 +14,7 @@ from sage_cli.grading import Grader
 settings.register_profile("sage", deadline=None)
 settings.load_profile("sage")
 
+TIERS = ("integration", "invariant", "contract")
 _HERE = Path(__file__).resolve().parent
 _DESELECTED = pytest.StashKey[int]()
 
@@ -27,6 +28,7 @@ def _shared() -> Path | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what reads published rows as `data`, and leave it out where there are none."""
+    items.sort(key=_rank)  # long files first, so that both workers end at about the same time
     reading = [item for item in items if "shared" in getattr(item, "fixturenames", ())]
     for item in reading:
         item.add_marker(pytest.mark.data)
@@ -34,6 +36,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in reading]
         config.hook.pytest_deselected(items=reading)
         config.stash[_DESELECTED] = len(reading)
+
+
+def _rank(item: pytest.Item) -> int:
+    """Whole trainings and commands before units, units of training before the others."""
+    tier = item.path.relative_to(_HERE).parts
+    if tier[0] != "unit":
+        return TIERS.index(tier[0]) if tier[0] in TIERS else len(TIERS)
+    return len(TIERS) + 1 if tier[1] in ("training", "sampling") else len(TIERS) + 2
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

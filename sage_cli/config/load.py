@@ -18,6 +18,9 @@ from sage_cli.config.records import default_root
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
+STORED = "stored configuration"
+NAMED_PLUGINS = ("guide.name", "rl.advantage", "sampling.backend")
+"""Settings that may name what another package registers."""
 NOT_TAKEN_OVER = {"run": ("name", "tags", "root")}
 """Settings that a stored configuration may hold and that don't travel with it: where it was made,
 and two of earlier releases that changed nothing."""
@@ -49,8 +52,13 @@ def load(
     ConfigurationError that lists every problem.
     """
     merged = merge(_layers(presets, flags or {}, sets, stored))
-    context = AS_STORED if stored is not None else None
-    return Loaded(validate(merged, context), merged.origins)
+    return Loaded(validate(merged, _context(merged)), merged.origins)
+
+
+def _context(merged: Merged) -> Mapping[str, str] | None:
+    """AS_STORED where a stored configuration, and nothing that was said since, names plug-ins."""
+    named = {merged.origins.get(name, STORED) for name in NAMED_PLUGINS}
+    return AS_STORED if named == {STORED} and STORED in merged.origins.values() else None
 
 
 def runs_root(
@@ -70,7 +78,7 @@ def _layers(
     sets: Sequence[str],
     stored: Mapping[str, Any] | None,
 ) -> list[Layer]:
-    layers = [Layer("stored configuration", _current(stored))] if stored is not None else []
+    layers = [Layer(STORED, _current(stored))] if stored is not None else []
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
     return [*layers, Layer("flag", _given(flags)), _assignments(sets)]

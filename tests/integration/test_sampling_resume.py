@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,9 +42,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(lab: Path, root: str) -> subprocess.Popen[str]:
-    """`sage passk` on that model, greedily, as it is typed."""
+    """`sage passk` on that model as it is typed, at a temperature at which samples part."""
     words = f"passk model --benchmark problems.jsonl --k 1,256 --n {N} --runs {root} --json"
-    settings = ("sampling.temperature=0", "sampling.batch_rows=128", "sampling.max_tokens=12")
+    settings = ("sampling.temperature=0.7", "sampling.batch_rows=256", "sampling.max_tokens=8")
     sets = [word for setting in settings for word in ("--set", setting)]
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("sage")), *words.split(), *sets],
@@ -88,6 +88,16 @@ def straight(lab: Path) -> dict[tuple[str, int], str]:
     return {(row.problem_id, row.index): row.text for row in stored(lab, "straight")}
 
 
+def assert_same_texts(rows: Iterable[Completion], straight: dict[tuple[str, int], str]) -> None:
+    """The same samples with the same texts, but for what sums in other batches may round away.
+
+    A token in a million falls within rounding of a border between two; here are 33,000.
+    """
+    texts = {(row.problem_id, row.index): row.text for row in rows}
+    assert texts.keys() == straight.keys()
+    assert sum(texts[key] != straight[key] for key in straight) <= 2
+
+
 def test_killed_three_times_and_resumed_equals_uninterrupted(
     lab: Path, straight: dict[tuple[str, int], str]
 ) -> None:
@@ -105,7 +115,7 @@ def test_killed_three_times_and_resumed_equals_uninterrupted(
     assert code == 0, said
     rows = list(stored(lab, "killed"))
     assert max(Counter((row.problem_id, row.index) for row in rows).values()) == 1
-    assert {(row.problem_id, row.index): row.text for row in rows} == straight
+    assert_same_texts(rows, straight)
     assert not list((lab / "killed").glob("samples/*/.*.tmp"))
 
 
@@ -127,4 +137,4 @@ def test_a_second_command_shares_the_work_and_waits_for_the_rest(
     (_, said), (code, too) = finish(first), finish(second)
     assert (first.returncode, code) == (0, 0), said + too
     assert f"waiting for samples that process {first.pid}" in " ".join(too.split())
-    assert {(row.problem_id, row.index): row.text for row in stored(lab, "shared")} == straight
+    assert_same_texts(stored(lab, "shared"), straight)
