@@ -36,7 +36,7 @@ def main() -> None:
         "passk RUN --dry-run": ["passk", first, "--dry-run"],
         "rl --guide branch --dry-run": ["rl", "--guide", "branch", "--dry-run"],
     }
-    environment = dict(os.environ)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     if given.pythonpath:
         environment["PYTHONPATH"] = given.pythonpath
     print(f"{'command':40s} {'median s':>9s} {'range':>14s} {'peak MB':>8s}")
