@@ -15,6 +15,12 @@ settings.register_profile("sage", deadline=None)
 settings.load_profile("sage")
 
 TIERS = ("integration", "invariant", "contract")
+HEAVY = frozenset(
+    {"training", "sampling", "models", "workers", "workflows", "guides", "objectives"}
+    | {"test_wandb_mirror.py", "test_tensorboard_mirror.py", "test_kept.py", "test_startup.py"}
+)
+"""Folders and files of units that load torch or start processes: not for `make test-fast`."""
+
 _HERE = Path(__file__).resolve().parent
 _DESELECTED = pytest.StashKey[int]()
 
@@ -29,6 +35,9 @@ def _shared() -> Path | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what reads published rows as `data`, and leave it out where there are none."""
     items.sort(key=_rank)  # long files first, so that both workers end at about the same time
+    for item in items:
+        if set(item.path.relative_to(_HERE).parts) & HEAVY:
+            item.add_marker(pytest.mark.slow)
     reading = [item for item in items if "shared" in getattr(item, "fixturenames", ())]
     for item in reading:
         item.add_marker(pytest.mark.data)
