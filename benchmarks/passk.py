@@ -41,14 +41,14 @@ def write_task(given: argparse.Namespace, file: Path) -> dict[str, Any]:
     """Prompts, golds and settings for the loops, as `sage` would have them."""
     from sage_cli.config.load import load
     from sage_cli.models.load import load_tokenizer
-    from sage_cli.problems.load import load_benchmark
+    from sage_cli.problems.load import load_problems
     from sage_cli.problems.template import PromptTemplate
 
     evaluation = {"limit": given.problems, "benchmark": given.benchmark}
     data = {"arithmetic": {"held_out": given.problems}}
     config = load([given.preset], {"evaluation": evaluation, "data": data}).config
     asked = config.evaluation
-    problems = load_benchmark(asked.benchmark, config.data, asked.fields, asked.limit)
+    problems = load_problems(asked.benchmark, config.data, asked.fields, asked.limit)
     template = PromptTemplate.from_section(config.prompt, load_tokenizer(given.model))
     sampling = config.sampling
     task = {
