@@ -13,9 +13,6 @@ from sage_cli.config.decoding import DecodingSection
 SAMPLER_GROUP = "sage_cli.samplers"
 BUILT_IN = ("auto", "transformers", "vllm", "server")
 
-SAMPLER_GROUP = "sage_cli.samplers"
-BUILT_IN = ("auto", "transformers", "vllm", "server")
-
 
 class SamplingSection(DecodingSection):
     """How evaluation samples: as in training but for the temperature (Appendix F)."""

@@ -28,6 +28,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
+from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.launch import (
@@ -85,6 +86,7 @@ def rl(
             drawing.draw(recipe.rl.seed, problems, recipe.anchor.reference_samples)
     if recipe.rl.processes > 1 and not is_launched():
         _launch(config, run, init or (str(base.run.folder) if base.run else None), progress)
+        run.note(sweep=sweep)  # the launched command doesn't know whose trial it is
     else:
         _record(config, recipe, base, problems, run, progress, sweep)
     return run
@@ -188,9 +190,10 @@ def _launch(config: SageConfig, run: Run, init: str | None, progress: Progress) 
     from sage_cli.training.checkpoints import prepare_resume
     from sage_cli.training.watch import watched
 
-    prepare_resume(run)  # the records that are to be forgotten go before anybody follows them
     stored = run.folder / "config.json"
-    write_json(stored, config.model_dump(mode="json"))
+    with writer(run.folder):  # nothing is touched that somebody else is training
+        prepare_resume(run)  # the records that are to be forgotten go before anybody follows them
+        write_json(stored, config.model_dump(mode="json"))
     words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
     words += ["--init", init] if init else []
     accelerate = config.rl.accelerate

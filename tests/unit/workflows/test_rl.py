@@ -7,6 +7,7 @@ from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
+from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs
 from sage_cli.workflows.rl import SftRecipe, plan, planned_policy, rl
 
@@ -62,6 +63,26 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, mon
 
     monkeypatch.setattr("sage_cli.workflows.rl.load_training_problems", never)
     assert rl(settings, Silent()).id == planned_policy(settings).run.id
+
+
+def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
+    settings = config(tmp_path, "rl.processes=2")
+    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    run = planned_policy(settings).run
+    torn = run.checkpoints / "checkpoint-3"
+    torn.mkdir(parents=True)  # as it is while it is being written
+    with writer(run.folder), pytest.raises(StoreError, match="is being written by"):
+        rl(settings, Silent())
+    assert torn.is_dir()
+    assert not (run.folder / "config.json").exists()
+
+
+def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
+    settings = config(tmp_path, "rl.processes=2")
+    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    run = planned_policy(settings).run
+    monkeypatch.setattr("sage_cli.workflows.rl.run_together", lambda *_: finish(run))
+    assert rl(settings, Silent(), sweep="tau-rho-1").manifest["sweep"] == "tau-rho-1"
 
 
 def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
