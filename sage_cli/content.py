@@ -24,7 +24,7 @@ def file_hash(path: Path) -> str:
         return _hash(path)
     place = str(path.resolve())
     state = [status.st_size, status.st_mtime_ns]
-    known = _remembered()
+    known = _remembered_in(cache_file())
     if place in known and known[place][:2] == state:
         return str(known[place][2])
     digest = _hash(path)
@@ -47,10 +47,6 @@ def _hash(path: Path) -> str:
 @cache
 def _remembered_in(file: Path) -> dict[str, list[int | str]]:
     return _read(file)
-
-
-def _remembered() -> dict[str, list[int | str]]:
-    return _remembered_in(cache_file())
 
 
 def _read(file: Path) -> dict[str, list[int | str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
 
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -34,12 +33,7 @@ class Drawing:
     def __enter__(self) -> Drawing:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._sampler is not None:
             self._sampler.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
@@ -39,11 +40,15 @@ def measure(
     found: dict[tuple[str, str], tuple[Measured, ...]] = {}
     evaluation = recipe.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
-    for policy in policies:
-        samples = PolicySamples.of_evaluation(policy, recipe, root)
-        with Drawing(samples, recipe.sampling, progress) as drawing:
-            for benchmark in benchmarks:
-                with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
+    with ExitStack() as open_graders:
+        graders = [  # kept for all policies: their workers take a second to start
+            open_graders.enter_context(grader_for(one.name, recipe.grading, recipe.prompt))
+            for one in benchmarks
+        ]
+        for policy in policies:
+            samples = PolicySamples.of_evaluation(policy, recipe, root)
+            with Drawing(samples, recipe.sampling, progress) as drawing:
+                for benchmark, grader in zip(benchmarks, graders, strict=True):
                     found[benchmark.name, policy.label] = tuple(
                         _measured(policy, benchmark, seed, evaluation.samples, drawing, grader)
                         for seed in seeds

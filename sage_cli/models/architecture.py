@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sage_cli.config.model import PretrainedModel, ScratchModel
-from sage_cli.models.folders import ADAPTER_FILE, adapter_base
+from sage_cli.models.folders import adapter_base, is_adapter, read_json
 
 Facts = Mapping[str, Any]
 _SHAPE = (
@@ -24,12 +23,9 @@ def shape(config: Mapping[str, Any]) -> Facts:
 
 def facts_of_folder(folder: Path) -> Facts:
     """What the files in `folder` say: a model's shape, or which base an adapter was made for."""
-    if (folder / ADAPTER_FILE).is_file():
+    if is_adapter(folder):
         return facts_of_path(adapter_base(folder))
-    try:
-        return shape(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError):  # whoever loads it says what is wrong with it
-        return {}
+    return shape(read_json(folder / "config.json"))
 
 
 def facts_of_path(path: str) -> Facts:

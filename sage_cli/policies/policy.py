@@ -66,7 +66,7 @@ class Policy:
         step = "" if self.checkpoint is None else f"@{self.checkpoint}"
         return self.run.identity + step
 
-    @property
+    @cached_property
     def tokenizer_facts(self) -> TokenizerFacts | Any:
         """End token and chat template, from files where they tell; else the tokenizer itself."""
         return tokenizer_facts(Path(self.path)) or self.tokenizer()

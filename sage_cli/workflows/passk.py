@@ -71,17 +71,13 @@ def passk_of_files(
 def plan(config: SageConfig, names: Sequence[str]) -> list[Stage]:
     """What `sage passk` and `sage eval` would measure, and what is stored of it."""
     try:
-        return [_stage(config, chosen_policies(names, Runs(config.run.root)))]
+        return [plan_of(config, chosen_policies(names, Runs(config.run.root)))]
     except NoRunsError:
-        return [_stage(config, [planned_base(SftRecipe.of(config), Runs(config.run.root))])]
+        return [plan_of(config, [planned_base(SftRecipe.of(config), Runs(config.run.root))])]
 
 
 def plan_of(config: SageConfig, policies: Sequence[Policy]) -> Stage:
     """The measurement of policies, trained or not yet."""
-    return _stage(config, policies)
-
-
-def _stage(config: SageConfig, policies: Sequence[Policy]) -> Stage:
     recipe = EvaluationRecipe.of(config)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     stored = {

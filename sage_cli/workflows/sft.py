@@ -88,7 +88,7 @@ def _train(config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress) 
     from sage_cli.training.watch import watched
 
     refuse_foreign(run.checkpoints)
-    tokenizer = None if isinstance(recipe.model, ScratchModel) else _tokenizer(recipe.model)
+    tokenizer = _tokenizer(recipe.model)
     demonstrations = _demonstrations(recipe, tokenizer)
     model, tokenizer = _start(recipe, tokenizer, demonstrations)
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
@@ -113,16 +113,16 @@ def _demonstrations(recipe: SftRecipe, tokenizer: Any) -> list[Demonstration]:
     """The demonstrations, long prompts left out where there is a tokenizer to measure them."""
     if tokenizer is None:
         return load_demonstrations(recipe.data, recipe.sft)
-    length = lambda text: len(tokenizer(text)["input_ids"])  # noqa: E731
-    return load_demonstrations(recipe.data, recipe.sft, length)
-
-
-def _tokenizer(section: PretrainedModel) -> Any:
-    from sage_cli.models.load import load_tokenizer
-
-    return load_tokenizer(
-        section.path, revision=section.revision, trust_remote_code=section.trust_remote_code
+    return load_demonstrations(
+        recipe.data, recipe.sft, lambda text: len(tokenizer(text)["input_ids"])
     )
+
+
+def _tokenizer(section: PretrainedModel | ScratchModel) -> Any:
+    """The tokenizer that comes with the model; None where it is still to be built."""
+    if isinstance(section, ScratchModel):
+        return None
+    return Policy(section.path, section=section).tokenizer()
 
 
 def _start(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from sage_cli.errors import StoreError, TrainingError
-from sage_cli.store.identity import content_of, identity_of
+from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Run, Runs, run_of
 
@@ -170,14 +170,6 @@ def test_identity_tells_apart_what_determines_a_result(monkeypatch):
     assert one != identity_of("sft", {"seed": 1})
     monkeypatch.setattr("sage_cli.store.identity.RESULT_VERSION", 10**6)
     assert one != identity_of("rl", {"seed": 1})
-
-
-def test_content_of_rows_is_their_order_and_every_field():
-    rows = [Row("a", {"x": 1, "y": 2}), Row("b", {})]
-    same = [Row("a", {"y": 2, "x": 1}), Row("b", {})]
-    assert content_of(rows) == content_of(same)
-    assert content_of(rows) != content_of(rows[::-1])
-    assert content_of(rows) != content_of([Row("a", {"x": 1, "y": 3}), Row("b", {})])
 
 
 def test_the_manifest_is_json_for_other_programs(runs):
