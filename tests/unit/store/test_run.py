@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 
 import pytest
 
@@ -139,12 +138,6 @@ def test_remove_refuses_parents_and_runs_at_work(runs):
     runs.remove(trained)
     runs.remove(base)
     assert runs.all() == []
-
-
-@dataclass(frozen=True)
-class Row:
-    question: str
-    meta: dict
 
 
 def test_identity_is_the_same_in_every_process():
