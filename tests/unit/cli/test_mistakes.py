@@ -1,10 +1,14 @@
 """A user's mistake is one panel with the cause and the next step, exit code 2, nothing written."""
 
+import errno
 import json
+import os
 import shutil
 
 import pytest
+from typer.testing import CliRunner
 
+from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.models.scratch import save_scratch
 from sage_cli.store.run import Runs
@@ -169,8 +173,71 @@ def test_search_spaces(sage, files):
     refused(sage("sweep", "--set", "sweep.samples=8"), "sweep.k asks for pass@64 of 8 samples")
 
 
-def test_json_leaves_stdout_empty_when_there_is_nothing_to_say(sage):
-    refused(sage("rl", "--json", "--algo", "dpao"), "did you mean dapo")
+def test_a_mistake_is_an_object_with_json(sage):
+    typed = sage("rl", "--json", "--algo", "dpao")
+    assert (typed.code, typed.written) == (2, [])
+    assert "did you mean dapo" in typed.words  # the panel, on stderr
+    (said,) = json.loads(typed.stdout).values()
+    assert (said["exit_code"], said["next_step"].split()[0]) == (2, "`sage")
+    assert said["cause"].startswith("rl.algo is 'dpao'; it can be grpo")
+    assert list(json.loads(typed.stdout)) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (("rl", "--aglo", "dapo"), "No such option: --aglo"),
+        (("runs", "lits"), "No such command 'lits'"),
+        (("runs", "show"), "Missing parameter: name"),
+        (("guide", "show", "x", "--limit", "0"), "0 is not in the range"),
+        (("--nothing",), "stderr says why"),
+    ],
+)
+def test_a_command_line_that_is_not_understood_is_an_object_too(sage, words, cause):
+    typed = sage(*words, "--json")
+    assert typed.code == 2
+    said = json.loads(typed.stdout)["error"]
+    assert (cause in said["cause"], said["exit_code"]) == (True, 2)
+
+
+def test_an_answer_of_no_an_interruption_and_a_bug_are_objects(sage, files, monkeypatch):
+    run = Runs(files / "runs").at("sft", "arithmetic", "1" * 8)
+    with run.recording({}, kind="sft"):
+        pass
+    root = ("--runs", files / "runs", "--json")
+    declined = sage("runs", "remove", "sft", *root)
+    assert (declined.code, json.loads(declined.stdout)["error"]["exit_code"]) == (1, 1)
+    assert run.folder.is_dir()
+
+    def stopped(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runs, "all", stopped)
+    interrupted = sage("runs", "list", *root)
+    assert (interrupted.code, json.loads(interrupted.stdout)["error"]["exit_code"]) == (130, 130)
+
+    def broken(_):
+        raise KeyError("status")
+
+    monkeypatch.setattr(Runs, "all", broken)
+    typed = CliRunner().invoke(app, ["runs", "list", *map(str, root)])
+    assert isinstance(typed.exception, KeyError)  # a traceback
+    said = json.loads(typed.stdout)["error"]
+    assert (said["cause"], said["exit_code"]) == ("KeyError: 'status'", 1)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+def test_what_a_file_system_refuses_is_a_panel(sage, files, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))  # names no file, as a write doesn't
+
+    (files / "counts.csv").write_text("problem,n,c\na,4,1\nb,4,2\n")
+    monkeypatch.setattr("os.fsync", refuse)
+    typed = sage("passk", "--from", files / "counts.csv")
+    assert typed.code == 2
+    assert "runs/reports/passk-counts-" in typed.words
+    assert f": {os.strerror(number)} " in typed.words
+    assert "what was stored until now is kept" in typed.words
 
 
 def test_a_torn_configuration_of_a_run(sage, files):

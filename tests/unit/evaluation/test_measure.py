@@ -13,6 +13,7 @@ from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.missing import Missing, missing
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.models import folders
 from sage_cli.policies.policy import Policy
@@ -84,7 +85,8 @@ def recipe(tmp_path):
 
 def found(policies, recipe, tmp_path):
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    return measure(policies, benchmarks, recipe, tmp_path / "runs", Silent())
+    samples = [PolicySamples.of_evaluation(one, recipe, tmp_path / "runs") for one in policies]
+    return measure(samples, benchmarks, recipe, Silent())
 
 
 def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, monkeypatch):
@@ -172,7 +174,7 @@ def test_missing_says_what_a_measurement_would_draw(policies, recipe, tmp_path, 
     before = missing(policies, benchmarks, recipe, root)
     assert [(one.wanted, one.held, one.judged) for one in before] == [(12, 0, 0)] * 6
     assert not root.exists()
-    measure(policies[:1], benchmarks, recipe, root, Silent())
+    found(policies[:1], recipe, tmp_path)
     after = missing(policies, benchmarks, recipe, root)
     assert [(one.held, one.judged) for one in after] == [(12, 12)] * 3 + [(0, 0)] * 3
     assert isinstance(after[0], Missing)

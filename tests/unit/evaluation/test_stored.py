@@ -11,6 +11,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion
@@ -60,7 +61,8 @@ def measured(tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "build_sampler", Right)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = [Policy(str(tmp_path / name)) for name in ("a", "b")]
-    measure(policies, benchmarks, recipe, tmp_path / "runs", Silent())
+    samples = [PolicySamples.of_evaluation(one, recipe, tmp_path / "runs") for one in policies]
+    measure(samples, benchmarks, recipe, Silent())
     return ["--benchmark", str(file), "--n", "2", "--k", "1,2", "--runs", str(tmp_path / "runs")]
 
 
