@@ -188,8 +188,8 @@ def test_a_mistake_is_an_object_with_json(sage):
     [
         (("rl", "--aglo", "dapo"), "No such option: --aglo"),
         (("runs", "lits"), "No such command 'lits'"),
-        (("runs", "show"), "Missing parameter: name"),
-        (("guide", "show", "x", "--limit", "0"), "0 is not in the range"),
+        (("runs", "show"), "Missing argument 'name'"),
+        (("guide", "show", "x", "--limit", "0"), "greater than or equal to 1"),
         (("--nothing",), "stderr says why"),
     ],
 )
