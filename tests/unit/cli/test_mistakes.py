@@ -6,6 +6,7 @@ import os
 import shutil
 
 import pytest
+from plugged_in import plug_in
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
@@ -86,6 +87,41 @@ def test_every_problem_of_a_file_at_once(sage, files):
 
 def test_a_guide_without_an_anchor(sage):
     refused(sage("rl", "--guide", "branch", "--kl", "none"), "there is nothing to reshape")
+
+
+class Mine:
+    def __init__(self, strength=1.0, **clamp):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("group", "object_", "words", "said"),
+    [
+        (
+            "guides", Mine, ("--guide", "mine", "--set", "guide.options.strenght=1"),
+            "guide 'mine' (package:Mine) makes a Mine and not a sage_cli.guides.Guide",
+        ),
+        (
+            "guides", lambda q_min, q_max: None,
+            ("--guide", "mine", "--set", "guide.options.strenght=1"),
+            "guide 'mine' (package:Mine) can't be made with the options strenght=1: TypeError",
+        ),
+        (
+            "advantages", lambda inputs: None,
+            ("--advantage", "mine", "--set", "rl.advantage_options.scale=2"),
+            "advantage 'mine' (package:Mine) can't be called with the options scale=2",
+        ),
+        (
+            "advantages", ImportError("no numbers"), ("--advantage", "mine"),
+            "advantage 'mine' (package:Mine) can't be imported: ImportError: no numbers",
+        ),
+    ],
+)  # fmt: skip
+def test_a_plug_in_that_cannot_be_made_is_named_before_anything_is_trained(
+    sage, monkeypatch, group, object_, words, said
+):
+    plug_in(monkeypatch, f"sage_cli.{group}", mine=object_)
+    refused(sage("rl", *words), said)
 
 
 def test_a_mirror_that_is_not_installed_is_named_before_anything_is_trained(

@@ -181,6 +181,34 @@ def test_missing_says_what_a_measurement_would_draw(policies, recipe, tmp_path, 
     assert len(set(after[0].sample_sets)) == 3  # one for each seed
 
 
+def contents(root):
+    return {
+        path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
+        for path in root.rglob("*")
+    }
+
+
+def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, monkeypatch):
+    """Not one index is written, no damaged part set aside, no file of verdicts tidied away."""
+    found(policies, recipe, tmp_path)
+    root = tmp_path / "runs"
+    sets = sorted(root.glob("samples/*"))
+    (sets[0] / "index").unlink()
+    (part,) = sets[1].glob("*.parquet")
+    (sets[1] / "index").unlink()
+    part.write_bytes(part.read_bytes()[:-1])
+    (verdicts, *_) = sets[2].glob("verdicts/*/*.verdicts")
+    verdicts.write_bytes(verdicts.read_bytes()[:-1])
+    monkeypatch.setattr("sage_cli.store.verdicts.FILES_AT_MOST", 0)
+    before = contents(root)
+    told = missing(policies, load_benchmarks(recipe.evaluation, recipe.data), recipe, root)
+    assert contents(root) == before
+    # each set has 3 files x 2 problems x 2 samples = 12, all in one part but for three flushes
+    assert sum(one.wanted for one in told) == 2 * 3 * 12
+    assert sum(one.held for one in told) < 2 * 3 * 12
+    assert sum(one.judged for one in told) < sum(one.held for one in told)
+
+
 def test_a_gold_that_is_no_answer_to_itself_is_named(tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text(json.dumps({"question": "q", "gold": " , "}))

@@ -1,11 +1,16 @@
 """What is stored is reported without any model library."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation import drawing
@@ -14,6 +19,7 @@ from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
+from sage_cli.store import writer
 from sage_cli.store.completion import Completion
 
 HEAVY = ("torch", "transformers", "trl", "peft", "wandb", "datasets", "pandas", "optuna")
@@ -44,6 +50,41 @@ class Right:
 
     def close(self):
         pass
+
+
+def test_a_full_disk_while_sampling_is_a_panel_and_what_was_stored_is_kept(
+    measured, tmp_path, monkeypatch
+):
+    """The first part is written; then there is no room, as on a disk that fills."""
+    monkeypatch.setattr(writer, "FLUSH_ROWS", 3)
+    monkeypatch.setenv("COLUMNS", "300")
+    write_bytes, room = Path.write_bytes, [True]
+
+    def limited(path, content):
+        if room and room.pop():
+            return write_bytes(path, content)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def sage(*more):
+        words = ["passk", str(tmp_path / "a"), *measured, *more]  # the last --n counts
+        return CliRunner().invoke(app, words)
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", limited)
+        stopped = sage("--n", "6")
+    assert stopped.exit_code == 2
+    model = Policy(str(tmp_path / "a")).fingerprint
+    (folder,) = [
+        path.parent
+        for path in tmp_path.glob("runs/samples/*/set.json")
+        if json.loads(path.read_text())["model"] == model
+    ]
+    assert f"{folder} can't be written: No space left on device" in stopped.output
+    assert "what was stored until now is kept" in stopped.output
+    assert "Traceback" not in stopped.output
+    assert not list(folder.glob(".*.tmp"))
+    # of 2 x 6 samples 2 x 2 were stored before and 3 in the part that was written
+    assert "sample a: 12 samples, 7 done before" in sage("--n", "6").output
 
 
 @pytest.fixture
