@@ -194,7 +194,7 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     root = tmp_path / "runs"
     sets = sorted(root.glob("samples/*"))
     (sets[0] / "index").unlink()
-    (part,) = sets[1].glob("*.parquet")
+    (part, *_) = sets[1].glob("*.parquet")
     (sets[1] / "index").unlink()
     part.write_bytes(part.read_bytes()[:-1])
     (verdicts, *_) = sets[2].glob("verdicts/*/*.verdicts")
@@ -203,7 +203,7 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     before = contents(root)
     told = missing(policies, load_benchmarks(recipe.evaluation, recipe.data), recipe, root)
     assert contents(root) == before
-    # each set has 3 files x 2 problems x 2 samples = 12, all in one part but for three flushes
+    # each of 2 x 3 sets has 3 files x 2 problems x 2 samples = 12
     assert sum(one.wanted for one in told) == 2 * 3 * 12
     assert sum(one.held for one in told) < 2 * 3 * 12
     assert sum(one.judged for one in told) < sum(one.held for one in told)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,10 @@ from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
+from sage_cli.sampling.build import build_sampler
 from sage_cli.store import writer
 from sage_cli.store.completion import Completion
+from sage_cli.store.run import Runs
 
 HEAVY = ("torch", "transformers", "trl", "peft", "wandb", "datasets", "pandas", "optuna")
 PROGRAM = """
@@ -123,3 +126,24 @@ def test_no_model_library_is_loaded(measured, tmp_path, command, names):
     if verb == "passk" and not flags:
         (curve,) = json.loads(done.stdout.rpartition("[]")[0])["curves"]
         assert curve["pass@k"] == [1.0, 1.0]
+
+
+def test_a_run_whose_plug_ins_are_not_installed_is_measured(measured, tmp_path, monkeypatch):
+    """What is stored of it is counted; only drawing more takes its sampler."""
+    theirs = load(sets=["tracking.wandb=off"]).config.model_dump(mode="json")
+    theirs["guide"] = {"name": "theirs", "options": {"strength": 2}, "q_min": 0.6, "q_max": 1.4}
+    theirs["rl"] |= {"advantage": "theirs", "advantage_options": {"scale": 2}}
+    theirs["sampling"] |= {"backend": "theirs", "options": {"beam": 3}}
+    theirs["data"] |= {"generators": {"theirs": {"largest": 9}}}
+    run = Runs(tmp_path / "runs").at("rl", "theirs", "1" * 8)
+    with run.recording(theirs, kind="rl"):
+        shutil.copytree(tmp_path / "a", run.model)
+    monkeypatch.setattr(drawing, "build_sampler", build_sampler)
+
+    def sage(*more):
+        return CliRunner().invoke(app, ["passk", "theirs", *measured, *more, "--json"])
+
+    (curve,) = json.loads(sage("--set", "grading.workers=1").stdout)["curves"]
+    assert (curve["policy"], curve["pass@k"]) == (run.id, [1.0, 1.0])
+    said = json.loads(sage("--n", "3").stdout)["error"]["cause"]
+    assert said.startswith("no installed package registers the sampler 'theirs'")
