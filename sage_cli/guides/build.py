@@ -70,6 +70,11 @@ def _plugin(section: PluginGuideSection) -> Guide:
             f"makes a {type(made).__name__} and not a sage_cli.guides.Guide",
             "register a subclass of sage_cli.guides.Guide",
         )
+    if type(made).log_q is not Guide.log_q:
+        raise plugin.refused(
+            "has a log_q of its own, so that nothing would check what it gives",
+            "implement q alone: clamp, mask and detachment are done by sage_cli.guides.Guide",
+        )
     for field, known in (("signal", SIGNALS), ("clock", CLOCKS)):
         if getattr(made, field) not in known:
             raise plugin.refused(

@@ -85,12 +85,20 @@ class Late(Constant):
 
 
 @dataclass(frozen=True)
+class Unchecked(Constant):
+    def log_q(self, signals: Signals, step: int) -> torch.Tensor:
+        return signals.logps_BT[0]
+
+
+@dataclass(frozen=True)
 class Unfinished(Guide):
     q_min: float = 0.6
     q_max: float = 1.4
 
 
-PACKAGE = {kind.__name__: kind for kind in (Constant, Greedy, Listing, Late, Unfinished, dict)}
+PACKAGE = {
+    kind.__name__: kind for kind in (Constant, Greedy, Listing, Late, Unchecked, Unfinished, dict)
+}
 
 
 def registered(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
@@ -114,6 +122,7 @@ def test_a_plugin_is_built_from_its_options_and_clamp(monkeypatch: pytest.Monkey
         ("package:Greedy", {}, "needs logits_BTV, which no training has"),
         ("package:Listing", {}, r"needs \['token_ids_BT'\], which is no set"),
         ("package:Late", {}, "has the clock 'epoch'"),
+        ("package:Unchecked", {}, "has a log_q of its own"),
         ("package:Constant", {"value": -1}, "OSError: no such value"),
     ],
 )
