@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from sage_cli.config.demo import demo_configs
 from sage_cli.config.in_words import Stage
-from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.run import Run
@@ -34,7 +33,9 @@ def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResu
 def plan(preset: str, settings: tuple[str, ...]) -> list[Stage]:
     """The base, both arms and the measurement, with what is there of them."""
     without, branch = demo_configs(preset, settings)
-    base = rl.planned_parent(without, None)
-    arms = [Policy.of_run(rl.planned_run(config, base)) for config in (without, branch)]
-    measured = passk.plan_of(without, [base, *arms])
+    policies = [
+        rl.planned_parent(without, None),
+        *(rl.planned_policy(config) for config in (without, branch)),
+    ]
+    measured = passk.plan_of(without, policies)
     return [*rl.plan(without), *rl.plan(branch)[1:], measured]

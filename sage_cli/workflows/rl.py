@@ -108,6 +108,11 @@ def planned_run(config: SageConfig, parent: Policy) -> Run:
     return rl_run(recipe, parent, Runs(config.run.root), processes)
 
 
+def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
+    """The policy that `sage rl` ends with, trained or not yet."""
+    return Policy.of_run(planned_run(config, planned_parent(config, init)))
+
+
 def plan(config: SageConfig, init: str | None = None) -> list[Stage]:
     """The stages of `sage rl`: the base and the training, with what is there of them."""
     recipe, parent = RlRecipe.of(config), planned_parent(config, init)
