@@ -25,7 +25,7 @@ rl: {steps: 1, prompts_per_step: 2, rollouts_per_prompt: 2, micro_batch: 4, stop
 rollout: {max_tokens: 8}
 anchor: {beta: 0.4}
 sampling: {max_tokens: 8}
-evaluation: {samples: 2, k: "1,2", bootstrap: 20}
+evaluation: {samples: 2, k: "1,2", bootstrap: 100}
 sweep: {samples: 2, k: [1, 2], steps: 1}
 """
 SPACE = "guide: branch\nparameters: {tau: {key: guide.tau, values: [0.1]}}\n"
@@ -40,6 +40,7 @@ def type_(tmp_path_factory: pytest.TempPathFactory) -> Type:
     folder = tmp_path_factory.mktemp("lab")
     for name, text in (("small.yaml", SMALL), ("space.yaml", SPACE), ("rows.jsonl", ROW)):
         (folder / name).write_text(text)
+    (folder / "own.yaml").write_text("rl: {steps: 3}\n")
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
     environment = {**os.environ, **noisy, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     sage = str(Path(sys.executable).with_name("sage"))
@@ -47,7 +48,7 @@ def type_(tmp_path_factory: pytest.TempPathFactory) -> Type:
     def run(*words: str, code: int = 0) -> dict[str, Any]:
         done = subprocess.run(
             [sage, *words, "--json"], cwd=folder, env=environment, capture_output=True, text=True,
-            timeout=300, check=False,
+            timeout=900, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr[-3000:]
         assert "\x1b" not in done.stdout
@@ -97,7 +98,7 @@ def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) 
     assert type_("data", "show", "arithmetic")["problems"] == 60
     assert type_("data", "overlap", "arithmetic", "arithmetic-dev")["same"] == 0
     assert type_("config", "show", *PRESETS)["rl"]["steps"] == 1
-    assert type_("config", "check", "small.yaml")["valid"] is True
+    assert type_("config", "check", "own.yaml")["valid"] is True
     assert type_("grade", "rows.jsonl")["statuses"]["strict"]["right"] == 1
     assert set(type_("algos")) == {"grpo", "bnpo", "dapo", "dr-grpo"}
     assert len(type_("demo", "--dry-run")["stages"]) == 4
