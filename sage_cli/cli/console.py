@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -77,11 +77,13 @@ def _kept(out: TextIO) -> Iterator[TextIO]:
         return
     own = os.dup(descriptor)
     os.dup2(errors, descriptor)
+    # a lone surrogate becomes \udc80, which is what JSON calls it
+    answer = os.fdopen(os.dup(own), "w", encoding="utf-8", errors="backslashreplace")
     try:
-        # a lone surrogate becomes \udc80, which is what JSON calls it
-        with os.fdopen(os.dup(own), "w", encoding="utf-8", errors="backslashreplace") as answer:
-            yield answer
+        yield answer
     finally:
+        with suppress(BrokenPipeError):  # whoever reads has seen enough
+            answer.close()
         out.flush()
         os.dup2(own, descriptor)
         os.close(own)

@@ -28,10 +28,8 @@ class SageGroup(TyperGroup):
             try:
                 return super().main(args, *rest, **named)
             except SystemExit as end:
-                if end.code:  # whatever hasn't been said below
-                    emit_error(
-                        "the command line isn't understood; stderr says why", None, EXIT_USER
-                    )
+                if isinstance(end.code, int) and end.code:  # what hasn't been said below
+                    emit_error("nothing was done: stderr says why", None, end.code)
                 raise
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
