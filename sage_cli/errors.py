@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+EXIT_OTHER = 1
+"""A question that was answered with no, and, with a traceback, a bug."""
 EXIT_USER = 2
 EXIT_INTERRUPTED = 130
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
 from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings
 
 
 def command(json: Json = False) -> None:
     """What each --algo sets, and how that differs from the others."""
-    speak(json)
     columns = {name: algorithm_settings(name) for name in ALGORITHMS}
     if json:
         emit(

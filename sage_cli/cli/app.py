@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from sage_cli.cli import (
     algos,
     compare,
@@ -18,6 +21,7 @@ from sage_cli.cli import (
     sft,
     sweep,
 )
+from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import new_app
 from sage_cli.cli.surroundings import prepare
 
@@ -41,4 +45,8 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """The `sage` script."""
-    app()
+    try:
+        app()
+    finally:
+        if wants_json(sys.argv[1:]):  # nor may what libraries do at the end print there
+            os.dup2(2, 1)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
 from sage_cli.cli.options import (
@@ -44,7 +43,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Compare pass@k of two models, or of two methods over their training seeds."""
-    speak(json)
     from sage_cli.workflows.compare import compare, is_counts_file
 
     sides = [[name.strip() for name in side.split(",")] for side in (a, b)]

@@ -42,9 +42,13 @@ def show(
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="A YAML file of settings.")],
+    json: Json = False,
 ) -> None:
     """Check a file of settings and report every problem at once."""
     from sage_cli.store.mirrors import require_mirrors
 
     require_mirrors(load_config([str(file)], None, None).config.tracking)
-    console.print(f"[green]{file} is a valid configuration[/]")
+    if json:
+        emit({"file": str(file), "valid": True})
+    else:
+        console.print(f"[green]{file} is a valid configuration[/]")

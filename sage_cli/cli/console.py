@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.panel import Panel
@@ -15,21 +18,72 @@ from sage_cli.store.json_text import json_text
 console = Console(highlight=False)
 """Everything for people. With `--json` it writes to stderr, so that stdout holds JSON alone."""
 
+_answers: list[TextIO] = []
+"""Where the object goes while a `--json` command works; taken away once it has been written."""
 
-def speak(json: bool) -> None:
-    """Speak to people on stdout, or on stderr where stdout belongs to a JSON object."""
-    console.stderr = json
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether a command line asks for one JSON object."""
+    words = list(words)
+    return "--json" in words[: words.index("--") if "--" in words else None]
+
+
+@contextmanager
+def one_object() -> Iterator[None]:
+    """Keep stdout for the one object of a `--json` command.
+
+    Whatever prints meanwhile, in Python or below it, writes to stderr.
+    """
+    with _kept(sys.stdout) as answer, redirect_stdout(sys.stderr):
+        console.stderr = True
+        _answers.append(answer)
+        try:
+            yield
+        finally:
+            console.stderr = False
+            _answers.clear()
 
 
 def emit(value: Any) -> None:
     """Print the one machine-readable object of a `--json` command."""
-    sys.stdout.write(json_text(value))
-    sys.stdout.flush()
+    answer = _answers.pop() if _answers else sys.stdout
+    answer.write(json_text(value))
+    answer.flush()
 
 
-def show_error(error: SageError) -> None:
-    """One panel on stderr: the cause and the next step."""
+def emit_error(cause: str, next_step: str | None, exit_code: int) -> None:
+    """The object of a `--json` command that didn't get to its own; nothing without `--json`."""
+    if _answers:
+        emit({"error": {"cause": cause, "next_step": next_step, "exit_code": exit_code}})
+
+
+def show_error(error: SageError, exit_code: int) -> None:
+    """One panel on stderr, the cause and the next step; with `--json` the error object too."""
     text = Text(error.cause)
     if error.next_step:
         text.append(f"\n\n{error.next_step}", style="cyan")
     Console(stderr=True).print(Panel(text, title="error", title_align="left", border_style="red"))
+    emit_error(error.cause, error.next_step, exit_code)
+
+
+@contextmanager
+def _kept(out: TextIO) -> Iterator[TextIO]:
+    """A stream to where `out` goes, whose file descriptor writes to stderr inside the block."""
+    out.flush()
+    try:
+        descriptor, errors = out.fileno(), sys.stderr.fileno()
+    except OSError:  # no file: a test's, or another program's around this one
+        yield out
+        return
+    own = os.dup(descriptor)
+    os.dup2(errors, descriptor)
+    # a lone surrogate becomes \udc80, which is what JSON calls it
+    answer = os.fdopen(os.dup(own), "w", encoding="utf-8", errors="backslashreplace")
+    try:
+        yield answer
+    finally:
+        with suppress(BrokenPipeError):  # whoever reads has seen enough
+            answer.close()
+        out.flush()
+        os.dup2(own, descriptor)
+        os.close(own)

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, Presets, Sets, load_config
 
@@ -37,10 +37,9 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
     """List the registered sources and what is here of them."""
     from sage_cli.workflows.data import list_sources
 
-    speak(json)
     sources = list_sources(_configured(preset, set_, root).data)
     if json:
-        emit([asdict(source) for source in sources])
+        emit({"sources": [asdict(source) for source in sources]})
         return
     table = _table("name", ">problems", ">expected", ">repeated", "where", "use")
     for source in sources:
@@ -67,7 +66,6 @@ def show(
     """Show a source's count, columns and first problems."""
     from sage_cli.workflows.data import show_source
 
-    speak(json)
     config = _configured(preset, set_, root, question_field, gold_field)
     source = show_source(name, config.data, config.evaluation.fields)
     first = [asdict(problem) for problem in source.problems[:limit]]
@@ -102,7 +100,6 @@ def overlap(
     """Find benchmark problems that the training problems contain."""
     from sage_cli.workflows.data import compare_sources
 
-    speak(json)
     config = _configured(preset, set_, root, question_field, gold_field)
     found = compare_sources(train, bench, config.data, config.evaluation.fields)
     if json:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from sage_cli.cli.console import console, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import DryRun, Sets
+from sage_cli.cli.options import DryRun, Json, Sets
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
 
 
-def command(set_: Sets = None, dry_run: DryRun = False) -> None:
+def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
     """Train a base, then DAPO without KL and with the branch guide, and draw their pass@k."""
-    speak(json=False)
     settings = tuple(set_ or ())
     if dry_run:
         from sage_cli.workflows.demo import plan
 
-        show_plan(plan("tiny", settings))
+        show_plan(plan("tiny", settings), json)
         return
     from sage_cli.workflows.demo import demo
 
     with Live() as live:
         result = demo("tiny", settings, live)
+    if json:
+        folders = [str(run.folder) for run in result.runs]
+        emit({"runs": folders, "curves": result.curves.as_json()})
+        return
     show_report(result.curves)
     console.print("runs:", *(f"  {run.folder}" for run in result.runs), sep="\n")
     console.print(f"picture: [bold]{result.curves.folder / 'passk.png'}[/]", soft_wrap=True)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import evaluation_flags, load_for_measuring, may_train
 from sage_cli.cli.options import (
@@ -49,7 +48,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
-    speak(json)
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
     if dry_run:

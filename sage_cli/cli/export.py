@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json, RunRoot
 
 
@@ -33,7 +33,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Merge a run's adapter and write a Hugging Face folder that vLLM serves."""
-    speak(json)
     from sage_cli.config.records import default_root
     from sage_cli.workflows.export import export
 

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, Presets, Sets, load_config
 from sage_cli.config.judging import BUILT_IN_JUDGES, MODES, GradingMode
@@ -36,7 +36,6 @@ def command(
     """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
     from sage_cli.workflows.grade import grade_file
 
-    speak(json)
     flags: dict[str, Any] = {"prompt": {"answer": "boxed"}} if boxed else {}
     config = load_config(preset, None, set_, **flags).config
     modes = MODES if mode == "both" else (mode or config.grading.mode,)

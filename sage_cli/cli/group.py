@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+import errno
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from sage_cli.cli.console import console, show_error
-from sage_cli.errors import EXIT_INTERRUPTED, EXIT_USER, SageError
+from sage_cli.cli.console import console, emit_error, one_object, show_error, wants_json
+from sage_cli.errors import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USER, SageError, StoreError
+
+SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""Errors of a file system that no program can help: it is full, or somebody else's."""
 
 
 class SageGroup(TyperGroup):
     """A command group whose errors are the user's to understand; bugs stay tracebacks."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
+        """Run a command line; with `--json` stdout is kept for one object."""
+        if not wants_json(sys.argv[1:] if args is None else args):
+            return super().main(args, *rest, **named)
+        with one_object():
+            try:
+                return super().main(args, *rest, **named)
+            except SystemExit as end:
+                if isinstance(end.code, int) and end.code:  # what hasn't been said below
+                    emit_error("nothing was done: stderr says why", None, end.code)
+                raise
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                emit_error(why, "this is a bug; its traceback is on stderr", EXIT_OTHER)
+                raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command and turn what it raises into an exit code."""
         try:
             return super().invoke(ctx)
         except SageError as error:
-            show_error(error)
+            show_error(error, EXIT_USER)
             raise typer.Exit(EXIT_USER) from None
         except KeyboardInterrupt:
             console.print("\n[yellow]interrupted[/]: the same command again continues")
+            emit_error("interrupted", "the same command again continues", EXIT_INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None
+        except typer.Abort:
+            emit_error("declined: nothing was done", None, EXIT_OTHER)
+            raise
+        except typer.TyperException as error:
+            emit_error(error.format_message(), None, error.exit_code)
+            raise
+        except OSError as error:
+            if error.errno not in SURROUNDINGS:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            refused = StoreError(
+                f"{where}{error.strerror}",
+                "mend that and type the same command again: what was stored until now is kept",
+            )
+            show_error(refused, EXIT_USER)
+            raise typer.Exit(EXIT_USER) from None
 
 
 def new_app(help_text: str) -> typer.Typer:

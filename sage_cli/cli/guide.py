@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import load_for_measuring
@@ -42,7 +42,6 @@ def show(
     json: Json = False,
 ) -> None:
     """Show completions with each token coloured by q and entropy, in numbers and as a page."""
-    speak(json)
     evaluation = {
         "benchmark": benchmark,
         "limit": limit,

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import evaluation_flags, load_for_measuring, may_train
 from sage_cli.cli.options import (
@@ -52,7 +51,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
-    speak(json)
     if from_:
         _show_files(from_, k, runs, set_, json)
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def show_plan(planned: Sequence[Stage], json: bool = False) -> None:
     """Print stages with what each would do and what is there of it."""
     if json:
-        emit([{"stage": stage.title, **stage.facts} for stage in planned])
+        emit({"stages": [{"stage": stage.title, **stage.facts} for stage in planned]})
         return
     for stage in planned:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     ConfigFile,
@@ -58,7 +58,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Train a policy by RL whose KL anchor is shaped by a guide."""
-    speak(json)
     loaded = load_config(
         preset,
         config,

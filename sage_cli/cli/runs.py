@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.store.evaluations import evaluation_figures
@@ -29,17 +29,16 @@ def _runs(root: Path | None) -> Runs:
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
     """All runs, oldest first."""
-    speak(json)
     found = _runs(runs).all()
     if json:
-        emit([{**run.manifest, "status": run.status} for run in found])
+        emit({"runs": [{**run.manifest, "status": run.status} for run in found]})
         return
     table = Table("run", "kind", "status", "steps", "time", "parent", box=None)
     for run in found:
         manifest = run.manifest
         table.add_row(
             run.id,
-            manifest["kind"],
+            str(manifest.get("kind") or ""),
             run.status,
             str(_steps(run)),
             f"{manifest.get('seconds', 0):.0f} s",
@@ -51,7 +50,6 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 @app.command()
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """A run's manifest, its last metrics and what evaluations found."""
-    speak(json)
     run = _runs(runs).find(name)
     last, found = (run.metrics.read() or [{}])[-1], evaluation_figures(run)
     if json:
@@ -68,9 +66,13 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 
 
 @app.command()
-def path(name: Name, runs: RunRoot = None) -> None:
+def path(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """The folder of a run, for scripts."""
-    typer.echo(_runs(runs).find(name).folder)
+    folder = str(_runs(runs).find(name).folder)
+    if json:
+        emit({"folder": folder})
+    else:
+        typer.echo(folder)
 
 
 @app.command()
@@ -78,12 +80,17 @@ def remove(
     name: Name,
     runs: RunRoot = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    json: Json = False,
 ) -> None:
-    """Delete a run that no other run grew from."""
+    """Delete a run that no other run grew from; answered with no, nothing, and exit with 1."""
     store = _runs(runs)
     run = store.find(name)
-    if yes or typer.confirm(f"delete {run.folder}?"):
-        store.remove(run)
+    if not yes:
+        typer.confirm(f"delete {run.folder}?", abort=True, err=json)
+    store.remove(run)
+    if json:
+        emit({"removed": run.id, "folder": str(run.folder)})
+    else:
         console.print(f"removed {run.id}")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit, speak
+from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     ConfigFile,
@@ -33,7 +33,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Train the base by supervised fine-tuning, or find it trained already."""
-    speak(json)
     loaded = load_config(
         preset, config, set_, sft={"steps": steps, "seed": seed}, run={"root": runs}
     )

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sage_cli.cli.console import speak
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import ConfigFile, DryRun, Json, Presets, RunRoot, Sets, load_config
 from sage_cli.cli.plans import show_plan
@@ -32,7 +31,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Train and measure every cell of a search space on development problems."""
-    speak(json)
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, field_validator, model_validator
+from pydantic import Field, NonNegativeFloat, ValidationInfo, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
+from sage_cli.config.plugins import is_to_be_checked, plugin_names
 
 GENERATORS_GROUP = "sage_cli.generators"
 """Entry points of other packages, subclasses of `problems.generated.generator.Generator`."""
@@ -121,18 +121,16 @@ class DataSection(Section):
 
     @field_validator("generators")
     @classmethod
-    def _are_registered(cls, given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _are_registered(
+        cls, given: dict[str, dict[str, Any]], info: ValidationInfo
+    ) -> dict[str, dict[str, Any]]:
         """The settings themselves are checked by their generator, which loads its package."""
-        known = generator_names() if given else ()
-        for name in given:
+        checked = given if is_to_be_checked(info, GENERATORS_GROUP) else {}
+        known = plugin_names(GENERATORS_GROUP) if checked else ()
+        for name in checked:
             if name not in known:
                 raise ValueError(_unknown_generator(name, known))
         return given
-
-
-def generator_names() -> tuple[str, ...]:
-    """Names of the generators that installed packages register."""
-    return tuple(sorted(point.name for point in metadata.entry_points(group=GENERATORS_GROUP)))
 
 
 def _unknown_generator(name: str, known: tuple[str, ...]) -> str:

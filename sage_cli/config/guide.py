@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, ValidationInfo, model_validator
 
 from sage_cli.config.base import Section
-from sage_cli.config.plugins import is_to_be_checked, plugin_names
+from sage_cli.config.plugins import require_name
 
 ScheduleClock = Literal["optimiser_step", "loss_call"]
 """What moves a schedule on: optimiser steps, or (the authors') every micro-batch's loss."""
@@ -92,15 +92,9 @@ class PluginGuideSection(_Guide):
     @classmethod
     def _is_registered(cls, given: Any, info: ValidationInfo) -> Any:
         """Before its settings are looked at: those of a misspelt guide would all be unknown."""
-        name, known = _name(given), guide_names()
-        if isinstance(name, str) and name not in known and is_to_be_checked(info):
-            raise ValueError(f"unknown guide '{name}'; known: {', '.join(known)}")
+        if isinstance(name := _name(given), str):
+            require_name(GUIDES_GROUP, name, BUILT_IN, info)
         return given
-
-
-def guide_names() -> tuple[str, ...]:
-    """Names of the built-in guides and of those that installed packages register."""
-    return (*BUILT_IN, *plugin_names(GUIDES_GROUP))
 
 
 def _name(value: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from sage_cli.config.plugins import plugin_names
+
 GradingMode = Literal["strict", "math-verify"]
 """How mathematics is judged: by sage's own rules, or by the field's plain recipe."""
 
@@ -18,6 +20,4 @@ JUDGES_GROUP = "sage_cli.judges"
 
 def judge_names() -> tuple[str, ...]:
     """Names of the built-in judges and of those that installed packages register."""
-    from importlib.metadata import entry_points
-
-    return (*BUILT_IN_JUDGES, *sorted({point.name for point in entry_points(group=JUDGES_GROUP)}))
+    return (*BUILT_IN_JUDGES, *plugin_names(JUDGES_GROUP))

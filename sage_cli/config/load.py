@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
 STORED = "stored configuration"
-NAMED_PLUGINS = ("guide.name", "rl.advantage", "sampling.backend")
-"""Settings that may name what another package registers."""
 NOT_TAKEN_OVER = {"run": ("name", "tags", "root")}
 """Settings that a stored configuration may hold and that don't travel with it: where it was made,
 and two of earlier releases that changed nothing."""
@@ -52,13 +50,19 @@ def load(
     ConfigurationError that lists every problem.
     """
     merged = merge(_layers(presets, flags or {}, sets, stored))
-    return Loaded(validate(merged, _context(merged)), merged.origins)
+    return Loaded(validate(merged, _as_stored(merged)), merged.origins)
 
 
-def _context(merged: Merged) -> Mapping[str, str] | None:
-    """AS_STORED where a stored configuration, and nothing that was said since, names plug-ins."""
-    named = {merged.origins.get(name, STORED) for name in NAMED_PLUGINS}
-    return AS_STORED if named == {STORED} and STORED in merged.origins.values() else None
+def _as_stored(merged: Merged) -> frozenset[str]:
+    """The settings that name plug-ins as a stored configuration does, nothing having been said
+    since."""
+    said = {
+        setting
+        for setting in AS_STORED
+        for name, origin in merged.origins.items()
+        if origin != STORED and f"{name}.".startswith(f"{setting}.")
+    }
+    return AS_STORED - said if STORED in merged.origins.values() else frozenset()
 
 
 def runs_root(
@@ -84,29 +88,29 @@ def _layers(
     return [*layers, Layer("flag", _given(flags)), _assignments(sets)]
 
 
-def validate(merged: Merged, context: Mapping[str, str] | None = None) -> SageConfig:
+def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
     """The configuration of merged settings, or every reason why there is none.
 
-    A stored configuration (`context` AS_STORED) may name plug-ins that aren't installed here:
-    whoever trains with one is refused by its name, and measuring needs none.
+    The settings `as_stored` may name plug-ins that aren't installed here: whoever trains with one
+    is refused by its name, and measuring needs none.
     """
     problems = [
         f"{settings.origin}: {problem}"
         for name, layers in merged.guides.items()
         for settings in layers
-        for problem in _problems({"guide": {**settings.values, "name": name}}, context)
+        for problem in _problems({"guide": {**settings.values, "name": name}}, as_stored)
     ]
-    problems += _problems(merged.values, context)
+    problems += _problems(merged.values, as_stored)
     if problems:
         raise ConfigurationError(
             "\n".join(problems), "`sage config show` prints every setting with its default"
         )
-    return SageConfig.model_validate(merged.values, context=context)
+    return SageConfig.model_validate(merged.values, context=as_stored)
 
 
-def _problems(values: Mapping[str, Any], context: Mapping[str, str] | None) -> list[str]:
+def _problems(values: Mapping[str, Any], as_stored: Set[str]) -> list[str]:
     try:
-        SageConfig.model_validate(values, context=context)
+        SageConfig.model_validate(values, context=as_stored)
     except ValidationError as error:
         return explain(error)
     return []

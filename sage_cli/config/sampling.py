@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC
 from sage_cli.config.decoding import DecodingSection
+from sage_cli.config.plugins import require_name
 
 SAMPLER_GROUP = "sage_cli.samplers"
 BUILT_IN = ("auto", "transformers", "vllm", "server")
@@ -30,9 +30,8 @@ class SamplingSection(DecodingSection):
 
     @field_validator("backend")
     @classmethod
-    def _is_known(cls, backend: str) -> str:
-        if backend not in (known := backend_names()):
-            raise ValueError(f"unknown backend '{backend}'; known: {', '.join(known)}")
+    def _is_known(cls, backend: str, info: ValidationInfo) -> str:
+        require_name(SAMPLER_GROUP, backend, BUILT_IN, info)
         return backend
 
     @model_validator(mode="after")
@@ -42,8 +41,3 @@ class SamplingSection(DecodingSection):
                 f"options are settings of a registered backend; '{self.backend}' reads none"
             )
         return self
-
-
-def backend_names() -> tuple[str, ...]:
-    """Names of the built-in backends and of those that installed packages register."""
-    return (*BUILT_IN, *sorted(point.name for point in entry_points(group=SAMPLER_GROUP)))

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.decoding import DecodingSection
-from sage_cli.config.plugins import is_to_be_checked, plugin_names
+from sage_cli.config.plugins import require_name
 from sage_cli.errors import ConfigurationError
 
 Optimizer = Literal["adamw_8bit", "adamw"]
@@ -112,10 +112,7 @@ class RlSection(Section):
     @field_validator("advantage")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        if name not in BUILT_IN_ADVANTAGES and is_to_be_checked(info):
-            known = (*BUILT_IN_ADVANTAGES, *plugin_names(ADVANTAGES_GROUP))
-            if name not in known:
-                raise ValueError(f"unknown advantage '{name}'; known: {', '.join(known)}")
+        require_name(ADVANTAGES_GROUP, name, BUILT_IN_ADVANTAGES, info)
         return name
 
     @model_validator(mode="after")

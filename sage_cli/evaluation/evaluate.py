@@ -36,9 +36,9 @@ def evaluate(
     progress: Progress,
 ) -> Evaluated:
     """Measure every policy on every benchmark, as `measure` does; `root` is the folder of runs."""
-    measured = measure(policies, benchmarks, recipe, root, progress)
-    keep_evaluations(policies, measured, recipe, tracking)
     samples = [PolicySamples.of_evaluation(policy, recipe, root) for policy in policies]
+    measured = measure(samples, benchmarks, recipe, progress)
+    keep_evaluations(policies, measured, recipe, tracking)
     rows = [one for seeds in measured.values() for one in seeds]
     return Evaluated(measured, provenance_of(samples, benchmarks, rows, recipe))
 

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import StoreError
@@ -26,16 +25,14 @@ Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 
 
 def measure(
-    policies: Sequence[Policy],
+    policies: Sequence[PolicySamples],
     benchmarks: Sequence[Benchmark],
     recipe: EvaluationRecipe,
-    root: Path,
     progress: Progress,
 ) -> Measurements:
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
 
-    `root` is the folder of runs, where samples and verdicts are kept. What is stored is neither
-    drawn nor graded again.
+    What is stored among its samples is neither drawn nor graded again.
     """
     found: dict[tuple[str, str], tuple[Measured, ...]] = {}
     evaluation = recipe.evaluation
@@ -45,8 +42,8 @@ def measure(
             open_graders.enter_context(grader_for(one.name, recipe.grading, recipe.prompt))
             for one in benchmarks
         ]
-        for policy in policies:
-            samples = PolicySamples.of_evaluation(policy, recipe, root)
+        for samples in policies:
+            policy = samples.policy
             with Drawing(samples, recipe.sampling, progress) as drawing:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
                     found[benchmark.name, policy.label] = tuple(
@@ -54,9 +51,9 @@ def measure(
                         for seed in seeds
                     )
     return {
-        (benchmark.name, policy.label): found[benchmark.name, policy.label]
+        (benchmark.name, samples.policy.label): found[benchmark.name, samples.policy.label]
         for benchmark in benchmarks
-        for policy in policies
+        for samples in policies
     }
 
 

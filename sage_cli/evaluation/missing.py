@@ -1,4 +1,4 @@
-"""What a measurement would find and what it would still have to draw; loads nothing."""
+"""What a measurement would find and would still have to draw; loads nothing, writes nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def missing(
             held, judged, keys = 0, 0, []
             with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
                 for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
-                    stored = samples.at(seed)
+                    stored = samples.at(seed, read_only=True)
                     verdicts = VerdictStore(stored, grader.identity.mapping())
                     tally = verdicts.tally(list(benchmark.golds), n)
                     held += each - stored.inventory().count_missing(list(benchmark.golds), n)

@@ -47,8 +47,8 @@ class PolicySamples:
         """The prompt's template as far as it is known without loading the tokenizer."""
         return PromptTemplate.from_section(self.prompt, self.policy.tokenizer_facts)
 
-    def at(self, seed: int) -> SampleSet:
+    def at(self, seed: int, *, read_only: bool = False) -> SampleSet:
         """The set of one evaluation seed."""
         sampling = {**asdict(self.parameters), "dtype": self.policy.dtype(self.dtype)}
         identity = SampleIdentity(self.policy.fingerprint, self.template.hash, sampling, seed)
-        return SampleSet(self.root, identity)
+        return SampleSet(self.root, identity, read_only=read_only)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ _GRACE_S = 1.0
 """What a worker has beyond its own whole-second alarms before it is killed."""
 
 Pair = tuple[str, str]
+log = logging.getLogger(__name__)
 
 
 class Grader:
@@ -63,6 +65,7 @@ class Grader:
         self._tags = AnswerTags(answer_open, answer_close, boxed)
         self._known: OrderedDict[Pair, Status] = OrderedDict()
         self._lock = threading.Lock()
+        self._judge_failed = False
 
     def __enter__(self) -> Grader:
         return self
@@ -121,11 +124,13 @@ class Grader:
             return known
         try:
             status = self._judge.quick(gold, answer, self.identity.tolerance)
-        except Exception:  # a bug in a judge is a status, counted, and doesn't end a training
+        except Exception as error:  # is a status, counted, and doesn't end a training
+            self._name_failing_judge(f"{type(error).__name__}: {error}")
             return "error"
         if status is None:
             return None
         if status not in STATUSES:
+            self._name_failing_judge(f"{str(status)[:200]!r} is no status")
             return "error"
         self._remember((gold, answer), status)
         return status
@@ -141,7 +146,17 @@ class Grader:
             }
             for gold, answer in pairs
         ]
-        return self.pool.run(tasks, identity.timeout_s + _GRACE_S)
+        statuses = self.pool.run(tasks, identity.timeout_s + _GRACE_S)
+        if self.pool.failure is not None:
+            self._name_failing_judge(self.pool.failure)
+        return statuses
+
+    def _name_failing_judge(self, why: str) -> None:
+        """Say so once: a judge that always fails looks like a policy that is always wrong."""
+        if not self._judge_failed:
+            self._judge_failed = True
+            who = f"judge '{self.identity.judge}' ({type(self._judge).__module__})"
+            log.warning("%s fails, and such answers count as errors; the first: %s", who, why)
 
     def _remember(self, pair: Pair, status: Status) -> None:
         with self._lock:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from sage_cli.config.guide import (
     GUIDES_GROUP,
     BranchGuideSection,
@@ -10,10 +12,9 @@ from sage_cli.config.guide import (
     RandomGuideSection,
     TokenGuideSection,
 )
-from sage_cli.config.plugins import load_plugin
-from sage_cli.errors import ConfigurationError
+from sage_cli.config.plugins import in_words, load_plugin
 from sage_cli.guides.branch import BranchGuide
-from sage_cli.guides.guide import Guide, NoGuide
+from sage_cli.guides.guide import CLOCKS, SIGNALS, Guide, NoGuide
 from sage_cli.guides.random import RandomGuide
 from sage_cli.guides.schedule import PAPER_SCHEDULE, CosineCycles
 from sage_cli.guides.signals import OPTIONAL_SIGNALS
@@ -58,26 +59,33 @@ def build_guide(section: GuideSection, max_steps: int = PAPER_SCHEDULE.max_steps
 
 
 def _plugin(section: PluginGuideSection) -> Guide:
-    registered, origin = load_plugin(GUIDES_GROUP, section.name)
-    try:
-        made = registered(q_min=section.q_min, q_max=section.q_max, **section.options)
-    except (TypeError, ValueError) as error:
-        given = ", ".join(f"{key}={value!r}" for key, value in section.options.items())
-        raise ConfigurationError(
-            f"guide '{section.name}' ({origin}) can't be made with the options "
-            f"{given or '(none)'}: {error}",
-            f"see the fields of {origin}; --set guide.options.NAME=VALUE sets one",
-        ) from error
+    plugin = load_plugin(GUIDES_GROUP, section.name)
+    with plugin.blamed(
+        f"can't be made with the options {in_words(section.options)}",
+        f"see the fields of {plugin.target}; --set guide.options.NAME=VALUE sets one",
+    ):
+        made = plugin.object(q_min=section.q_min, q_max=section.q_max, **section.options)
     if not isinstance(made, Guide):
-        raise ConfigurationError(
-            f"guide '{section.name}' is registered as {origin}, which makes a "
-            f"{type(made).__name__} and not a sage_cli.guides.Guide",
+        raise plugin.refused(
+            f"makes a {type(made).__name__} and not a sage_cli.guides.Guide",
             "register a subclass of sage_cli.guides.Guide",
         )
-    unknown = sorted(made.needs - set(OPTIONAL_SIGNALS))
+    if type(made).log_q is not Guide.log_q:
+        raise plugin.refused(
+            "has a log_q of its own, so that nothing would check what it gives",
+            "implement q alone: clamp, mask and detachment are done by sage_cli.guides.Guide",
+        )
+    for field, known in (("signal", SIGNALS), ("clock", CLOCKS)):
+        if getattr(made, field) not in known:
+            raise plugin.refused(
+                f"has the {field} {getattr(made, field)!r}", f"it can be {' or '.join(known)}"
+            )
+    if not isinstance(made.needs, Set):
+        raise plugin.refused(f"needs {made.needs!r}, which is no set", "make it a frozenset")
+    unknown = sorted(map(str, made.needs - set(OPTIONAL_SIGNALS)))
     if unknown:
-        raise ConfigurationError(
-            f"guide '{section.name}' ({origin}) needs {', '.join(unknown)}, which no training has",
+        raise plugin.refused(
+            f"needs {', '.join(unknown)}, which no training has",
             f"a guide can need {', '.join(OPTIONAL_SIGNALS)}",
         )
     return made

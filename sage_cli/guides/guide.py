@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from sage_cli.config.plugins import named
 from sage_cli.errors import TrainingError
 from sage_cli.guides.signals import OptionalSignal, Signals
 
 Signal = Literal["policy", "reference"]
 Clock = Literal["optimiser_step", "loss_call"]
+SIGNALS, CLOCKS = get_args(Signal), get_args(Clock)
 
 
 class Guide(ABC):
@@ -58,8 +60,9 @@ class Guide(ABC):
     def log_q(self, signals: Signals, step: int) -> Tensor:
         """log q_BT, clamped to [log q_min, log q_max], 0 outside the mask, without gradient.
 
-        Raises TrainingError, with the guide's name, where `q` gives another shape or NaN, or
-        needs a signal that there isn't.
+        Raises TrainingError, with the guide's name, where `q` gives another shape, NaN or
+        infinity, or needs a signal that there isn't, and ConfigurationError where another
+        package's `q` raises.
         """
         lacking = sorted(self.needs - signals.optional.keys())
         if lacking:
@@ -68,9 +71,11 @@ class Guide(ABC):
                 "a guide can need what sage_cli.guides.signals lists; what reads completions "
                 "without a reference has none of its signals",
             )
-        q_BT = self.q(signals.only(self.needs, _title(self)), step)
+        read = signals.only(self.needs, _title(self))
+        with named("q of guide", type(self)):
+            q_BT = self.q(read, step)
         _check(self, q_BT, signals)
-        q_BT = q_BT.detach().clamp(self.q_min, self.q_max)
+        q_BT = q_BT.detach().to(signals.logps_BT).clamp(self.q_min, self.q_max)
         return torch.where(signals.mask_BT.bool(), q_BT.log(), torch.zeros_like(q_BT))
 
 
@@ -86,7 +91,7 @@ class NoGuide(Guide):
 def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
     """Raise TrainingError where `q_BT` is no factor for each token.
 
-    NaN that comes of NaN in the signals is the training's, which says so itself.
+    What comes of NaN or infinity in the signals is the training's fault, which says so itself.
     """
     expected = tuple(signals.logps_BT.shape)
     if not isinstance(q_BT, Tensor) or q_BT.shape != expected:
@@ -96,13 +101,15 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
             "return one factor for each token, as signals.logps_BT is laid out",
         )
     valid_BT = signals.mask_BT.bool()
-    wrong = int((q_BT.isnan() & valid_BT).sum())
+    wrong_BT = ~q_BT.isfinite() & valid_BT
     read = (signals.logps_BT, signals.entropy_BT, *signals.optional.values())
-    if wrong and not any((values_BT.isnan() & valid_BT).any() for values_BT in read):
+    if wrong_BT.any() and all(values_BT[valid_BT].isfinite().all() for values_BT in read):
+        what = "NaN" if (q_BT.isnan() & valid_BT).any() else "infinite"
         raise TrainingError(
-            f"q of {_title(guide)} is NaN for {wrong} of the batch's {int(valid_BT.sum())} tokens",
-            "check it with sage_cli.guides.contract.GuideContract; 0 / 0 and the logarithm of a "
-            "negative number are the usual causes",
+            f"q of {_title(guide)} is {what} for {int(wrong_BT.sum())} of the batch's "
+            f"{int(valid_BT.sum())} tokens",
+            "check it with sage_cli.guides.contract.GuideContract; a division by 0 and the "
+            "logarithm of what isn't positive are the usual causes",
         )
 
 

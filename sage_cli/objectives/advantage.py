@@ -74,7 +74,7 @@ class Advantage:
         if not isinstance(found, Tensor) or found.shape not in (rows, whole):
             given = tuple(found.shape) if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise TrainingError(
-                f"advantage {self.name} gives {given} for a batch of {rows[0]} completions, "
+                f"{self.name} gives {given} for a batch of {rows[0]} completions, "
                 f"{whole[1]} tokens long",
                 f"return a tensor of shape {rows} or {whole}",
             )
@@ -82,7 +82,7 @@ class Advantage:
         wrong = int((~advantages.isfinite()).sum())
         if wrong:
             raise TrainingError(
-                f"advantage {self.name} gives NaN or infinity at {wrong} of "
+                f"{self.name} gives NaN or infinity at {wrong} of "
                 f"{advantages.numel()} places in step {inputs.step}",
                 "groups of equal rewards have deviation 0: don't divide by it alone; see "
                 "sage_cli.objectives.contract.AdvantageContract",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-from sage_cli.config.plugins import load_plugin
+from sage_cli.config.plugins import in_words, load_plugin
 from sage_cli.config.training import ADVANTAGES_GROUP
-from sage_cli.errors import ConfigurationError
-from sage_cli.objectives.advantage import Advantage
+from sage_cli.objectives.advantage import Advantage, AdvantageInputs
 from sage_cli.objectives.advantages import BUILT_IN
 
 
@@ -21,21 +19,21 @@ def build_advantage(name: str, options: Mapping[str, Any]) -> Advantage:
     doesn't take the options.
     """
     if name in BUILT_IN:
-        return Advantage(f"'{name}'", BUILT_IN[name])
-    registered, origin = load_plugin(ADVANTAGES_GROUP, name)
-    title = f"'{name}' ({origin})"
-    if not callable(registered) or isinstance(registered, type):
-        raise ConfigurationError(
-            f"advantage {title} is {registered!r}, which is no function of "
-            "sage_cli.objectives.AdvantageInputs",
+        return Advantage(f"advantage '{name}'", BUILT_IN[name])
+    plugin = load_plugin(ADVANTAGES_GROUP, name)
+    if not callable(plugin.object) or isinstance(plugin.object, type):
+        raise plugin.refused(
+            f"is {plugin.object!r}, which is no function of sage_cli.objectives.AdvantageInputs",
             "register a function that takes the inputs, and its options as keywords",
         )
-    try:
-        inspect.signature(registered).bind(None, **options)
-    except (TypeError, ValueError) as error:
-        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
-        raise ConfigurationError(
-            f"advantage {title} can't be called with the options {given or '(none)'}: {error}",
-            f"see the arguments of {origin}; --set rl.advantage_options.NAME=VALUE sets one",
-        ) from error
-    return Advantage(title, partial(registered, **options))
+    with plugin.blamed(
+        f"can't be called with the options {in_words(options)}",
+        f"see the arguments of {plugin.target}; --set rl.advantage_options.NAME=VALUE sets one",
+    ):
+        inspect.signature(plugin.object).bind(None, **options)
+
+    def called(inputs: AdvantageInputs) -> Any:
+        with plugin.blamed():
+            return plugin.object(inputs, **options)
+
+    return Advantage(str(plugin), called)

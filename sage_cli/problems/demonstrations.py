@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from sage_cli.config.data import DataSection
+from sage_cli.config.plugins import named
 from sage_cli.config.training import SftSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.generated.generator import Generator
@@ -29,7 +30,9 @@ def load_demonstrations(
     """
     generator = demonstrator(data)
     if generator is not None:
-        return generator.demonstrations(wanted(data, sft), sft.batch_size)
+        count = wanted(data, sft)
+        with named("generator", type(generator)):
+            return generator.demonstrations(count, sft.batch_size)
     kept = list(_suitable(data, sft.max_length, length))[: data.sft.limit]
     if not kept:
         raise ConfigurationError(
@@ -43,7 +46,10 @@ def load_demonstrations(
 def demonstrator(data: DataSection) -> Generator | None:
     """The generator that `data.sft` names, by its own name or its training split's; else None."""
     kind = generator_of(data.sft.name) if data.sft.split is None else None
-    return kind.of(data) if kind is not None and kind.demonstrates() else None
+    if kind is None or not kind.demonstrates():
+        return None
+    with named("generator", kind):
+        return kind.of(data)
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.config.data import DataSection, FieldsSection
+from sage_cli.config.plugins import named
 from sage_cli.config.training import SftSection
 from sage_cli.problems.demonstrations import demonstrator, wanted
 from sage_cli.problems.generated.generator import Generated
@@ -45,7 +46,8 @@ def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any
     generator = demonstrator(data)
     if generator is not None:
         order = {"count": wanted(data, sft), "batch_size": sft.batch_size}
-        return {"demonstrations": generator.identity(), **order}
+        with named("generator", type(generator)):
+            return {"demonstrations": generator.identity(), **order}
     share = source.max_prompt_share
     return {
         "demonstrations": _members(source.name, data, source.fields, source.split),
@@ -63,5 +65,6 @@ def _members(
 
 def _member(member: Member, data: DataSection, fields: FieldsSection | None) -> dict[str, Any]:
     if isinstance(member, Generated):
-        return {**member.generator.of(data).identity(), "split": member.split}
+        with named("generator", member.generator):
+            return {**member.generator.of(data).identity(), "split": member.split}
     return source_identity(member, data, fields)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sage_cli.config.data import DataSection, FieldsSection, SourceSection
+from sage_cli.config.plugins import named
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.generated.generator import Generated
@@ -81,7 +82,11 @@ def benchmark_names(names: str) -> list[str]:
 
 def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(member, Generated):
-        return member.generator.of(data).problems(member.split)
+        with named("generator", member.generator):
+            made = list(member.generator.of(data).problems(member.split))
+            if not all(isinstance(problem, Problem) for problem in made):
+                raise TypeError("problems() gives what is no Problem")
+        return made
     source = open_source(member, data, fields)
     problems = list(source.problems())
     if isinstance(member, DataSet) and member.count not in (None, len(problems)):

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
+from sage_cli.config.plugins import Plugin, plugins
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.files import SUFFIXES
 from sage_cli.problems.generated.generator import SPLITS, Generated, Generator
 from sage_cli.problems.generated.registry import BUILT_IN, plugin_generators
-from sage_cli.problems.plugins import Plugin, plugins
 from sage_cli.problems.published import PUBLISHED
 
 BENCHMARKS_GROUP = "sage_cli.benchmarks"
@@ -34,7 +34,9 @@ def entries() -> dict[str, Entry]:
     """
     known = dict(_SHIPPED)
     for plugin in plugin_generators():
-        _add(known, plugin, plugin.object.entries())
+        with plugin.blamed():
+            found = plugin.object.entries()
+        _add(known, plugin, found)
     registered = plugins(BENCHMARKS_GROUP)
     for plugin in registered:
         _add(known, plugin, _declared(plugin))

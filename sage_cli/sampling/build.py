@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-
+from sage_cli.config.plugins import in_words, load_plugin
 from sage_cli.config.sampling import SAMPLER_GROUP, SamplingSection
-from sage_cli.errors import ConfigurationError
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
 
 
@@ -75,12 +73,15 @@ def _transformers(setup: SamplerSetup) -> Sampler:
 
 
 def _plugin(name: str, setup: SamplerSetup) -> Sampler:
-    (point,) = entry_points(group=SAMPLER_GROUP, name=name)
-    made = point.load()(setup)
+    plugin = load_plugin(SAMPLER_GROUP, name)
+    with plugin.blamed(
+        f"can't be made with the options {in_words(setup.options)}",
+        f"see {plugin.target}; --set sampling.options.NAME=VALUE sets one",
+    ):
+        made = plugin.object(setup)
     if not isinstance(made, Sampler):
-        raise ConfigurationError(
-            f"sampler '{name}' is registered as {point.value}, which makes a "
-            f"{type(made).__name__} and not a sage_cli.sampling.sampler.Sampler",
+        raise plugin.refused(
+            f"makes a {type(made).__name__} and not a sage_cli.sampling.sampler.Sampler",
             "register what makes an object with provenance, sample, close, __enter__ and __exit__",
         )
     return made

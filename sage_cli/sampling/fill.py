@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sage_cli.config.plugins import named
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleSet
+
+FINISH_REASONS = ("stop", "length")
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,15 @@ def fill(
         on_stored(rows)
 
     problem_ids = list(prompts)
-    with samples.writing(sampler.provenance, stored) as writer:
+    with named("sampler", type(sampler)):
+        provenance = dict(sampler.provenance)
+    with samples.writing(provenance, stored) as writer:
         while share := writer.claim(problem_ids, n):
             requests = [
                 SampleRequest(problem, prompts[problem], indices, samples.identity.seed)
                 for problem, indices in share.items()
             ]
-            for completion in sampler.sample(requests):
+            for completion in _drawn(sampler, requests):
                 writer.add(completion)
         lacking = writer.inventory.count_missing(problem_ids, n)
     if lacking:
@@ -58,3 +63,15 @@ def fill(
             "type the same command again: what was drawn is kept",
         )
     return Filled(n * len(prompts) - drawn, drawn, tokens, writer.damaged)
+
+
+def _drawn(sampler: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    """What the sampler draws; one of another package is named in what goes wrong."""
+    with named("sampler", type(sampler)):
+        for drawn in sampler.sample(requests):
+            if not (isinstance(drawn, Completion) and drawn.finish_reason in FINISH_REASONS):
+                raise TypeError(
+                    f"sample() gives {str(drawn)[:200]}, and not a Completion that ended by "
+                    + " or ".join(FINISH_REASONS)
+                )
+            yield drawn

@@ -15,7 +15,10 @@ from sage_cli.store.json_text import json_text
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling to write to; on success it takes the place of `path`."""
+    """Yield a temporary sibling to write to; on success it takes the place of `path`.
+
+    An OSError names `path` where it named no file: a full disk doesn't say by itself what it lacks.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     # process ids repeat across the machines and containers that share a folder
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -25,6 +28,10 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         temporary.replace(path)
         _sync_folder(path.parent)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

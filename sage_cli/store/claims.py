@@ -94,10 +94,12 @@ class Claims:
 
 
 def _read(path: Path) -> Claim:
-    if not path.is_file():
+    """What a file claims; nothing where it is absent or torn: what is drawn twice counts once."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        return Claim(said["holder"], dict(said["indices"]))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return Claim("", {})
-    said = json.loads(path.read_text(encoding="utf-8"))
-    return Claim(said["holder"], said["indices"])
 
 
 def _remove(claim: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,21 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.run import Run
 
 FOLDER = "evaluations"
+COUNTED = ("problems", "samples", "seeds")
+"""The figures that say how many completions were counted: their product."""
 
 
 def keep_evaluation(run: Run, benchmark: str, figures: Mapping[str, Any]) -> bool:
-    """Put `figures` in the place of the benchmark's earlier ones; False where they are the same."""
+    """Put `figures` in the place of the benchmark's earlier ones; whether that changed anything.
+
+    Figures over fewer completions than the earlier ones are not kept: a quick look doesn't replace
+    a measurement. What is torn is replaced.
+    """
     path = run.folder / FOLDER / f"{Path(benchmark).stem}.json"
-    if path.is_file() and _read(path) == figures:
-        return False
+    with suppress(FileNotFoundError, StoreError):
+        kept = _read(path)
+        if kept == figures or _counted(figures) < _counted(kept):
+            return False
     write_json(path, figures)
     return True
 
@@ -33,10 +43,17 @@ def evaluation_figures(run: Run) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """What a file says. Raises StoreError where it is no object of figures."""
     try:
         figures: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+        _counted(figures)
+    except (ValueError, TypeError, AttributeError) as error:
         raise StoreError(
             f"{path} is torn or was edited: {error}", "remove it, and measure again"
         ) from None
     return figures
+
+
+def _counted(figures: Mapping[str, Any]) -> int:
+    """How many completions figures are over."""
+    return prod(int(figures.get(name, 1)) for name in COUNTED)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,27 +93,31 @@ def _merged(
 
 
 def _refuse_contradictions(folder: Path, inventory: Inventory) -> None:
-    """Several parts may hold the same sample, but not as different texts."""
+    """The same sample may be stored several times, but not as different texts."""
     repeats = np.flatnonzero(inventory.repeats_S)
     if not len(repeats):
         return
     firsts = inventory.locate(
         inventory.problem_ids, inventory.problem_S[repeats], inventory.index_S[repeats]
     )
-    pairs = np.unique(inventory.part_S[np.stack([firsts, repeats])], axis=1)
-    for first, second in pairs.T.tolist():
-        names = [inventory.parts[part].name for part in (first, second)]
-        texts = [_texts(folder / name) for name in names]
-        for sample in texts[0].keys() & texts[1].keys():
-            if texts[0][sample] != texts[1][sample]:
-                raise StoreError(
-                    f"two parts in {folder} hold different texts for sample {sample[1]} of problem "
-                    f"{sample[0]}: {names[0]} and {names[1]}",
-                    "move one of the two elsewhere: samples that it alone held are drawn again",
-                )
+    text = _texts(folder, inventory, np.union1d(firsts, repeats))
+    for first, second in zip(firsts.tolist(), repeats.tolist(), strict=True):
+        if text[first] != text[second]:
+            problem = inventory.problem_ids[inventory.problem_S[first]]
+            names = [inventory.parts[inventory.part_S[row]].name for row in (first, second)]
+            raise StoreError(
+                f"{folder} holds different texts for sample {inventory.index_S[first]} of problem "
+                f"{problem}: in {' and '.join(dict.fromkeys(names))}",
+                "move one of the two elsewhere: samples that it alone held are drawn again",
+            )
 
 
-def _texts(path: Path) -> dict[tuple[str, int], str]:
-    table = read_part(path, ["problem_id", "index", "text"])
-    ids, indices, texts = (table[name].to_pylist() for name in ("problem_id", "index", "text"))
-    return dict(zip(zip(ids, indices, strict=True), texts, strict=True))
+def _texts(folder: Path, inventory: Inventory, rows: np.ndarray[Any, Any]) -> dict[int, str]:
+    """The texts of some rows, by row."""
+    starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts)))
+    found: dict[int, str] = {}
+    for part in np.unique(inventory.part_S[rows]).tolist():
+        wanted = rows[inventory.part_S[rows] == part]
+        texts = read_part(folder / inventory.parts[part].name, ["text"])["text"]
+        found |= zip(wanted.tolist(), texts.take(wanted - starts[part]).to_pylist(), strict=True)
+    return found

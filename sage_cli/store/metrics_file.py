@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.store.atomic import write_text
+from sage_cli.store.atomic import storing, write_text
 
 
 class MetricsFile:
@@ -22,11 +22,11 @@ class MetricsFile:
         self.path = path
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record as one line and flush it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as handle:
-            handle.write(json.dumps(record, allow_nan=True) + "\n")
-            handle.flush()
+        """Write one record as one line and flush it. Raises StoreError where that can't be done."""
+        with storing(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as handle:
+                handle.write(json.dumps(record, allow_nan=True) + "\n")
 
     def read(self) -> list[dict[str, Any]]:
         """All whole records in order; a last line torn by a crash is left out.
@@ -39,8 +39,8 @@ class MetricsFile:
         records = []
         for number, line in enumerate(lines, start=1):
             try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError:
+                records.append(_record(line))
+            except ValueError:
                 if number < len(lines):
                     raise StoreError(
                         f"line {number} of {self.path} is torn or was edited",
@@ -66,3 +66,11 @@ class MetricsFile:
             text = "".join(json.dumps(record) + "\n" for record in kept)
             if text != self.path.read_text(encoding="utf-8"):
                 write_text(self.path, text)
+
+
+def _record(line: str) -> dict[str, Any]:
+    """One line. Raises ValueError where it is no JSON object."""
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError("not an object")
+    return record

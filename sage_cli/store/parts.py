@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ NAME = re.compile(
     r"part-((?P<writer>[0-9a-f]{8})-)?(?P<number>\d{6,})-(?P<checksum>[0-9a-f]{16})\.parquet"
 )
 """Parts that were written before a set could have several writers name none."""
+log = logging.getLogger(__name__)
 
 
 class DamagedPartError(StoreError):
@@ -113,6 +116,15 @@ def list_parts(folder: Path) -> list[PartFile]:
                 part = PartFile(entry.name, status.st_size, status.st_mtime_ns)
                 found[name["checksum"]] = (int(name["number"]), part)
     return [part for _, part in sorted(found.values())]
+
+
+@cache
+def name_strangers(folder: Path, own: frozenset[str]) -> None:
+    """Warn, once, of what is neither a part nor one of the set's `own` names: it counts nothing."""
+    for name in sorted(entry.name for entry in _entries(folder)):
+        known = name in own or name.startswith(".") or name.endswith(".damaged")
+        if not known and NAME.fullmatch(name) is None:
+            log.warning("%s is no part of the sample set, and is passed over", folder / name)
 
 
 def part_number(name: str) -> int:

@@ -141,9 +141,11 @@ class Run:
         path = self.folder / name
         try:
             value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(value, dict):
+                raise ValueError("it holds no JSON object")
         except FileNotFoundError:
             raise StoreError(f"{self.folder} is not a run: it has no {name}") from None
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise StoreError(
                 f"{path} is torn or was edited: {error}", "restore it, or remove the run"
             ) from None
@@ -171,17 +173,24 @@ class Runs:
         return max(finished, key=_last_asked, default=None)
 
     def find(self, name: str) -> Run:
-        """The run called `name`: an id, an unambiguous beginning or end, or a folder."""
+        """The run called `name`: a folder, an id, or an unambiguous part of one.
+
+        Beginnings and ends go before what stands within.
+        """
         if (run := run_of(Path(name))) is not None:
             return run
         runs = {run.id: run for run in self.all()}
         if name in runs:
             return runs[name]
         fitting = [id_ for id_ in runs if id_.startswith(name) or id_.endswith(name)]
+        fitting = fitting or [id_ for id_ in runs if name in id_]
         if len(fitting) == 1:
             return runs[fitting[0]]
         if fitting:
-            raise StoreError(f"'{name}' fits {len(fitting)} runs: {', '.join(sorted(fitting))}")
+            raise StoreError(
+                f"'{name}' fits {len(fitting)} runs: {', '.join(sorted(fitting))}",
+                "name one of them by more of its id",
+            )
         close = get_close_matches(name, runs, n=1)
         raise StoreError(
             f"there is no run '{name}' in {self.root}",

@@ -12,21 +12,28 @@ from typing import Any
 
 import numpy as np
 
+from sage_cli.errors import StoreError
 from sage_cli.store.atomic import storing, write_json
 from sage_cli.store.claims import Claims
 from sage_cli.store.completion import Completion
+from sage_cli.store.index import FILE as INDEX
 from sage_cli.store.index import brought_up_to_date, keep_index, load_index
 from sage_cli.store.inventory import Inventory, Mask
 from sage_cli.store.parts import (
     DamagedPartError,
     completions_of,
+    name_strangers,
     read_part,
     set_aside,
 )
 from sage_cli.store.writer import SampleWriter
 
+DESCRIPTION = "set.json"
+"""A set's identity in full."""
 ENGINES = "engines.json"
 """Engine and versions of every writer of a set, each once."""
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "verdicts"})
+"""What a set's folder holds besides parts."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +58,28 @@ class SampleIdentity:
 
 
 class SampleSet:
-    """The folder `<root>/samples/<key>/`: Parquet parts beside `set.json`."""
+    """The folder `<root>/samples/<key>/`: Parquet parts beside `set.json`.
 
-    def __init__(self, root: Path, identity: SampleIdentity) -> None:
-        self.identity = identity
+    With `read_only` a look leaves everything as it is: neither the index nor a damaged part.
+    """
+
+    def __init__(self, root: Path, identity: SampleIdentity, *, read_only: bool = False) -> None:
+        self.identity, self.read_only = identity, read_only
         self.folder = root / "samples" / identity.key
         self._known: Inventory | None = None
 
     def inventory(self) -> Inventory:
-        """What the set holds; parts that the index doesn't know are read, damaged ones named."""
+        """What the set holds; parts that the index doesn't know are read, damaged ones named.
+
+        Raises StoreError when two parts hold different texts for one sample, or when `set.json`
+        describes another set. What is no part is passed over with a warning.
+        """
+        if self._known is None:
+            self._is_described()
+            name_strangers(self.folder, OWN_NAMES)
         known = self._known or load_index(self.folder)
         self._known = brought_up_to_date(self.folder, known)
-        if self._known.parts != known.parts:
+        if self._known.parts != known.parts and not self.read_only:
             keep_index(self.folder, self._known)
         return self._known
 
@@ -73,9 +90,12 @@ class SampleSet:
         return ", ".join(dict.fromkeys(one.get("engine", "") for one in drawn_by)) or None
 
     def whole_inventory(self) -> Inventory:
-        """The inventory for a number: raises StoreError at a damaged part, which it sets aside."""
+        """The inventory for a number: raises StoreError at a damaged part, which it sets aside.
+
+        Of a set that is only read, damaged parts count as absent.
+        """
         inventory = self.inventory()
-        for name in inventory.damaged:
+        for name in () if self.read_only else inventory.damaged:
             self._read(name)
         return inventory
 
@@ -100,6 +120,27 @@ class SampleSet:
             name = inventory.parts[part].name
             yield starts[part] + within, list(completions_of(table, name))
 
+    def _is_described(self) -> bool:
+        """Whether `set.json` says what the set is; False where it is absent or torn.
+
+        Raises StoreError where it says that the set is another one.
+        """
+        try:
+            said = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        plain = json.loads(json.dumps(asdict(self.identity)))
+        differing = [
+            key for key in plain if not isinstance(said, dict) or said.get(key) != plain[key]
+        ]
+        if differing:
+            raise StoreError(
+                f"{self.folder / DESCRIPTION} describes another set than its folder's: "
+                f"{', '.join(differing)} differ",
+                "move the folder elsewhere: its samples may be another model's",
+            )
+        return True
+
     def _read(self, name: str) -> Any:
         try:
             return read_part(self.folder / name)
@@ -121,8 +162,8 @@ class SampleSet:
         with claims.held():
             with claims.mutex(), storing(self.folder):
                 claims.sweep()
-                if not (self.folder / "set.json").is_file():
-                    write_json(self.folder / "set.json", asdict(self.identity))
+                if not self._is_described():
+                    write_json(self.folder / DESCRIPTION, asdict(self.identity))
                 drawn_by = _read_engines(self.folder)
                 if dict(provenance) not in drawn_by:
                     write_json(self.folder / ENGINES, [*drawn_by, dict(provenance)])

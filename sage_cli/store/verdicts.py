@@ -143,11 +143,16 @@ class VerdictStore:
         write_sealed(self.folder / f"{secrets.token_hex(8)}.verdicts", table)
 
     def _load(self) -> pa.Table:
-        """All that was kept; many files become one, torn ones are removed."""
+        """All that was kept; many files become one, torn ones are removed.
+
+        Beside samples that are only read all files stay as they are.
+        """
         files = sorted(self.folder.glob("*.verdicts"))
         tables = {file: read_sealed(file, SCHEMA) for file in files}
         found = [table for table in tables.values() if table is not None]
         merged = _joined([empty_table(SCHEMA), *found])
+        if self._samples.read_only:
+            return merged
         with suppress(OSError):
             old = [file for file, table in tables.items() if table is None]
             if len(found) > FILES_AT_MOST:

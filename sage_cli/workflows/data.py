@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_cli.config.data import DataSection, FieldsSection
-from sage_cli.errors import DataError
+from sage_cli.errors import SageError
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import load_problems, read_problems
 from sage_cli.problems.overlap import Match, duplicates, overlap
@@ -86,7 +86,7 @@ def _listed(entry: Entry, data: DataSection) -> Listed:
     if where != "Hub":
         try:
             problems = read_problems(entry.name, data)
-        except DataError as error:
+        except SageError as error:
             trouble = error.cause
     return Listed(
         name=entry.name,

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sage_cli.config.guide import PluginGuideSection
 from sage_cli.config.in_words import Stage, rl_facts
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import RlSection
+from sage_cli.config.training import BUILT_IN_ADVANTAGES
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import grader_for, origins
 from sage_cli.evaluation.drawing import Drawing
@@ -56,7 +57,7 @@ def rl(
     """Train by RL from the base (or from `init`), or go on with it, or find it finished."""
     require_mirrors(config.tracking)
     require_all_processes()
-    recipe, runs = RlRecipe.of(config), Runs(config.run.root)
+    recipe = RlRecipe.of(config)
     if is_launched():
         _require_base(config, init)
         if not join_processes().is_main_process:
@@ -64,7 +65,9 @@ def rl(
     elif recipe.rl.accelerate is not None:
         accelerate_configuration(recipe.rl.accelerate)
     parent = planned_parent(config, init)
-    run = rl_run(recipe, parent, runs, _processes(recipe.rl))
+    run = planned_run(config, parent)
+    if fresh or not run.finished:
+        _require_plugins(recipe)
     if fresh:
         run.clear()
     if run.finished:
@@ -98,16 +101,22 @@ def planned_parent(config: SageConfig, init: str | None) -> Policy:
     return named_policy(init, runs) if init else planned_base(SftRecipe.of(config), runs)
 
 
+def planned_run(config: SageConfig, parent: Policy) -> Run:
+    """Where the policy that `sage rl` trains from `parent` is or will be."""
+    recipe = RlRecipe.of(config)
+    processes = world_size() if is_launched() else recipe.rl.processes
+    return rl_run(recipe, parent, Runs(config.run.root), processes)
+
+
 def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
     """The policy that `sage rl` ends with, trained or not yet."""
-    recipe, parent = RlRecipe.of(config), planned_parent(config, init)
-    return Policy.of_run(rl_run(recipe, parent, Runs(config.run.root), _processes(recipe.rl)))
+    return Policy.of_run(planned_run(config, planned_parent(config, init)))
 
 
 def plan(config: SageConfig, init: str | None = None) -> list[Stage]:
     """The stages of `sage rl`: the base and the training, with what is there of them."""
     recipe, parent = RlRecipe.of(config), planned_parent(config, init)
-    run = rl_run(recipe, parent, Runs(config.run.root), _processes(recipe.rl))
+    run = planned_run(config, parent)
     return [
         plan_base(SftRecipe.of(config), parent)
         if init is None
@@ -116,8 +125,16 @@ def plan(config: SageConfig, init: str | None = None) -> list[Stage]:
     ]
 
 
-def _processes(rl: RlSection) -> int:
-    return world_size() if is_launched() else rl.processes
+def _require_plugins(recipe: RlRecipe) -> None:
+    """Name another package's guide or advantage that can't be made, before anything is trained."""
+    if isinstance(recipe.guide, PluginGuideSection):
+        from sage_cli.guides import build_guide
+
+        build_guide(recipe.guide)
+    if recipe.rl.advantage not in BUILT_IN_ADVANTAGES:
+        from sage_cli.objectives import build_advantage
+
+        build_advantage(recipe.rl.advantage, recipe.rl.advantage_options)
 
 
 def _require_base(config: SageConfig, init: str | None) -> None:
@@ -178,7 +195,7 @@ def _train_beside(config: SageConfig, init: str | None) -> Run:
     join_processes().wait_for_everyone()
     recipe = RlRecipe.of(config)
     base = planned_parent(config, init)
-    run = rl_run(recipe, base, Runs(config.run.root), world_size())
+    run = planned_run(config, base)
     if not run.finished:
         problems = load_training_problems(recipe.data)
         _train(config, recipe, base, problems, run, lambda _: None)

@@ -16,8 +16,9 @@ from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.provenance import configured_provenance
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import pass_at_k
-from sage_cli.policies.planned import planned_base, rl_run
+from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.state import state
 from sage_cli.progress import Progress
@@ -25,10 +26,10 @@ from sage_cli.reports.document import Report
 from sage_cli.reports.sweep import SweepCell, sweep_document
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.run import Runs
 from sage_cli.sweep.space import Cell
 from sage_cli.sweep.trials import sweep_folder, trial, trials
-from sage_cli.workflows.rl import rl
+from sage_cli.workflows.rl import planned_run, rl
 from sage_cli.workflows.sft import base_policy, plan_base
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def plan(config: SageConfig) -> list[Stage]:
                 **{
                     in_words(cell): f"{run.id}: {state(run)}"
                     for cell in cells
-                    for run in [_run_of(config, cell, base)]
+                    for run in [planned_run(trial(config, cell, ""), base)]
                 },
             },
         ),
@@ -98,12 +99,6 @@ def plan(config: SageConfig) -> list[Stage]:
 def in_words(cell: Cell) -> str:
     """`tau 0.465, rho 0.775`."""
     return ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" for key, value in cell.items())
-
-
-def _run_of(config: SageConfig, cell: Cell, base: Policy) -> Run:
-    """Where a cell's policy is or will be."""
-    recipe = RlRecipe.of(trial(config, cell, ""))
-    return rl_run(recipe, base, Runs(config.run.root), recipe.rl.processes)
 
 
 def _run_cell(
@@ -119,7 +114,8 @@ def _run_cell(
     try:
         run = rl(config, progress, sweep=config.tracking.group)
         policy = Policy.of_run(run)
-        measured = measure([policy], benchmarks, recipe, config.run.root, progress)
+        samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
+        measured = measure([samples], benchmarks, recipe, progress)
     except (SageError, RuntimeError) as error:
         study.fail(opened, f"{type(error).__name__}: {error}")
         progress.say(f"[red]failed[/]: {escape(str(error))}")

@@ -313,7 +313,7 @@ def test_eval_and_more_samples_use_what_is_there(
 
 
 def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) -> None:
-    listed = {run["id"]: run for run in lab.json("runs", "list")}
+    listed = {run["id"]: run for run in lab.json("runs", "list")["runs"]}
     ours = [trained.base["id"], trained.manifest["id"], *(cell["run"] for cell in swept["cells"])]
     assert {listed[id_]["status"] for id_ in ours} == {"finished"}
     assert {listed[id_]["parent"] for id_ in ours[1:]} == {trained.base["id"]}

@@ -1,6 +1,6 @@
 """What another package would register, without installing one."""
 
-from importlib import metadata
+from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -8,7 +8,7 @@ import pytest
 def plug_in(monkeypatch: pytest.MonkeyPatch, group: str, **objects: object) -> None:
     """Register `objects` by name under the entry-point group `group`, and nothing else."""
 
-    class Point(metadata.EntryPoint):
+    class Point(EntryPoint):
         def load(self) -> object:
             if isinstance(objects[self.name], Exception):
                 raise objects[self.name]
@@ -16,5 +16,6 @@ def plug_in(monkeypatch: pytest.MonkeyPatch, group: str, **objects: object) -> N
 
     points = [Point(name, f"package:{name.title()}", group) for name in objects]
     monkeypatch.setattr(
-        metadata, "entry_points", lambda **asked: [p for p in points if p.group == asked["group"]]
+        "sage_cli.config.plugins.entry_points",
+        lambda **asked: [point for point in points if point.group == asked["group"]],
     )

@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-
 from sage_cli.config.judging import JUDGES_GROUP
-from sage_cli.errors import ConfigurationError
+from sage_cli.config.plugins import load_plugin
 from sage_cli.grading.judges.judge import Judge
 
-
-@dataclass(frozen=True)
-class Plugin:
-    """A registered judge, and the package and version that it comes from."""
-
-    judge: Judge
-    package: str
+_MEND = "register a subclass of sage_cli.grading.judges.Judge that defines quick and full"
 
 
-@cache
-def load_plugin(name: str) -> Plugin | None:
-    """The judge that a package registers as `name`, None where there is none.
+def plugin_judge(name: str) -> Judge:
+    """The judge that a package registers as `name`.
 
-    Raises ConfigurationError when two packages do, or when what is registered can't be imported,
+    Raises ConfigurationError when none or two do, or when what is registered can't be imported,
     can't be made without arguments or is no Judge.
     """
-    found = tuple(entry_points(group=JUDGES_GROUP, name=name))
-    if not found:
-        return None
-    if len(found) > 1:
-        raise ConfigurationError(
-            f"judge '{name}' is registered twice, by {' and by '.join(map(_package, found))}",
-            "uninstall one of them",
-        )
-    (point,) = found
-    try:
-        make = point.load()
-        missing = sorted(getattr(make, "__abstractmethods__", ()))
-        made = None if missing else make()
-    except Exception as error:  # whatever the plug-in's module does
-        raise _refused(point, f"fails with {type(error).__name__}: {error}") from error
+    plugin = load_plugin(JUDGES_GROUP, name)
+    missing = sorted(getattr(plugin.object, "__abstractmethods__", ()))
     if missing:
-        raise _refused(point, f"doesn't define {' and '.join(missing)}")
+        raise plugin.refused(f"doesn't define {' and '.join(missing)}", _MEND)
+    with plugin.blamed("can't be made without arguments", _MEND):
+        made = plugin.object()
     if not isinstance(made, Judge):
-        raise _refused(point, f"makes a {type(made).__name__} and not a Judge")
-    return Plugin(made, _package(point))
-
-
-def _refused(point: EntryPoint, what: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"judge '{point.name}' of {_package(point)}, registered as {point.value}, {what}",
-        "register a subclass of sage_cli.grading.judges.Judge that defines quick and full",
-    )
-
-
-def _package(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        raise plugin.refused(f"makes a {type(made).__name__} and not a Judge", _MEND)
+    return made

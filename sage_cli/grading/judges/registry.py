@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sage_cli.config.judging import BUILT_IN_JUDGES, MODES, judge_names
+from sage_cli.config.judging import BUILT_IN_JUDGES, JUDGES_GROUP, MODES, judge_names
+from sage_cli.config.plugins import load_plugin
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.plain import PlainMathVerify
-from sage_cli.grading.judges.plugins import load_plugin
+from sage_cli.grading.judges.plugins import plugin_judge
 from sage_cli.grading.judges.roles import Roles
 from sage_cli.grading.judges.strict import StrictMath
 
@@ -26,9 +27,9 @@ def find_judge(name: str, mode: str) -> Judge:
             return PlainMathVerify() if mode == "math-verify" else StrictMath()
         case "roles":
             return Roles()
-    if plugin := load_plugin(name):
-        return plugin.judge
-    raise ConfigurationError(f"no judge is called '{name}'", "one of: " + ", ".join(judge_names()))
+    if name in (known := judge_names()):
+        return plugin_judge(name)
+    raise ConfigurationError(f"no judge is called '{name}'", "one of: " + ", ".join(known))
 
 
 def package_of(name: str) -> str | None:
@@ -36,5 +37,7 @@ def package_of(name: str) -> str | None:
 
     None for a built-in judge.
     """
-    plugin = None if name in BUILT_IN_JUDGES else load_plugin(name)
-    return plugin.package if plugin else None
+    if name in BUILT_IN_JUDGES:
+        return None
+    plugin = load_plugin(JUDGES_GROUP, name)
+    return plugin.package or plugin.target

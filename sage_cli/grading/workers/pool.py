@@ -21,12 +21,14 @@ _STARTS = 3
 class WorkerPool:
     """At most `workers` processes, started when there is something to do, kept between calls.
 
-    `start` makes one.
+    `start` makes one. `failure` says why the last call's first answer has no status, where the
+    judge is another package's and failed.
     """
 
     def __init__(self, workers: int, start: Callable[[], WorkerProcess]) -> None:
         self.workers = workers
         self._start = start
+        self.failure: str | None = None
         self._lock = threading.Lock()
         self._pool: list[WorkerProcess] = []
         self._owner = os.getpid()
@@ -47,7 +49,9 @@ class WorkerPool:
                 self._pool, self._owner = [], os.getpid()
                 self._finalizer = weakref.finalize(self, _kill_all, self._pool, self._owner)
             run = _Run(self._pool, tasks, timeout_s, self._start)
-            return run.finish(min(self.workers, len(tasks)))
+            statuses = run.finish(min(self.workers, len(tasks)))
+            self.failure = run.failure
+            return statuses
 
     def close(self) -> None:
         """End all workers; the pool starts new ones when it is used again."""
@@ -69,6 +73,7 @@ class _Run:
         self.waiting = deque(range(len(tasks)))
         self.statuses: list[Status | None] = [None] * len(tasks)
         self.failed_starts = 0
+        self.failure: str | None = None
         self.selector = selectors.DefaultSelector()
 
     def finish(self, workers: int) -> list[Status]:
@@ -121,6 +126,7 @@ class _Run:
     def _note(self, worker: WorkerProcess, reply: dict[str, Any]) -> None:
         if worker.task is not None:
             self.statuses[worker.task] = reply["status"]
+            self.failure = self.failure or reply.get("failure")
         worker.idle()
         self.failed_starts = 0
         if reply.get("spent"):

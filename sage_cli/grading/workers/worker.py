@@ -21,7 +21,7 @@ from typing import Any
 
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.registry import find_judge
-from sage_cli.grading.status import STATUSES, Status
+from sage_cli.grading.status import STATUSES
 
 _GRACE_S = 2
 
@@ -42,21 +42,26 @@ def main() -> None:
     _reply(replies, {"ready": True})
     for line in sys.stdin:
         task = json.loads(line)
-        status = _status(judge, task)
-        spent = status == "error" or _peak_bytes() - idle > allowance / 2
-        _reply(replies, {"status": status, "spent": spent})
+        reply = _judged(judge, task)
+        spent = reply["status"] == "error" or _peak_bytes() - idle > allowance / 2
+        _reply(replies, {**reply, "spent": spent})
 
 
-def _status(judge: Judge, task: dict[str, Any]) -> Status:
+def _judged(judge: Judge, task: dict[str, Any]) -> dict[str, str]:
+    """The status, and why another package's judge has none."""
     signal.setitimer(signal.ITIMER_PROF, task["timeout_s"] + _GRACE_S)
     try:
         deadline = time.monotonic() + task["timeout_s"]
         status = judge.full(task["gold"], task["answer"], task["tolerance"], deadline)
-        return status if status in STATUSES else "error"
+        if status in STATUSES:
+            return {"status": status}
+        return {"status": "error", "failure": f"{str(status)[:200]!r} is no status"}
     except TimeoutError:
-        return "timeout"
-    except (Exception, RecursionError):  # sympy raises anything; MemoryError among it
-        return "error"
+        return {"status": "timeout"}
+    except (Exception, RecursionError) as error:  # sympy raises anything; MemoryError among it
+        if type(judge).__module__.startswith("sage_cli."):
+            return {"status": "error"}
+        return {"status": "error", "failure": f"{type(error).__name__}: {str(error)[:200]}"}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

@@ -6,11 +6,11 @@ import inspect
 
 from sage_cli.config.base import Section
 from sage_cli.config.data import GENERATORS_GROUP
+from sage_cli.config.plugins import Plugin, plugins
 from sage_cli.problems.generated.arithmetic.generator import Arithmetic
 from sage_cli.problems.generated.generator import SPLITS, Generator
 from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
 from sage_cli.problems.generated.word_problems.generator import WordProblems
-from sage_cli.problems.plugins import Plugin, plugins
 
 BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves, WordProblems)
 """A new one is a folder beside this file, a section of `data` and a name here."""

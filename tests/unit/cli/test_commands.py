@@ -59,7 +59,7 @@ def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stage
     assert typed.code == 0
     assert "dry run: nothing was written" in typed.words
     planned = json.loads(sage(*words, "--dry-run", "--json").stdout)
-    assert len(planned) == stages
+    assert len(planned["stages"]) == stages
     assert typed.written == []
 
 
@@ -77,7 +77,8 @@ def test_a_plans_arithmetic(sage):
         "rl.steps": 200, "rollout.max_tokens": 48,
     }  # fmt: skip
     sets = [word for key, value in tiny.items() for word in ("--set", f"{key}={value}")]
-    _, rl, sweep = json.loads(sage("sweep", "--steps", "5", *sets, "--dry-run", "--json").stdout)
+    typed = sage("sweep", "--steps", "5", *sets, "--dry-run", "--json")
+    _, rl, sweep = json.loads(typed.stdout)["stages"]
     # a trial: 16 x 16 = 256 completions a step, in 4 micro-batches; 5 x 256 of 48 tokens
     assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
     assert rl["completions"] == "1,280"
@@ -90,7 +91,7 @@ def test_runs_list_and_show(sage, made):
     base, trained = made
     typed = sage("runs", "list")
     assert f"{trained.id} rl finished 2" in typed.words
-    listed = json.loads(sage("runs", "list", "--json").stdout)
+    listed = json.loads(sage("runs", "list", "--json").stdout)["runs"]
     assert [(run["id"], run["parent"]) for run in listed] == [
         (base.id, None), (trained.id, base.id),
     ]  # fmt: skip
@@ -122,11 +123,11 @@ def test_runs_remove_asks_and_refuses_parents(sage, made):
     _, trained = made
     refused = sage("runs", "remove", "sft", "--yes")
     assert (refused.code, f"is the parent of {trained.id}" in refused.words) == (2, True)
-    sage("runs", "remove", "rl")  # stdin is empty: not confirmed
+    assert sage("runs", "remove", "rl").code == 1  # stdin is empty: not confirmed
     assert trained.folder.is_dir()
     assert sage("runs", "remove", "rl", "--yes").code == 0
     assert sage("runs", "remove", "sft", "-y").code == 0
-    assert json.loads(sage("runs", "list", "--json").stdout) == []
+    assert json.loads(sage("runs", "list", "--json").stdout) == {"runs": []}
 
 
 def test_brackets_in_a_reason_are_shown(sage, made):
@@ -136,5 +137,5 @@ def test_brackets_in_a_reason_are_shown(sage, made):
 
 def test_no_runs_yet(sage):
     assert "no runs yet" in sage("runs", "list").words
-    assert json.loads(sage("runs", "list", "--json").stdout) == []
+    assert json.loads(sage("runs", "list", "--json").stdout) == {"runs": []}
     assert sage("runs", "list").written == []

@@ -25,13 +25,19 @@ def type_(monkeypatch, tmp_path):
     return run
 
 
+def listed(type_):
+    """The sources of `list`, by name."""
+    sources = json.loads(type_("list", "--json").stdout)["sources"]
+    return {source["name"]: source for source in sources}
+
+
 def words(output):
     """What was printed, without frames and line breaks."""
     return " ".join(re.findall(r"[^\s│╭╮╰╯─]+", output))
 
 
 def test_list_says_what_is_here_without_asking_the_hub(type_):
-    found = {source["name"]: source for source in json.loads(type_("list", "--json").stdout)}
+    found = listed(type_)
     assert (found["amc23"]["where"], found["amc23"]["problems"]) == ("local", 40)
     assert (found["math500"]["where"], found["math500"]["problems"]) == ("Hub", None)
     assert (found["arithmetic"]["where"], found["arithmetic"]["problems"]) == ("generated", 60)
@@ -45,7 +51,7 @@ def test_list_says_what_is_here_without_asking_the_hub(type_):
 def test_a_group_is_here_when_all_its_members_are(type_, tmp_path):
     row = json.dumps({"problem": "q", "answer": "1"}) + "\n"
     (tmp_path / "benchmarks/aime2024.jsonl").write_text(row)
-    found = {source["name"]: source for source in json.loads(type_("list", "--json").stdout)}
+    found = listed(type_)
     assert [found[name]["where"] for name in ("aime24", "aime25", "aime")] == [
         "local",
         "Hub",

@@ -1,10 +1,15 @@
 """A user's mistake is one panel with the cause and the next step, exit code 2, nothing written."""
 
+import errno
 import json
+import os
 import shutil
 
 import pytest
+from plugged_in import plug_in
+from typer.testing import CliRunner
 
+from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.models.scratch import save_scratch
 from sage_cli.store.run import Runs
@@ -82,6 +87,41 @@ def test_every_problem_of_a_file_at_once(sage, files):
 
 def test_a_guide_without_an_anchor(sage):
     refused(sage("rl", "--guide", "branch", "--kl", "none"), "there is nothing to reshape")
+
+
+class Mine:
+    def __init__(self, strength=1.0, **clamp):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("group", "object_", "words", "said"),
+    [
+        (
+            "guides", Mine, ("--guide", "mine", "--set", "guide.options.strenght=1"),
+            "guide 'mine' (package:Mine) makes a Mine and not a sage_cli.guides.Guide",
+        ),
+        (
+            "guides", lambda q_min, q_max: None,
+            ("--guide", "mine", "--set", "guide.options.strenght=1"),
+            "guide 'mine' (package:Mine) can't be made with the options strenght=1: TypeError",
+        ),
+        (
+            "advantages", lambda inputs: None,
+            ("--advantage", "mine", "--set", "rl.advantage_options.scale=2"),
+            "advantage 'mine' (package:Mine) can't be called with the options scale=2",
+        ),
+        (
+            "advantages", ImportError("no numbers"), ("--advantage", "mine"),
+            "advantage 'mine' (package:Mine) can't be imported: ImportError: no numbers",
+        ),
+    ],
+)  # fmt: skip
+def test_a_plug_in_that_cannot_be_made_is_named_before_anything_is_trained(
+    sage, monkeypatch, group, object_, words, said
+):
+    plug_in(monkeypatch, f"sage_cli.{group}", mine=object_)
+    refused(sage("rl", *words), said)
 
 
 def test_a_mirror_that_is_not_installed_is_named_before_anything_is_trained(
@@ -169,8 +209,71 @@ def test_search_spaces(sage, files):
     refused(sage("sweep", "--set", "sweep.samples=8"), "sweep.k asks for pass@64 of 8 samples")
 
 
-def test_json_leaves_stdout_empty_when_there_is_nothing_to_say(sage):
-    refused(sage("rl", "--json", "--algo", "dpao"), "did you mean dapo")
+def test_a_mistake_is_an_object_with_json(sage):
+    typed = sage("rl", "--json", "--algo", "dpao")
+    assert (typed.code, typed.written) == (2, [])
+    assert "did you mean dapo" in typed.words  # the panel, on stderr
+    (said,) = json.loads(typed.stdout).values()
+    assert (said["exit_code"], said["next_step"].split()[0]) == (2, "`sage")
+    assert said["cause"].startswith("rl.algo is 'dpao'; it can be grpo")
+    assert list(json.loads(typed.stdout)) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (("rl", "--aglo", "dapo"), "No such option: --aglo"),
+        (("runs", "lits"), "No such command 'lits'"),
+        (("runs", "show"), "Missing argument 'name'"),
+        (("guide", "show", "x", "--limit", "0"), "greater than or equal to 1"),
+        (("--nothing",), "stderr says why"),
+    ],
+)
+def test_a_command_line_that_is_not_understood_is_an_object_too(sage, words, cause):
+    typed = sage(*words, "--json")
+    assert typed.code == 2
+    said = json.loads(typed.stdout)["error"]
+    assert (cause in said["cause"], said["exit_code"]) == (True, 2)
+
+
+def test_an_answer_of_no_an_interruption_and_a_bug_are_objects(sage, files, monkeypatch):
+    run = Runs(files / "runs").at("sft", "arithmetic", "1" * 8)
+    with run.recording({}, kind="sft"):
+        pass
+    root = ("--runs", files / "runs", "--json")
+    declined = sage("runs", "remove", "sft", *root)
+    assert (declined.code, json.loads(declined.stdout)["error"]["exit_code"]) == (1, 1)
+    assert run.folder.is_dir()
+
+    def stopped(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Runs, "all", stopped)
+    interrupted = sage("runs", "list", *root)
+    assert (interrupted.code, json.loads(interrupted.stdout)["error"]["exit_code"]) == (130, 130)
+
+    def broken(_):
+        raise KeyError("status")
+
+    monkeypatch.setattr(Runs, "all", broken)
+    typed = CliRunner().invoke(app, ["runs", "list", *map(str, root)])
+    assert isinstance(typed.exception, KeyError)  # a traceback
+    said = json.loads(typed.stdout)["error"]
+    assert (said["cause"], said["exit_code"]) == ("KeyError: 'status'", 1)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+def test_what_a_file_system_refuses_is_a_panel(sage, files, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))  # names no file, as a write doesn't
+
+    (files / "counts.csv").write_text("problem,n,c\na,4,1\nb,4,2\n")
+    monkeypatch.setattr("os.fsync", refuse)
+    typed = sage("passk", "--from", files / "counts.csv")
+    assert typed.code == 2
+    assert "runs/reports/passk-counts-" in typed.words
+    assert f": {os.strerror(number)} " in typed.words
+    assert "what was stored until now is kept" in typed.words
 
 
 def test_a_torn_configuration_of_a_run(sage, files):

@@ -156,9 +156,27 @@ def test_changed_checks_again():
 def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
     stored = load().config.model_dump(mode="json")
     stored["guide"] = {"name": "theirs", "options": {"strength": 1}, "q_min": 0.6, "q_max": 1.4}
+    stored["rl"] |= {"advantage": "theirs"}
+    stored["sampling"] |= {"backend": "theirs", "options": {"beam": 3}}
+    stored["data"] |= {"generators": {"theirs": {"largest": 3}}}
     assert load(stored=stored).config.guide.name == "theirs"
-    with pytest.raises(ConfigurationError, match="unknown guide 'theirs'"):
-        load(sets=["guide.name=theirs"])
+    # other settings of one's own change nothing about that, not even another plug-in's name
+    for more in ("sampling.temperature=0.5", "guide.options.strength=2", "data.rl.limit=3"):
+        assert load(sets=[more], stored=stored).config.sampling.backend == "theirs"
+    own = load((), {"guide": {"name": "branch"}}, ["sampling.options={}",
+               "sampling.backend=server"], stored).config  # fmt: skip
+    assert (own.guide.name, own.sampling.backend, own.rl.advantage) == (
+        "branch", "server", "theirs",
+    )  # fmt: skip
+    for typed, said in (
+        ("guide.name=theirs", "unknown guide 'theirs'"),
+        ("rl.advantage=theirs", "unknown advantage 'theirs'"),
+        ("sampling.backend=theirs", "unknown sampler 'theirs'"),
+        ("data.generators.theirs.largest=4", "registers a generator 'theirs'"),
+    ):
+        for given in (None, stored):
+            with pytest.raises(ConfigurationError, match=said):
+                load(sets=[typed], stored=given)
 
 
 def test_where_a_stored_configuration_was_made_does_not_travel_with_it(monkeypatch):

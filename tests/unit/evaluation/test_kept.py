@@ -1,5 +1,7 @@
 """What is measured of a run is kept in its folder and mirrored; nothing of it stops a report."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import wandb
@@ -87,6 +89,19 @@ def test_the_same_figures_leave_the_mirrors_alone(trained, monkeypatch):
     keep(config, policy, measured(policy, [2, 0]))
     monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("W&B was started"))
     keep(config, policy, measured(policy, [2, 0]))
+
+
+def test_a_quick_look_replaces_neither_the_figures_nor_the_mirrors(trained, monkeypatch):
+    run, config = trained
+    policy = Policy(str(run.model), run)
+    keep(config, policy, measured(policy, [2, 0]))  # 2 problems x 4 samples
+    kept = evaluation_figures(run)
+    monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("W&B was started"))
+    quick = changed(config, {"evaluation.samples": 2, "evaluation.k": "1,2"})
+    one = measured(policy, [4, 4])[("amc23", policy.label)][0]
+    counts = Counts(("a",), np.array([2]), np.array([2]))
+    keep(quick, policy, {("amc23", policy.label): [replace(one, counts=counts)]})
+    assert evaluation_figures(run) == kept
 
 
 def test_checkpoints_and_models_that_are_no_runs_are_passed_over(trained, monkeypatch, tmp_path):

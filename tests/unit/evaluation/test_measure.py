@@ -13,6 +13,7 @@ from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.missing import Missing, missing
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.models import folders
 from sage_cli.policies.policy import Policy
@@ -84,7 +85,8 @@ def recipe(tmp_path):
 
 def found(policies, recipe, tmp_path):
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    return measure(policies, benchmarks, recipe, tmp_path / "runs", Silent())
+    samples = [PolicySamples.of_evaluation(one, recipe, tmp_path / "runs") for one in policies]
+    return measure(samples, benchmarks, recipe, Silent())
 
 
 def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, monkeypatch):
@@ -172,11 +174,39 @@ def test_missing_says_what_a_measurement_would_draw(policies, recipe, tmp_path, 
     before = missing(policies, benchmarks, recipe, root)
     assert [(one.wanted, one.held, one.judged) for one in before] == [(12, 0, 0)] * 6
     assert not root.exists()
-    measure(policies[:1], benchmarks, recipe, root, Silent())
+    found(policies[:1], recipe, tmp_path)
     after = missing(policies, benchmarks, recipe, root)
     assert [(one.held, one.judged) for one in after] == [(12, 12)] * 3 + [(0, 0)] * 3
     assert isinstance(after[0], Missing)
     assert len(set(after[0].sample_sets)) == 3  # one for each seed
+
+
+def contents(root):
+    return {
+        path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
+        for path in root.rglob("*")
+    }
+
+
+def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, monkeypatch):
+    """Not one index is written, no damaged part set aside, no file of verdicts tidied away."""
+    found(policies, recipe, tmp_path)
+    root = tmp_path / "runs"
+    sets = sorted(root.glob("samples/*"))
+    (sets[0] / "index").unlink()
+    (part, *_) = sets[1].glob("*.parquet")
+    (sets[1] / "index").unlink()
+    part.write_bytes(part.read_bytes()[:-1])
+    (verdicts, *_) = sets[2].glob("verdicts/*/*.verdicts")
+    verdicts.write_bytes(verdicts.read_bytes()[:-1])
+    monkeypatch.setattr("sage_cli.store.verdicts.FILES_AT_MOST", 0)
+    before = contents(root)
+    told = missing(policies, load_benchmarks(recipe.evaluation, recipe.data), recipe, root)
+    assert contents(root) == before
+    # each of 2 x 3 sets has 3 files x 2 problems x 2 samples = 12
+    assert sum(one.wanted for one in told) == 2 * 3 * 12
+    assert sum(one.held for one in told) < 2 * 3 * 12
+    assert sum(one.judged for one in told) < sum(one.held for one in told)
 
 
 def test_a_gold_that_is_no_answer_to_itself_is_named(tmp_path):

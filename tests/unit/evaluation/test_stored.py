@@ -1,19 +1,29 @@
 """What is stored is reported without any model library."""
 
+import errno
 import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
+from sage_cli.sampling.build import build_sampler
+from sage_cli.store import writer
 from sage_cli.store.completion import Completion
+from sage_cli.store.run import Runs
 
 HEAVY = ("torch", "transformers", "trl", "peft", "wandb", "datasets", "pandas", "optuna")
 PROGRAM = """
@@ -45,6 +55,41 @@ class Right:
         pass
 
 
+def test_a_full_disk_while_sampling_is_a_panel_and_what_was_stored_is_kept(
+    measured, tmp_path, monkeypatch
+):
+    """The first part is written; then there is no room, as on a disk that fills."""
+    monkeypatch.setattr(writer, "FLUSH_ROWS", 3)
+    monkeypatch.setenv("COLUMNS", "300")
+    write_bytes, room = Path.write_bytes, [True]
+
+    def limited(path, content):
+        if room and room.pop():
+            return write_bytes(path, content)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def sage(*more):
+        words = ["passk", str(tmp_path / "a"), *measured, *more]  # the last --n counts
+        return CliRunner().invoke(app, words)
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", limited)
+        stopped = sage("--n", "6")
+    assert stopped.exit_code == 2
+    model = Policy(str(tmp_path / "a")).fingerprint
+    (folder,) = [
+        path.parent
+        for path in tmp_path.glob("runs/samples/*/set.json")
+        if json.loads(path.read_text())["model"] == model
+    ]
+    assert f"{folder} can't be written: No space left on device" in stopped.output
+    assert "what was stored until now is kept" in stopped.output
+    assert "Traceback" not in stopped.output
+    assert not list(folder.glob(".*.tmp"))
+    # of 2 x 6 samples 2 x 2 were stored before and 3 in the part that was written
+    assert "sample a: 12 samples, 7 done before" in sage("--n", "6").output
+
+
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
     """Two models that were measured on a file; returns the words that name all of it."""
@@ -60,7 +105,8 @@ def measured(tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "build_sampler", Right)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = [Policy(str(tmp_path / name)) for name in ("a", "b")]
-    measure(policies, benchmarks, recipe, tmp_path / "runs", Silent())
+    samples = [PolicySamples.of_evaluation(one, recipe, tmp_path / "runs") for one in policies]
+    measure(samples, benchmarks, recipe, Silent())
     return ["--benchmark", str(file), "--n", "2", "--k", "1,2", "--runs", str(tmp_path / "runs")]
 
 
@@ -80,3 +126,24 @@ def test_no_model_library_is_loaded(measured, tmp_path, command, names):
     if verb == "passk" and not flags:
         (curve,) = json.loads(done.stdout.rpartition("[]")[0])["curves"]
         assert curve["pass@k"] == [1.0, 1.0]
+
+
+def test_a_run_whose_plug_ins_are_not_installed_is_measured(measured, tmp_path, monkeypatch):
+    """What is stored of it is counted; only drawing more takes its sampler."""
+    theirs = load(sets=["tracking.wandb=off"]).config.model_dump(mode="json")
+    theirs["guide"] = {"name": "theirs", "options": {"strength": 2}, "q_min": 0.6, "q_max": 1.4}
+    theirs["rl"] |= {"advantage": "theirs", "advantage_options": {"scale": 2}}
+    theirs["sampling"] |= {"backend": "theirs", "options": {"beam": 3}}
+    theirs["data"] |= {"generators": {"theirs": {"largest": 9}}}
+    run = Runs(tmp_path / "runs").at("rl", "theirs", "1" * 8)
+    with run.recording(theirs, kind="rl"):
+        shutil.copytree(tmp_path / "a", run.model)
+    monkeypatch.setattr(drawing, "build_sampler", build_sampler)
+
+    def sage(*more):
+        return CliRunner().invoke(app, ["passk", "theirs", *measured, *more, "--json"])
+
+    (curve,) = json.loads(sage("--set", "grading.workers=1").stdout)["curves"]
+    assert (curve["policy"], curve["pass@k"]) == (run.id, [1.0, 1.0])
+    said = json.loads(sage("--n", "3").stdout)["error"]["cause"]
+    assert said.startswith("no installed package registers the sampler 'theirs'")

@@ -61,6 +61,10 @@ class Constant(Guide):
     q_min: float = 0.6
     q_max: float = 1.4
 
+    def __post_init__(self) -> None:
+        if self.value < 0:
+            raise OSError("no such value")
+
     def q(self, signals: Signals, step: int) -> torch.Tensor:
         return torch.full_like(signals.logps_BT, self.value)
 
@@ -71,12 +75,30 @@ class Greedy(Constant):
 
 
 @dataclass(frozen=True)
+class Listing(Constant):
+    needs = ["token_ids_BT"]  # noqa: RUF012
+
+
+@dataclass(frozen=True)
+class Late(Constant):
+    clock = "epoch"
+
+
+@dataclass(frozen=True)
+class Unchecked(Constant):
+    def log_q(self, signals: Signals, step: int) -> torch.Tensor:
+        return signals.logps_BT[0]
+
+
+@dataclass(frozen=True)
 class Unfinished(Guide):
     q_min: float = 0.6
     q_max: float = 1.4
 
 
-PACKAGE = {"Constant": Constant, "Greedy": Greedy, "Unfinished": Unfinished, "dict": dict}
+PACKAGE = {
+    kind.__name__: kind for kind in (Constant, Greedy, Listing, Late, Unchecked, Unfinished, dict)
+}
 
 
 def registered(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
@@ -98,6 +120,10 @@ def test_a_plugin_is_built_from_its_options_and_clamp(monkeypatch: pytest.Monkey
         ("package:Constant", {"valeu": 2}, "options valeu=2: .*unexpected keyword argument"),
         ("package:Unfinished", {}, "abstract"),
         ("package:Greedy", {}, "needs logits_BTV, which no training has"),
+        ("package:Listing", {}, r"needs \['token_ids_BT'\], which is no set"),
+        ("package:Late", {}, "has the clock 'epoch'"),
+        ("package:Unchecked", {}, "has a log_q of its own"),
+        ("package:Constant", {"value": -1}, "OSError: no such value"),
     ],
 )
 def test_a_plugin_that_cannot_be_made_is_named(
@@ -112,7 +138,7 @@ def test_a_plugin_whose_package_is_gone_or_broken_is_named(monkeypatch: pytest.M
     broken = EntryPoint("mine", "no_such_package:Guide", "sage_cli.guides")
     monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: (broken,))
     wanted = section(name="mine")
-    with pytest.raises(ConfigurationError, match=r"no_such_package:Guide, which can't be imported"):
+    with pytest.raises(ConfigurationError, match=r"no_such_package:Guide\) can't be imported"):
         build_guide(wanted)
     monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: ())
     with pytest.raises(ConfigurationError, match="no installed package registers the guide 'mine'"):

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sage_cli.errors import TrainingError
-from sage_cli.guides import Guide, Signals
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.guides import BranchGuide, Guide, Signals
 
 LOGPS_BT = torch.tensor([[-1.0, -2.0, -3.0], [-1.0, -9.0, -9.0]])
 MASK_BT = torch.tensor([[1, 1, 1], [1, 0, 0]])
@@ -38,6 +38,7 @@ def signals(logps_BT: Tensor = LOGPS_BT, **optional: Tensor) -> Signals:
         (lambda s: 1.1, "is a float, and"),
         # 0 / 0 for the second token, which is the only one with entropy 2
         (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
+        (lambda s: 1 / (s.entropy_BT - 2), "is infinite for 1 of the batch's 4 tokens"),
     ],
 )
 def test_wrong_shapes_types_and_nan(q: Callable[[Signals], Any], complaint: str):
@@ -53,6 +54,32 @@ def test_nan_outside_the_mask_or_from_the_model_is_not_the_guides_fault():
     broken_BT[0, 0] = torch.nan
     diverged = Signals(broken_BT, LOGPS_BT.abs(), MASK_BT)
     assert Giving(lambda s: 1 - s.logps_BT).log_q(diverged, 0)[0, 0].isnan()
+
+
+def raising(s: Signals) -> Any:
+    return s.logps_BT @ s.logps_BT
+
+
+def test_what_raises_inside_is_named_with_its_line():
+    line = raising.__code__.co_firstlineno + 1
+    said = rf"^q of guide Giving \(.*\) fails: RuntimeError: .* \(test_refusals.py, line {line}\)$"
+    with pytest.raises(ConfigurationError, match=said):
+        Giving(raising).log_q(signals(), 0)
+
+
+def test_a_bug_of_sages_own_guides_stays_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(BranchGuide, "q", lambda *_: {}["q"])
+    with pytest.raises(KeyError):
+        BranchGuide(1.2, 0.3).log_q(signals(), 0)
+
+
+def test_verdicts_and_numbers_of_another_type_are_factors():
+    # 1 and 0, of which the clamp [0.6, 1.4] makes 1 and 0.6; 2 becomes 1.4
+    for q, first in ((lambda s: s.entropy_BT < 1.5, 1.0), (lambda s: s.mask_BT * 2, 1.4)):
+        log_q_BT = Giving(q).log_q(signals(), 0)
+        assert log_q_BT.dtype == LOGPS_BT.dtype
+        assert log_q_BT[0, 0].item() == pytest.approx(math.log(first), abs=1e-6)
+        assert log_q_BT[1, 1:].tolist() == [0, 0]
 
 
 def test_only_what_was_asked_for_can_be_read():

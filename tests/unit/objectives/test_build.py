@@ -77,7 +77,7 @@ def test_a_plugin_is_called_with_its_options(register: Callable[[str], None]):
         ("number", {}, "is 3, which is no function"),
         ("Advantage", {}, "which is no function"),
         ("scaled", {"scale": 1, "shfit": 2}, "options scale=1, shfit=2: .*unexpected keyword"),
-        ("scaled", {}, r"options \(none\): missing .*'scale'"),
+        ("scaled", {}, r"options \(none\): TypeError: missing .*'scale'"),
     ],
 )
 def test_a_plugin_that_cannot_be_called_is_named(
@@ -103,6 +103,20 @@ def test_what_it_gives_is_checked(
     register(name)
     with pytest.raises(TrainingError, match=rf"'mine' \(package:{name}\) {complaint}"):
         build_advantage("mine", options)(inputs())
+
+
+def failing(inputs: AdvantageInputs) -> Tensor:
+    return inputs.rewards_PN.flatten() @ inputs.mask_BT.T
+
+
+def test_what_raises_inside_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch):
+    point = EntryPoint("mine", f"{failing.__module__}:failing", "sage_cli.advantages")
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: (point,))
+    monkeypatch.setattr(EntryPoint, "load", lambda self: failing)
+    line = failing.__code__.co_firstlineno + 1
+    said = rf"'mine' \(.*:failing\) fails: RuntimeError: .* \(test_build.py, line {line}\)$"
+    with pytest.raises(ConfigurationError, match=said):
+        build_advantage("mine", {})(inputs())
 
 
 def test_signals_are_read_once_and_only_where_they_are_asked_for():

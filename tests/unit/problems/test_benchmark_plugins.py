@@ -92,7 +92,7 @@ def test_what_is_no_benchmark_is_refused_by_name(monkeypatch, registered, compla
     plug_in(monkeypatch, BENCHMARKS_GROUP, package=registered)
     with pytest.raises(ConfigurationError) as caught:
         entries()
-    who = "'package' (package:Package, registered under sage_cli.benchmarks)"
+    who = "benchmark 'package' (package:Package)"
     assert caught.value.cause.startswith(f"{who} {complaint}")
     assert caught.value.next_step
 

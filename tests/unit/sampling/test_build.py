@@ -126,8 +126,7 @@ class Echo(Sampler):
 
 def registered(monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
     point = EntryPoint("echo", f"package:{target.__name__}", "sage_cli.samplers")
-    for module in ("sage_cli.sampling.build", "sage_cli.config.sampling"):
-        monkeypatch.setattr(f"{module}.entry_points", lambda **_: (point,))
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: (point,))
     monkeypatch.setattr(EntryPoint, "load", lambda _: target)
 
 
@@ -147,8 +146,25 @@ def test_a_registered_sampler_is_called_with_all_there_is(monkeypatch: pytest.Mo
 def test_what_is_no_sampler_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     registered(monkeypatch, list)
     monkeypatch.setattr(EntryPoint, "load", lambda _: lambda setup: [setup])
-    with pytest.raises(ConfigurationError, match=r"'echo' is registered as .*a list"):
+    with pytest.raises(ConfigurationError, match=r"sampler 'echo' \(package:list\) makes a list"):
         build_sampler(setup(Path("anywhere"), SamplingSection(backend="echo")))
+
+
+def test_a_sampler_that_cannot_be_made_is_named_with_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make(setup: SamplerSetup) -> Sampler:
+        raise KeyError("greeting")
+
+    registered(monkeypatch, make)
+    section = SamplingSection(backend="echo", options={"greting": "hello"})
+    said = r"sampler 'echo' \(package:make\) .* the options greting='hello': KeyError: 'greeting'"
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        build_sampler(setup(Path("anywhere"), section))
+    assert "sampling.options.NAME=VALUE" in str(caught.value.next_step)
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: ())
+    with pytest.raises(ConfigurationError, match="no installed package registers the sampler"):
+        build_sampler(setup(Path("anywhere"), section))
 
 
 def test_an_unknown_backend_is_refused_with_those_that_are_known(
@@ -156,7 +172,7 @@ def test_an_unknown_backend_is_refused_with_those_that_are_known(
 ) -> None:
     registered(monkeypatch, Echo)
     known = "known: auto, transformers, vllm, server, echo"
-    with pytest.raises(ValueError, match=f"unknown backend 'vlm'; {known}"):
+    with pytest.raises(ValueError, match=f"unknown sampler 'vlm'; {known}"):
         SamplingSection(backend="vlm")
 
 

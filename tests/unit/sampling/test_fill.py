@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.errors import SamplingError
+from sage_cli.errors import ConfigurationError, SamplingError
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
 from sage_cli.store.completion import Completion
@@ -109,3 +109,44 @@ def test_sample_seeds_differ_by_seed_problem_and_index_alone() -> None:
     # The first 8 bytes of blake2b("0\0a\0" "0"), little-endian, without the 11 low bits; stored
     # samples depend on it.
     assert sample_seed(0, "a", 0) == 8111767207604360
+
+
+class Foreign(Scripted):
+    """Gives three completions, then what it was made with, or raises it."""
+
+    def __init__(self, last: object) -> None:
+        super().__init__()
+        self.last = last
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        for index in range(3):
+            yield answer(requests[0], index)
+        if isinstance(self.last, Exception):
+            raise self.last
+        yield self.last  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("last", "complaint"),
+    [
+        (KeyError("x"), r"KeyError: 'x' \(test_fill.py, line \d+\)$"),
+        ("text", "TypeError: sample\\(\\) gives text, and not a Completion"),
+        (Completion("a", 3, 0, "", 1, "eos"), "ended by stop or length$"),
+    ],
+)
+def test_a_sampler_that_fails_is_named_and_what_it_drew_is_kept(
+    samples: SampleSet, last: object, complaint: str
+) -> None:
+    said = rf"sampler Foreign \(.*test_fill\) fails: .*{complaint}"
+    with pytest.raises(ConfigurationError, match=said):
+        fill(samples, PROMPTS, 5, Foreign(last))
+    assert samples.inventory().missing("a", 5) == (3, 4)
+
+
+def test_provenance_that_fails_is_named(
+    samples: SampleSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Foreign, "provenance", property(lambda self: 1 / 0))
+    with pytest.raises(ConfigurationError, match=r"sampler Foreign .*: ZeroDivisionError"):
+        fill(samples, PROMPTS, 5, Foreign("nothing"))
+    assert not samples.folder.exists()

@@ -72,6 +72,14 @@ def test_a_killed_writers_claim_is_void_and_removed(tmp_path: Path) -> None:
         assert not list((tmp_path / "claims").glob(f"{token}.*"))
 
 
+@pytest.mark.parametrize("torn", ["", '{"holder": "pro', "[]", '{"holder": "me", "indices": 3}'])
+def test_a_torn_claim_claims_nothing(tmp_path: Path, torn: str) -> None:
+    first, second = Claims(tmp_path), Claims(tmp_path)
+    with first.held(), second.held():
+        (tmp_path / "claims" / f"{first.token}.json").write_text(torn)
+        assert others(second) == {first.token: {}}
+
+
 def test_half_written_files_go_but_not_a_living_writers(tmp_path: Path) -> None:
     mine, other = Claims(tmp_path), Claims(tmp_path)
     dead = tmp_path / ".part-00000000-000000-ab.parquet.12345678.tmp"

@@ -83,9 +83,23 @@ def test_a_run_that_is_being_written_refuses_a_second_writer(runs):
     run.clear()  # nothing there: nothing to do
 
 
-def test_a_torn_manifest_is_named(runs):
+def test_find_by_what_stands_within_an_id(runs):
+    first = made(runs, label="dapo-branch", identity="aaaa1111")
+    second = made(runs, label="dapo-none", identity="bbbb2222")
+    assert runs.find("branch") == first
+    assert runs.find("none-bb") == second
+    with pytest.raises(StoreError, match=f"'dapo' fits 2 runs: {first.id}, {second.id}"):
+        runs.find("dapo")
+    third = made(runs, kind="branch", label="grpo", identity="cccc3333")
+    assert runs.find("branch") == third  # a beginning goes before what stands within
+    with pytest.raises(StoreError, match="there is no run 'dapo-token'"):
+        runs.find("dapo-token")
+
+
+@pytest.mark.parametrize("torn", [b'{"status": "fini', b"[]", b"3", b"\xff\xfe{}"])
+def test_a_torn_manifest_is_named(runs, torn):
     run = made(runs)
-    (run.folder / "manifest.json").write_text('{"status": "fini')
+    (run.folder / "manifest.json").write_bytes(torn)
     with pytest.raises(StoreError, match=r"manifest\.json is torn"):
         runs.all()
     with pytest.raises(StoreError, match=r"no config\.json"):
@@ -103,8 +117,9 @@ def test_find_by_id_part_or_folder(runs):
     second.model.mkdir()
     assert run_of(second.model) == second
     assert run_of(second.checkpoints) is None
-    with pytest.raises(StoreError, match=f"'rl' fits 2 runs: {first.id}, {second.id}"):
+    with pytest.raises(StoreError, match=f"'rl' fits 2 runs: {first.id}, {second.id}") as caught:
         runs.find("rl")
+    assert caught.value.next_step == "name one of them by more of its id"
     with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:
         runs.find("rl-dapo-brnch-aaaa1111")
     assert caught.value.next_step == f"did you mean {first.id}?"

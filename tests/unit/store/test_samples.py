@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
+from sage_cli.store.parts import name_strangers
 from sage_cli.store.samples import SampleSet
 
 
@@ -126,11 +128,60 @@ def test_two_texts_for_one_sample_are_refused_with_both_names(samples: SampleSet
     assert samples.inventory().missing("a", 3) == ()
 
 
-def test_stray_files_are_passed_over(samples: SampleSet) -> None:
-    part = put(samples, completion("a", 0))
-    for name in ("part-copy.parquet", "part-1-2.parquet", f"{part.name}.bak", "notes.txt"):
+STRAYS = ("part-copy.parquet", "part-1-2.parquet", "part-(1).parquet", "notes.txt")
+
+
+def test_stray_files_are_named_once_and_passed_over(
+    samples: SampleSet, caplog: pytest.LogCaptureFixture
+) -> None:
+    with samples.writing({}) as writer:  # which leaves all of a set's own files
+        writer.claim(["a"], 1)
+        writer.add(completion("a", 0))
+    damage(put(samples, completion("a", 1)))
+    with pytest.raises(StoreError, match="torn or was altered"):
+        list(again(samples).completions())
+    (part,) = samples.folder.glob("*.parquet")
+    for name in (*STRAYS, f"{part.name}.bak"):
         shutil.copy(part, part.with_name(name))
-    assert [row.index for row in samples.completions()] == [0]
+    assert caplog.messages == []
+    name_strangers.cache_clear()  # as another process
+    for _ in range(2):
+        assert [row.index for row in again(samples).completions()] == [0]
+    assert sorted(caplog.messages) == sorted(
+        f"{samples.folder / name} is no part of the sample set, and is passed over"
+        for name in (*STRAYS, f"{part.name}.bak")
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("model", "n" * 16), ("seed", 1), ("sampling", {"temperature": 0.9})]
+)
+def test_a_folder_that_describes_another_set_is_refused(
+    samples: SampleSet, key: str, value: object
+) -> None:
+    with samples.writing({}) as writer:
+        writer.claim(["a"], 1)
+        writer.add(completion("a", 0))
+    described = samples.folder / "set.json"
+    described.write_text(json.dumps({**json.loads(described.read_text()), key: value}))
+    for look in (again(samples).inventory, lambda: again(samples).writing({}).__enter__()):
+        with pytest.raises(StoreError, match=rf"set.json describes another set .*: {key} differ"):
+            look()
+
+
+@pytest.mark.parametrize("torn", ["", '{"model": "mm', "[]"])
+def test_a_torn_description_is_written_anew(samples: SampleSet, torn: str) -> None:
+    put(samples, completion("a", 0))
+    described = samples.folder / "set.json"
+    described.write_text(torn)
+    if torn == "[]":
+        with pytest.raises(StoreError, match="model, template, sampling, seed differ"):
+            samples.inventory()
+        return
+    assert samples.inventory().missing("a", 2) == (1,)
+    with samples.writing({}):
+        pass
+    assert json.loads(described.read_text()) == asdict(IDENTITY)
 
 
 def test_an_unreadable_part_is_named_and_not_set_aside(

@@ -81,18 +81,20 @@ def test_a_judge_on_the_environment_s_path_works_from_the_command_line(tmp_path)
         ("wordy", "def make(): return 'a judge'", "wordy = wordy:make",
          "makes a str and not a Judge"),
         ("greedy", PARITY + "    def __init__(self, x): ...", "greedy = greedy:Parity",
-         "fails with TypeError"),
+         "can't be made without arguments: TypeError"),
         ("falling", "def make(): raise OSError('no model')", "falling = falling:make",
-         "fails with OSError: no model"),
+         "can't be made without arguments: OSError: no model (__init__.py, line 1)"),
     ],
 )  # fmt: skip
 def test_what_is_no_judge_is_one_error_with_its_name(plugin, name, source, entry, what):
     plugin(name, source, entry)
     with pytest.raises(ConfigurationError) as caught:
         Grader(judge=name)
-    assert caught.value.cause.startswith(f"judge '{name}' of {name} 0.3, registered as {name}")
+    target = entry.partition(" = ")[2]
+    assert caught.value.cause.startswith(f"judge '{name}' ({target}, {name} 0.3) ")
     assert what in caught.value.cause
-    assert "quick and full" in caught.value.next_step
+    imported = "can't be imported" not in caught.value.cause
+    assert ("quick and full" if imported else "reinstall") in caught.value.next_step
 
 
 def test_two_packages_with_one_name_are_refused(plugin):
@@ -100,6 +102,24 @@ def test_two_packages_with_one_name_are_refused(plugin):
     plugin("second", PARITY, "twice = second:Parity")
     with pytest.raises(ConfigurationError, match=r"'twice' is registered twice, by \w+ 0.3 and by"):
         find_judge("twice", "strict")
+
+
+def test_a_judge_that_fails_is_named_once(plugin, caplog):
+    seven = 'if answer == "7":\n            1 / 0\n        '
+    broken = PARITY.replace("if not answer.isdecimal", f"{seven}if not answer.isdecimal")
+    plugin("parity_three", broken, "parity-three = parity_three:Parity")
+    with Grader(workers=1, judge="parity-three", timeout_s=60) as grader:
+        answers = ("7", "7", "1000001", "7")
+        statuses = [grader.grade("2", tagged(answer)).status for answer in answers]
+        assert statuses == ["error"] * 4
+    assert caplog.messages == [
+        "judge 'parity-three' (parity_three) fails, and such answers count as errors; the first: "
+        "ZeroDivisionError: division by zero"
+    ]
+    caplog.clear()
+    with Grader(workers=1, judge="parity-three", timeout_s=60) as grader:  # in a worker
+        assert grader.grade("2", tagged("1000001")).status == "error"
+    assert "the first: 'perhaps' is no status" in caplog.text
 
 
 def test_a_plug_in_does_not_replace_a_built_in_judge(plugin):

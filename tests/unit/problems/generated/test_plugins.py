@@ -112,6 +112,14 @@ class LooseSettings(Sums):
     name, settings = "mine", dict
 
 
+class Listless(Sums):
+    name = "mine"
+
+    @classmethod
+    def entries(cls):
+        return 1 / 0
+
+
 class Homonym(Sums):
     name = "arithmetic"
 
@@ -129,15 +137,53 @@ class Homonym(Sums):
         ("mine", LooseSettings, "has settings that are no sage_cli.config.base.Section"),
         ("arithmetic", Homonym, "takes the name 'arithmetic', which another data set has"),
         ("mine", ImportError("no such file"), "can't be imported: ImportError: no such file"),
+        ("mine", Listless, "fails: ZeroDivisionError: division by zero"),
     ],
 )
 def test_what_is_no_generator_is_refused_by_name(monkeypatch, name, registered, complaint):
     plug_in(monkeypatch, GROUP, **{name: registered})
     with pytest.raises(ConfigurationError) as caught:
         entries()
-    who = f"'{name}' (package:{name.title()}, registered under sage_cli.generators)"
+    who = f"generator '{name}' (package:{name.title()})"
     assert caught.value.cause.startswith(f"{who} {complaint}")
     assert caught.value.next_step
+
+
+class Failing(Sums):
+    """Each of its methods fails."""
+
+    name, splits = "mine", ("test", "training")
+
+    def problems(self, split):
+        return [5] if split == "test" else self.nothing
+
+    def demonstrations(self, count, batch_size):
+        raise OSError("no numbers left")
+
+    def identity(self):
+        return {}["version"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "complaint"),
+    [
+        (
+            lambda data: load_problems("mine", data),
+            "TypeError: problems() gives what",
+        ),
+        (load_training_problems, "AttributeError: 'Failing' object has no attribute 'nothing'"),
+        (lambda data: load_demonstrations(data, SftSection(steps=1)), "OSError: no numbers left"),
+        (lambda data: problems_identity("mine", data), "KeyError: 'version'"),
+        (lambda data: demonstrations_identity(data, SftSection(steps=1)), "KeyError: 'version'"),
+    ],
+)
+def test_a_generator_that_fails_is_named_with_the_line(monkeypatch, ask, complaint):
+    plug_in(monkeypatch, GROUP, mine=Failing)
+    with pytest.raises(ConfigurationError) as caught:
+        ask(DataSection(sft={"name": "mine"}, rl={"name": "mine"}))
+    who = f"generator Failing ({Failing.__module__}) fails: "
+    assert caught.value.cause.startswith(who + complaint)
+    assert ("(test_plugins.py, line " in caught.value.cause) == ("TypeError" not in complaint)
 
 
 def test_settings_are_typed_by_name_and_those_of_nobody_are_refused(monkeypatch):
