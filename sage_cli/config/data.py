@@ -34,7 +34,9 @@ class SourceSection(Section):
     numeric_only: bool = False
     """Keep only rows whose answer is a number."""
     max_prompt_share: float = Field(1.0, gt=0, le=1)
-    """Keep only prompts no longer than this share of the maximal sequence length."""
+    """Keep only rows that are no longer than this share of the maximal sequence length."""
+    measured: Literal["question", "conversation"] = "question"
+    """What that length is of: the question alone, or prompt and completion as they are trained."""
 
 
 class PhaseSection(Section):
@@ -75,8 +77,9 @@ class KnightsKnavesSection(Section):
     """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
 
     people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
-    per_size: int = Field(30, ge=1, le=1000)
-    """Puzzles for each number of people; about two there are 2,308 in all."""
+    per_size: int = Field(30, ge=1, le=700)
+    """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
+    neighbour by one leaf."""
     seed: int = 0
     variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
 

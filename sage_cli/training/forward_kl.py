@@ -22,7 +22,7 @@ FINISHED = "stop"
 
 
 class ReferenceCompletions:
-    """Token ids of the reference's completions: prompt number -> its completions."""
+    """Token ids of the reference's completions as they were drawn: prompt number -> completions."""
 
     def __init__(self, ids: Sequence[Sequence[Sequence[int]]]) -> None:
         self.ids = [[torch.tensor(tokens) for tokens in completions] for completions in ids]
@@ -33,10 +33,13 @@ class ReferenceCompletions:
         problems: Sequence[Problem],
         completions: Mapping[str, Sequence[Completion]],
         tokenizer: Any,
+        stop: str | None,
     ) -> ReferenceCompletions:
-        """From stored completions by problem id; finished ones end with end-of-sequence.
+        """From stored completions by problem id.
 
-        Raises TrainingError when a problem has none.
+        End-of-sequence is there where it was drawn: not after a text that ended at a stop. Where
+        a server told no ids, texts are encoded again, and one that ended without holding `stop`
+        drew it. Raises TrainingError when a problem has none.
         """
         ids = []
         for problem in problems:
@@ -47,14 +50,7 @@ class ReferenceCompletions:
                     "needs",
                     "draw anchor.reference_samples completions for every training problem",
                 )
-            encoded = tokenizer([c.text for c in drawn], add_special_tokens=False)["input_ids"]
-            end = [tokenizer.eos_token_id]
-            ids.append(
-                [
-                    tokens + end * (completion.finish_reason == FINISHED)
-                    for tokens, completion in zip(encoded, drawn, strict=True)
-                ]
-            )
+            ids.append([_ids(completion, tokenizer, stop) for completion in drawn])
         return cls(ids)
 
     def take(self, prompt_row_B: Tensor, turn_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,6 +63,16 @@ class ReferenceCompletions:
         return pad_sequence(chosen, batch_first=True), pad_sequence(mask, batch_first=True)
 
 
+def _ids(completion: Completion, tokenizer: Any, stop: str | None) -> list[int]:
+    """Ids of the tokens that the reference drew."""
+    if completion.token_ids is not None:
+        return list(completion.token_ids)
+    ids: list[int] = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
+    stopped = stop is not None and stop in completion.text
+    drew_end = completion.finish_reason == FINISHED and not stopped
+    return [*ids, tokenizer.eos_token_id] if drew_end else ids
+
+
 def forward_kl_loss(
     trainer: Any, model: Any, batch: dict[str, Any], completions: ReferenceCompletions
 ) -> Tensor:
@@ -75,7 +81,7 @@ def forward_kl_loss(
     Row j of a prompt takes the prompt's completions in turn, from generation to generation, so
     that every completion is used and a resumed run uses the same.
     """
-    generation = trainer.state.global_step // trainer.num_iterations
+    generation = trainer.state.global_step // trainer.rl.steps_per_batch
     turn_B = batch["row_ids_B"] % trainer.num_generations + generation * trainer.num_generations
     ids_BT, mask_BT = completions.take(batch["prompt_row_B"], turn_B)
     ids_BT, mask_BT = ids_BT.to(batch["prompt_ids"]), mask_BT.to(batch["prompt_mask"])

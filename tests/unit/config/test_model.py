@@ -1,0 +1,69 @@
+"""Types of weights and of products, and full tuning in types too coarse for it."""
+
+import pytest
+import torch
+
+from sage_cli.config.load import load
+from sage_cli.config.model import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.errors import ConfigurationError
+
+FULL = ["model.kind=pretrained", "model.tuning=full", "sft.enabled=false"]
+
+
+@pytest.mark.parametrize(
+    ("model", "trained", "sampled"),
+    [
+        (PretrainedModel(), "auto", "auto"),
+        (PretrainedModel(dtype="bfloat16"), "bfloat16", "bfloat16"),
+        (PretrainedModel(tuning="full"), "float32", "float32"),
+        (PretrainedModel(tuning="full", compute_dtype="bfloat16"), "float32", "bfloat16"),
+        (ScratchModel(kind="scratch"), "float32", "float32"),
+    ],
+)
+def test_weights_that_are_all_trained_are_float32_unless_said(model, trained, sampled):
+    assert (trained_dtype(model), sampled_dtype(model)) == (trained, sampled)
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [[*FULL, "model.dtype=bfloat16"], [*FULL, "model.dtype=float16"], ["model.dtype=bfloat16"]],
+)
+def test_full_tuning_of_coarse_weights_is_refused_unless_asked_for(sets):
+    with pytest.raises(ConfigurationError, match="all but about 1 % are rounded away"):
+        load(sets=sets)
+    assert load(sets=[*sets, "model.allow_lost_updates=true"]).config.model.dtype != "float32"
+
+
+def test_coarse_weights_that_stay_frozen_are_fine():
+    lora = ["model.kind=pretrained", "model.tuning=lora", "model.dtype=bfloat16"]
+    assert load(sets=lora).config.model.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("preset", ["qwen2.5-math-1.5b-instruct-full", "qwen2.5-3b-instruct-full"])
+def test_the_presets_of_full_tuning_keep_float32_weights(preset):
+    config = load([preset]).config
+    assert (config.model.dtype, config.model.compute_dtype) == ("float32", "bfloat16")
+    assert EvaluationRecipe.of(config).dtype == "bfloat16"  # base and policy alike
+
+
+def test_what_is_lost_in_bfloat16():
+    """AdamW at 1e-6 on weights of deviation .02, a constant gradient: each step is 1e-6.
+
+    bfloat16 has 8 bits: between 2^e and 2^(e+1) values are 2^(e-7) apart, and a step counts where
+    it is above half of that. 1e-6 > 2^(e-8) holds up to e = -12, so for |w| < 2^-11 = 4.88e-4:
+    of normal weights 2 x 4.88e-4 / (.02 sqrt(2 pi)) = .0195. Decay (1e-8 of a weight) is nothing.
+    """
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(100_000, generator=generator) * 0.02
+    gradient = torch.where(torch.rand(100_000, generator=generator) < 0.5, -1.0, 1.0)
+    changed = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        weight = torch.nn.Parameter(start.to(dtype))
+        before = weight.detach().clone()
+        optimizer = torch.optim.AdamW([weight], lr=1e-6, weight_decay=0.01)
+        weight.grad = gradient.to(dtype)
+        optimizer.step()
+        changed[dtype] = (weight != before).float().mean().item()
+    assert changed[torch.bfloat16] == pytest.approx(0.0195, abs=0.002)
+    assert changed[torch.float32] > 0.99
