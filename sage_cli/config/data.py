@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, field_validator, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeFloat, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
 
@@ -108,14 +108,26 @@ class WordProblemsSection(Section):
         return self
 
 
+_SFT = SourceSection(name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5)
+_RL = SourceSection(name="dapo-math-17k", limit=2000)
+
+
+def _or(default: SourceSection) -> BeforeValidator:
+    """Settings of a source that isn't named are of the default one."""
+
+    def complete(given: Any) -> Any:
+        unnamed = isinstance(given, dict) and "name" not in given
+        return {**default.model_dump(), **given} if unnamed else given
+
+    return BeforeValidator(complete)
+
+
 class DataSection(Section):
     """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
 
     root: Path | None = Field(None, json_schema_extra=COSMETIC)
-    sft: SourceSection = SourceSection(
-        name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5
-    )
-    rl: SourceSection = SourceSection(name="dapo-math-17k", limit=2000)
+    sft: Annotated[SourceSection, _or(_SFT)] = _SFT
+    rl: Annotated[SourceSection, _or(_RL)] = _RL
     arithmetic: ArithmeticSection = ArithmeticSection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
     word_problems: WordProblemsSection = WordProblemsSection()

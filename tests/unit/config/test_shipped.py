@@ -51,6 +51,15 @@ def test_the_papers_grid_of_table_6(facts):
     assert cells == pytest.approx([value for row in table["rows"] for value in row[:2]])
 
 
+def test_a_source_that_is_not_named_is_the_papers():
+    data = load(["r1-distill-qwen-7b"], sets=["data.rl.limit=5", "data.sft.limit=3"]).config.data
+    assert (data.rl.name, data.rl.limit) == ("dapo-math-17k", 5)
+    assert (data.sft.name, data.sft.limit) == ("openmathreasoning-mini", 3)
+    assert (data.sft.numeric_only, data.sft.max_prompt_share) == (True, 0.5)
+    named = load(["r1-distill-qwen-7b"], sets=["data.rl.name=gsm8k"]).config.data.rl
+    assert named.limit is None  # of another source nothing is assumed
+
+
 def test_table_6_is_there_as_printed(facts):
     table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
     file = space_file("table6")

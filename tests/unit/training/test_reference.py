@@ -23,9 +23,9 @@ def shifted(base: Path, folder: Path, factor: float) -> Path:
 
 @pytest.mark.parametrize(
     ("compute_dtype", "accepted", "refused"),
-    # logits of this model range over some 20 nats: a factor of 1.0005 moves log-probabilities by
-    # a few thousandths, as bfloat16 does, one of 1.05 by some tenths
-    [("float32", 1.0, 1.0005), ("bfloat16", 1.0005, 1.05)],
+    # a factor of 1.005 moves the completions' log-probabilities by some 3e-3 nats, as bfloat16 was
+    # seen to do on a GPU, and others in proportion
+    [("float32", 1.0, 1.0005), ("bfloat16", 1.005, 1.3)],
 )
 def test_the_tolerance_follows_the_arithmetic(
     bench: Any, configure: Any, tmp_path: Path, compute_dtype: str, accepted: float, refused: float
