@@ -16,9 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from sage_cli.errors import TrainingError
 from sage_cli.objectives import forward_cross_entropy
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
-
-FINISHED = "stop"
+from sage_cli.store.completion import Completion, token_ids
 
 
 class ReferenceCompletions:
@@ -37,9 +35,8 @@ class ReferenceCompletions:
     ) -> ReferenceCompletions:
         """From stored completions by problem id.
 
-        End-of-sequence is there where it was drawn: not after a text that ended at a stop. Where
-        a server told no ids, texts are encoded again, and one that ended without holding `stop`
-        drew it. Raises TrainingError when a problem has none.
+        End-of-sequence is there where it was drawn, and not after a text that ended at `stop`.
+        Raises TrainingError when a problem has none.
         """
         ids = []
         for problem in problems:
@@ -50,7 +47,7 @@ class ReferenceCompletions:
                     "needs",
                     "draw anchor.reference_samples completions for every training problem",
                 )
-            ids.append([_ids(completion, tokenizer, stop) for completion in drawn])
+            ids.append([token_ids(tokenizer, completion, stop) for completion in drawn])
         return cls(ids)
 
     def take(self, prompt_row_B: Tensor, turn_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,16 +58,6 @@ class ReferenceCompletions:
         ]
         mask = [torch.ones_like(tokens) for tokens in chosen]
         return pad_sequence(chosen, batch_first=True), pad_sequence(mask, batch_first=True)
-
-
-def _ids(completion: Completion, tokenizer: Any, stop: str | None) -> list[int]:
-    """Ids of the tokens that the reference drew."""
-    if completion.token_ids is not None:
-        return list(completion.token_ids)
-    ids: list[int] = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
-    stopped = stop is not None and stop in completion.text
-    drew_end = completion.finish_reason == FINISHED and not stopped
-    return [*ids, tokenizer.eos_token_id] if drew_end else ids
 
 
 def forward_kl_loss(

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from sage_cli.config.in_words import rl_facts, sft_facts
 from sage_cli.config.load import load
 from sage_cli.config.model import PretrainedModel, ScratchModel, sampled_dtype, trained_dtype
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.errors import ConfigurationError
 
 FULL = ["model.kind=pretrained", "model.tuning=full", "sft.enabled=false"]
@@ -45,6 +46,17 @@ def test_the_presets_of_full_tuning_keep_float32_weights(preset):
     config = load([preset]).config
     assert (config.model.dtype, config.model.compute_dtype) == ("float32", "bfloat16")
     assert EvaluationRecipe.of(config).dtype == "bfloat16"  # base and policy alike
+
+
+def test_a_plan_says_both_types():
+    full = rl_facts(RlRecipe.of(load(["qwen2.5-3b-instruct-full"]).config))
+    assert full["weights"] == "float32, products in bfloat16"
+    lora = load(["qwen2.5-math-7b"]).config
+    said = "as stored, products in bfloat16 where the GPU has it"
+    assert (rl_facts(RlRecipe.of(lora))["weights"], sft_facts(SftRecipe.of(lora))["weights"]) == (
+        said,
+        said,
+    )
 
 
 def test_what_is_lost_in_bfloat16():
