@@ -110,8 +110,8 @@ def _of_the_model(config: SageConfig) -> list[str]:
     """What the model's kind and tuning leave no room for."""
     model, anchor, found = config.model, config.anchor, []
     scratch, full = isinstance(model, ScratchModel), model.tuning == "full"
-    coarse = trained_dtype(model) in ("bfloat16", "float16") and (full or scratch)
-    if coarse and not model.allow_lost_updates:
+    coarse = trained_dtype(model) in ("bfloat16", "float16")
+    if coarse and full and not model.allow_lost_updates:
         found.append(
             f"model.dtype is '{model.dtype}' and all weights are trained: of AdamW's updates at a "
             "learning rate of 1e-6 all but about 1 % are rounded away there (use model.dtype="
