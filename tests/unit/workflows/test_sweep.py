@@ -9,6 +9,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
+from sage_cli.sweep.trials import trials
 from sage_cli.workflows.sweep import sweep
 
 
@@ -37,6 +38,13 @@ def test_the_development_rows_lie_behind_those_that_are_trained_on(dapo):
     assert len(trained) == 2000
     assert trained[-1].question == "What is 2001 + 2001?"  # two repetitions were left out
     assert not {p.id for p in trained} & {p.id for p in development}
+
+
+def test_a_cell_of_the_papers_preset_is_measured_once_on_the_development_rows():
+    paper = load(["qwen2.5-math-7b"], {"guide": {"name": "branch"}}).config
+    evaluation = trials(paper)[0].evaluation
+    found = (evaluation.benchmark, evaluation.samples, evaluation.seeds)
+    assert found == ("dapo-math-dev", 256, 1)
 
 
 def test_too_short_a_copy_holds_no_development_rows(dapo):
