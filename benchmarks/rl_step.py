@@ -138,7 +138,7 @@ class Bench:
         trainer = GRPOTrainer(
             model=load_model(self.folder / "base"),
             reward_funcs=[reward],
-            args=grpo_arguments(config.rl, config.rollout, config.anchor, self.folder / "bare"),
+            args=grpo_arguments(RlRecipe.of(config), self.folder / "bare"),
             train_dataset=rows.select(training_order(len(rows), config.rl)),
             processing_class=self.tokenizer,
             callbacks=list(callbacks),

@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 OFFICIAL = "official"
+OFFICIAL_SYSTEM_PROMPT = (
+    "You are given a problem.\nThink about the problem and provide your working out.\n"
+    "Place it between <start_working_out> and <end_working_out>.\n"
+    "Then, provide your solution between <SOLUTION></SOLUTION>"
+)
+"""The wording of the authors' code; Appendix E.4 words it a little differently."""
+WARM_UP = "warm-up"
 
 
 @dataclass(frozen=True)
 class Difference:
     """One setting and the authors' value of it.
 
-    `concerns` names the choices (an algorithm, guides, a tuning) to which the setting matters;
-    empty where it matters to every run.
+    `concerns` names the choices (an algorithm, guides, a tuning, prompt formats, or `warm-up`: a
+    published model that is first trained on demonstrations) to which the setting matters; empty
+    where it matters to every run.
     """
 
     setting: str
@@ -23,12 +31,25 @@ class Difference:
 
 
 DIFFERENCES = (
-    # older TRL switched the adapter off for the reference; TRL 1 copies it
-    Difference("anchor.reference", "base", ("lora",)),
+    # older TRL switched the adapter off for the reference; TRL 1 copies it. Of a model that is
+    # tuned in full it loads the reference by name: as published
+    Difference("anchor.reference", "base", ("lora", WARM_UP)),
     # one counter, moved on by each call of the loss
     Difference("guide.schedule_clock", "loss_call", ("random", "token")),
     # Table 8's batch of 8 is 8 completions
     Difference("rl.prompts_per_step", 1),
+    # generation batches of 16 completions, optimiser batches of 8
+    Difference("rl.steps_per_generation", 2),
+    # Transformers' "constant", which ignores the warm-up ratio beside it
+    Difference("rl.scheduler", "constant"),
+    Difference("rl.warmup_ratio", 0.0),
+    Difference("data.rl.limit", None),
+    Difference("prompt.system", OFFICIAL_SYSTEM_PROMPT, ("paper", "chat")),
+    # what stands where their configuration names no length, as for the base model
+    Difference("rollout.max_tokens", 1024, (WARM_UP,)),
+    Difference("data.sft.measured", "conversation", (WARM_UP,)),
+    Difference("sft.loss", "text", (WARM_UP,)),
+    Difference("sft.seed", 42, (WARM_UP,)),
     # their DAPO sets epsilon_high and nothing else of it
     Difference("rl.dynamic_sampling", False, ("dapo",)),
     Difference("rl.overlong_punishment", False, ("dapo",)),
@@ -37,7 +58,7 @@ DIFFERENCES = (
 
 
 def official_settings(choices: Iterable[str]) -> dict[str, Any]:
-    """The authors' values by dotted name, for a run of these choices (algorithm, guide, tuning)."""
+    """The authors' values by dotted name, for a run of these choices."""
     chosen = set(choices)
     return {
         difference.setting: difference.value

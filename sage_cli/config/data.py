@@ -6,7 +6,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.plugins import is_to_be_checked, plugin_names
@@ -34,7 +41,9 @@ class SourceSection(Section):
     numeric_only: bool = False
     """Keep only rows whose answer is a number."""
     max_prompt_share: float = Field(1.0, gt=0, le=1)
-    """Keep only prompts no longer than this share of the maximal sequence length."""
+    """Keep only rows that are no longer than this share of the maximal sequence length."""
+    measured: Literal["question", "conversation"] = "question"
+    """What that length is of: the question alone, or prompt and completion as they are trained."""
 
 
 class PhaseSection(Section):
@@ -75,8 +84,9 @@ class KnightsKnavesSection(Section):
     """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
 
     people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
-    per_size: int = Field(30, ge=1, le=1000)
-    """Puzzles for each number of people; about two there are 2,308 in all."""
+    per_size: int = Field(30, ge=1, le=700)
+    """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
+    neighbour by one leaf."""
     seed: int = 0
     variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
 
@@ -105,14 +115,26 @@ class WordProblemsSection(Section):
         return self
 
 
+_SFT = SourceSection(name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5)
+_RL = SourceSection(name="dapo-math-17k", limit=2000)
+
+
+def _or(default: SourceSection) -> BeforeValidator:
+    """Settings of a source that isn't named are of the default one."""
+
+    def complete(given: Any) -> Any:
+        unnamed = isinstance(given, dict) and "name" not in given
+        return {**default.model_dump(), **given} if unnamed else given
+
+    return BeforeValidator(complete)
+
+
 class DataSection(Section):
     """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
 
     root: Path | None = Field(None, json_schema_extra=COSMETIC)
-    sft: SourceSection = SourceSection(
-        name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5
-    )
-    rl: SourceSection = SourceSection(name="dapo-math-17k", limit=2000)
+    sft: Annotated[SourceSection, _or(_SFT)] = _SFT
+    rl: Annotated[SourceSection, _or(_RL)] = _RL
     arithmetic: ArithmeticSection = ArithmeticSection()
     knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
     word_problems: WordProblemsSection = WordProblemsSection()

@@ -7,7 +7,7 @@ from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.guide import GuideSection
-from sage_cli.config.model import PretrainedModel, ScratchModel
+from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.training import RlSection, batch_of
@@ -28,6 +28,7 @@ def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
     return {
         "model": model.path if isinstance(model, PretrainedModel) else "from scratch",
         "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
+        "weights": _weights(model),
         "demonstrations": recipe.data.sft.name,
         "length": f"{length} of {section.batch_size}",
         "learning rate": f"{section.learning_rate:g}, {section.scheduler}",
@@ -53,12 +54,14 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         f"reference {anchor.reference}",
         "guide": _guide(recipe.guide),
         "tuning": _tuning(recipe.model),
+        "weights": _weights(recipe.model),
         "problems": recipe.data.rl.name + (f", first {limit:,}" if limit else ""),
         "steps": rl.steps,
         "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
         f"{batch.completions} completions = "
         + (f"{rl.processes} processes x " if rl.processes > 1 else "")
-        + f"{batch.accumulation} x {batch.micro_batch}",
+        + f"{batch.accumulation} x {batch.micro_batch}"
+        + (f", drawn for {rl.steps_per_generation} steps" if rl.steps_per_generation > 1 else ""),
         "completions": f"{rl.steps * batch.completions:,}",
         "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
         "rollout": f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}"
@@ -95,6 +98,14 @@ def _guide(guide: GuideSection) -> str:
     shown = ", ".join(f"{key} {value}" for key, value in settings.items())
     clamp = f"; q in [{guide.q_min:g}, {guide.q_max:g}]" if guide.name != "none" else ""
     return f"{guide.name} {shown}{clamp}".strip()
+
+
+def _weights(model: PretrainedModel | ScratchModel) -> str:
+    """The types of weights and of matrix products."""
+    weights, products = trained_dtype(model), model.compute_dtype
+    kept = "as stored" if weights == "auto" else weights
+    where = "bfloat16 where the GPU has it" if products == "auto" else products
+    return f"{kept}, products in {where}"
 
 
 def _tuning(model: PretrainedModel | ScratchModel) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings, kl_of
-from sage_cli.config.compat import OFFICIAL, official_settings
+from sage_cli.config.compat import OFFICIAL, WARM_UP, official_settings
 
 CHOICES = {"guide": "name", "model": "kind"}
 """Sections that are unions, and the key that tells their members apart."""
@@ -101,8 +101,15 @@ def _settle_compat(merged: Merged, layers: Sequence[Layer]) -> None:
     asks = max(i for i, layer in enumerate(layers) if _inside(layer.values, "rl", "compat"))
     above = {layer.origin for layer in layers[asks:]}
     guide = merged.get("guide", "name", "none")
-    tuning = "full" if merged.get("model", "kind") == "scratch" else "lora"
-    choices = (merged.get("rl", "algo", "grpo"), guide, merged.get("model", "tuning", tuning))
+    scratch = merged.get("model", "kind") == "scratch"
+    choices = [
+        merged.get("rl", "algo", "grpo"),
+        guide,
+        merged.get("model", "tuning", "full" if scratch else "lora"),
+        merged.get("prompt", "format", "paper"),
+    ]
+    if not scratch and merged.get("sft", "enabled", True):
+        choices.append(WARM_UP)
     for name, value in official_settings(map(str, choices)).items():
         if merged.origins.get(name, "").removesuffix(f", guides.{guide}") not in above:
             merged.put({name: value}, f"compat {OFFICIAL}")

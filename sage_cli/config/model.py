@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from sage_cli.config.base import Section
+from sage_cli.config.base import COSMETIC, Section
+
+ComputeDtype = Literal["auto", "float32", "bfloat16"]
 
 PAPER_SYSTEM_PROMPT = (
     "You are given a problem. Think about the problem and provide your working out. "
@@ -35,8 +37,13 @@ class PretrainedModel(Section):
     revision: str | None = None
     trust_remote_code: bool = False
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Type of the weights; `auto` is float32 where all of them are trained, else the stored one."""
+    compute_dtype: ComputeDtype = "auto"
+    """Type of matrix products; `auto` is bfloat16 on GPUs that have it, float32 elsewhere."""
     tuning: Literal["lora", "full"] = "lora"
     lora: LoraSection = LoraSection()
+    allow_lost_updates: bool = Field(False, json_schema_extra=COSMETIC)
+    """Train all weights in a type that is too coarse for small updates."""
 
 
 class ScratchModel(Section):
@@ -54,8 +61,22 @@ class ScratchModel(Section):
     tie_embeddings: bool = True
     seed: int = 0
     dtype: Literal["float32", "bfloat16"] = "float32"
+    compute_dtype: ComputeDtype = "auto"
+    """Type of matrix products; `auto` is bfloat16 on GPUs that have it, float32 elsewhere."""
     tuning: Literal["lora", "full"] = "full"
     lora: LoraSection = LoraSection()
+    allow_lost_updates: bool = Field(False, json_schema_extra=COSMETIC)
+    """Train all weights in a type that is too coarse for small updates."""
+
+
+def trained_dtype(model: PretrainedModel | ScratchModel) -> str:
+    """The type in which weights are loaded to be trained; `auto` is the stored one."""
+    return "float32" if model.dtype == "auto" and model.tuning == "full" else model.dtype
+
+
+def sampled_dtype(model: PretrainedModel | ScratchModel) -> str:
+    """The type in which a model is sampled from after training, as its products were computed."""
+    return trained_dtype(model) if model.compute_dtype == "auto" else model.compute_dtype
 
 
 def _kind_by_default(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from sage_cli.config.presets import preset_names, read_preset
 from sage_cli.config.schema import SageConfig
 
-_TUNING = ("tuning", "lora", "dtype")
+_TUNING = ("tuning", "lora", "dtype", "compute_dtype")
 
 
 def guide_settings(config: SageConfig, guide: str) -> tuple[str | None, dict[str, Any]]:

@@ -8,7 +8,7 @@ from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection
-from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel
+from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel, sampled_dtype
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, SftSection
@@ -59,7 +59,7 @@ class RlRecipe:
 
 @dataclass(frozen=True)
 class EvaluationRecipe:
-    """What a measurement is made from, besides the policy; `dtype` is `model.dtype`."""
+    """What a measurement is made from, besides the policy; `dtype` is `sampled_dtype`."""
 
     dtype: str
     prompt: PromptSection
@@ -72,7 +72,7 @@ class EvaluationRecipe:
     def of(cls, config: SageConfig) -> EvaluationRecipe:
         """The sections that measuring reads."""
         return cls(
-            config.model.dtype,
+            sampled_dtype(config.model),
             config.prompt,
             config.data,
             config.sampling,

@@ -9,7 +9,13 @@ from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
-from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection
+from sage_cli.config.model import (
+    ModelSection,
+    PretrainedModel,
+    PromptSection,
+    ScratchModel,
+    trained_dtype,
+)
 from sage_cli.config.records import RunSection, TrackingSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.sweep import SweepSection
@@ -65,6 +71,7 @@ def contradictions(config: SageConfig) -> list[str]:
         )
     if guided and config.anchor.beta == 0:
         found.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
+    found += _of_the_model(config)
     rl = config.rl
     try:
         batch_of(rl, rl.processes)
@@ -95,5 +102,25 @@ def contradictions(config: SageConfig) -> list[str]:
         found.append(
             f"sweep.k asks for pass@{max(sweep.k)} of {sweep.samples} samples "
             f"(use --set sweep.samples={max(sweep.k)})"
+        )
+    return found
+
+
+def _of_the_model(config: SageConfig) -> list[str]:
+    """What the model's kind and tuning leave no room for."""
+    model, anchor, found = config.model, config.anchor, []
+    scratch, full = isinstance(model, ScratchModel), model.tuning == "full"
+    coarse = trained_dtype(model) in ("bfloat16", "float16")
+    if coarse and full and not model.allow_lost_updates:
+        found.append(
+            f"model.dtype is '{model.dtype}' and all weights are trained: of AdamW's updates at a "
+            "learning rate of 1e-6 all but about 1 % are rounded away there (use model.dtype="
+            "float32, with model.compute_dtype=bfloat16 for speed, or "
+            "model.allow_lost_updates=true)"
+        )
+    if scratch and full and anchor.kl != "none" and anchor.reference == "base":
+        found.append(
+            "anchor.reference is 'base', and before supervised warm-up a model from scratch has "
+            "random weights (use anchor.reference=sft)"
         )
     return found

@@ -33,6 +33,9 @@ class SftSection(Section):
     micro_batch: int | None = Field(None, ge=1)
     shuffle: bool = True
     max_length: int = Field(2048, ge=8)
+    loss: Literal["completion", "text"] | None = None
+    """What the loss covers: the completion alone, or prompt and completion. null leaves it to the
+    demonstrations: a data set's count by their completion, a generator says it of each."""
     learning_rate: float = Field(2e-4, gt=0)
     weight_decay: float = Field(0.01, ge=0)
     scheduler: Scheduler = "linear"
@@ -51,7 +54,7 @@ class RlSection(Section):
     """The objective and its optimiser, Table 8.
 
     `algo` names a row of the table in `sage_cli.config.algorithms`, which fills the settings that
-    make up the algorithm; each of them can be overridden. A step is one generation of
+    make up the algorithm; each of them can be overridden. A step takes
     `prompts_per_step` x `rollouts_per_prompt` completions; `micro_batch` completions go through
     the model at once.
     """
@@ -90,6 +93,8 @@ class RlSection(Section):
     micro_batch: int | None = Field(None, ge=1)
     iterations: int = Field(1, ge=1)
     """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
+    steps_per_generation: int = Field(1, ge=1)
+    """Optimiser steps whose completions are drawn together, before the first of them."""
     learning_rate: float = Field(5e-6, gt=0)
     weight_decay: float = Field(0.01, ge=0)
     scheduler: Scheduler = "linear"
@@ -98,7 +103,8 @@ class RlSection(Section):
     optimizer: Optimizer = "adamw_8bit"
     gradient_checkpointing: bool = True
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
-    keep_checkpoints: int = Field(2, ge=1, json_schema_extra=COSMETIC)
+    keep_checkpoints: int | None = Field(2, ge=1, json_schema_extra=COSMETIC)
+    """The last so many; null keeps all."""
     processes: int = Field(1, ge=1)
     """Data-parallel processes on this machine, unless a launcher has started some already."""
     accelerate: str | None = Field(None, json_schema_extra=COSMETIC)
@@ -108,6 +114,11 @@ class RlSection(Section):
     stop_when_stuck: bool = Field(True, json_schema_extra=COSMETIC)
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407
+
+    @property
+    def steps_per_batch(self) -> int:
+        """Optimiser steps from one generation of completions to the next."""
+        return self.iterations * self.steps_per_generation
 
     @field_validator("advantage")
     @classmethod
@@ -180,5 +191,7 @@ class AnchorSection(Section):
     beta: float = Field(0.05, ge=0)
     estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
     reference: Literal["sft", "base"] = "sft"
+    """`sft`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
+    supervised warm-up (full tuning)."""
     reference_samples: int = Field(8, ge=1)
     """Forward KL: completions per prompt drawn once from the frozen reference."""

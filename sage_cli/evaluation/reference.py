@@ -6,20 +6,26 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from sage_cli.config.model import sampled_dtype
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
+from sage_cli.policies.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.completion import Completion
 
 
-def reference_samples(recipe: RlRecipe, base: Policy, root: Path) -> PolicySamples:
-    """Where the completions of the reference `base` are, drawn or not; their seed is `rl.seed`."""
+def reference_samples(recipe: RlRecipe, start: Policy, root: Path) -> PolicySamples:
+    """Where the completions are that hold a training from `start`, drawn or not.
+
+    They are of the model that `anchor.reference` means; their seed is `rl.seed`.
+    """
     stop = PromptTemplate(recipe.prompt, "").stop
     parameters = SamplingParameters.from_section(recipe.rollout, stop=stop)
-    return PolicySamples(base, recipe.prompt, parameters, recipe.model.dtype, root)
+    reference, dtype = reference_policy(start, recipe), sampled_dtype(recipe.model)
+    return PolicySamples(reference, recipe.prompt, parameters, dtype, root)
 
 
 def reference_completions(

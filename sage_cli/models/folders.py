@@ -57,7 +57,8 @@ def fingerprint(path: str | Path, revision: str | None = None) -> str:
         return hashlib.sha256(name.encode()).hexdigest()[:16]
     digest = hashlib.sha256()
     if is_adapter(folder):
-        settings = {**_adapter_settings(folder), _BASE: fingerprint(adapter_base(folder))}
+        base = fingerprint(adapter_base(folder), revision)
+        settings = {**_adapter_settings(folder), _BASE: base}
         digest.update(json.dumps(settings, sort_keys=True).encode())
     for file in sorted(file for pattern in _CONTENT for file in folder.glob(pattern)):
         digest.update(file.name.encode())
@@ -98,13 +99,19 @@ def stored_dtype(path: str | Path) -> str | None:
 
 def hub_commit(name: str, revision: str | None) -> str | None:
     """The commit of a Hub model that the local cache holds; None without one. Asks no network."""
+    folder = hub_folder(name, revision)
+    return folder.name if folder else None
+
+
+def hub_folder(name: str, revision: str | None) -> Path | None:
+    """Where the local cache holds a Hub model at `revision`; None without. Asks no network."""
     from huggingface_hub import try_to_load_from_cache
 
     try:
         found = try_to_load_from_cache(name, "config.json", revision=revision)
     except ValueError:  # no name of the Hub
         return None
-    return Path(found).parent.name if isinstance(found, str) else None
+    return Path(found).parent if isinstance(found, str) else None
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.model import LoraSection, PretrainedModel
+from sage_cli.config.model import LoraSection, PretrainedModel, trained_dtype
 from sage_cli.errors import DataError
 from sage_cli.models.folders import adapter_base, is_adapter, require_folder
 
@@ -93,7 +93,7 @@ def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
     """The model that the configuration names, as it is before any training of ours."""
     return load_model(
         section.path,
-        dtype=section.dtype,
+        dtype=trained_dtype(section),
         revision=section.revision,
         trust_remote_code=section.trust_remote_code,
         trainable=trainable,

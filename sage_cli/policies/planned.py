@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.config.labels import base_label, rl_label
-from sage_cli.config.model import PretrainedModel, ScratchModel
+from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
@@ -51,7 +51,8 @@ def rl_run(recipe: RlRecipe, parent: Policy, runs: Runs, processes: int) -> Run:
     lora = recipe.model.lora.determinants() if recipe.model.tuning == "lora" else None
     determinants = {
         "parent": parent.identity,
-        "tuning": [recipe.model.tuning, recipe.model.dtype, lora],
+        "tuning": [recipe.model.tuning, trained_dtype(recipe.model), lora],
+        "compute": recipe.model.compute_dtype,
         "prompt": recipe.prompt.determinants(),
         # each process draws rollouts of its own
         "rl": {**recipe.rl.determinants(), "processes": processes},
@@ -66,7 +67,7 @@ def rl_run(recipe: RlRecipe, parent: Policy, runs: Runs, processes: int) -> Run:
 
 def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
     """What decides the untrained weights and how they are tuned."""
-    settings = model.determinants()
+    settings = {**model.determinants(), "dtype": trained_dtype(model)}
     if isinstance(model, ScratchModel):
         # random weights are always trained in full: the tuning is RL's
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.model import PretrainedModel
-from sage_cli.models.folders import fingerprint, stored_dtype
+from sage_cli.models.folders import fingerprint, hub_folder, stored_dtype
 from sage_cli.models.tokenizer_files import TokenizerFacts, tokenizer_facts
 from sage_cli.store.run import Run
 
@@ -40,19 +40,38 @@ class Policy:
         return self.run is None or self.checkpoint is not None or self.run.finished
 
     @property
+    def pretrained(self) -> PretrainedModel | None:
+        """The published model that it is or that its run grew from, where that is said."""
+        said = self.run.config.get("model", {}) if self.run else {}
+        if self.section is None and said.get("kind") == "pretrained":
+            return PretrainedModel.model_validate(said)
+        return self.section
+
+    @property
     def loading(self) -> dict[str, Any]:
-        """How to load it: the Hub revision and consent to remote code, where configured."""
-        if self.section is None:
+        """How to load it: the Hub revision and consent to remote code, where configured.
+
+        A run's adapter lies on the model that its run grew from.
+        """
+        model = self.pretrained
+        if model is None:
             return {}
-        return {
-            "revision": self.section.revision,
-            "trust_remote_code": self.section.trust_remote_code,
-        }
+        return {"revision": model.revision, "trust_remote_code": model.trust_remote_code}
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are: of a model of the Hub in the local cache, at its own revision.
+
+        What isn't there yet keeps its name.
+        """
+        local = Path(self.path).is_dir()
+        cached = None if local else hub_folder(self.path, self.loading.get("revision"))
+        return cached or Path(self.path)
 
     @cached_property
     def fingerprint(self) -> str:
         """What tells its weights apart from all others; read once."""
-        return fingerprint(self.path, self.section.revision if self.section else None)
+        return fingerprint(self.path, self.loading.get("revision"))
 
     @property
     def identity(self) -> str:

@@ -36,6 +36,8 @@ class DataSet:
     judge: str = "math"
     tolerance: float | None = None
     training: bool = False
+    rows: tuple[int, int] | None = None
+    """The first and the last row that belong to it, counted from 1; None for all."""
     part_of: str | None = None
     """Problems carry this data set's name in their ids, so that both share their samples."""
 

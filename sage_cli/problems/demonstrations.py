@@ -19,13 +19,13 @@ _THINK = re.compile(r"</?think>")
 
 
 def load_demonstrations(
-    data: DataSection, sft: SftSection, length: Callable[[str], int] | None = None
+    data: DataSection, sft: SftSection, length: Callable[[Demonstration], int] | None = None
 ) -> list[Demonstration]:
     """The demonstrations that `data.sft` names, in the order of their source.
 
-    `length` counts a text's tokens; questions longer than `data.sft.max_prompt_share` of
-    `sft.max_length` are left out by it, and without it all are kept. Generators make as many as
-    are wanted: `data.sft.limit`, or as many as `sft.steps` takes in.
+    `length` counts the tokens of what `data.sft.measured` names; those above
+    `data.sft.max_prompt_share` of `sft.max_length` are left out, none without it. Generators make
+    as many as are wanted: `data.sft.limit`, or as many as `sft.steps` takes in.
     Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
     """
     generator = demonstrator(data)
@@ -65,13 +65,13 @@ def wanted(data: DataSection, sft: SftSection) -> int:
 
 
 def _suitable(
-    data: DataSection, max_length: int, length: Callable[[str], int] | None
+    data: DataSection, max_length: int, length: Callable[[Demonstration], int] | None
 ) -> Iterator[Demonstration]:
     source = data.sft
     longest = source.max_prompt_share * max_length
     for problem, working in worked_rows(source, data):
         if source.numeric_only and not is_number(problem.gold):
             continue
-        if length is None or source.max_prompt_share == 1 or length(problem.question) <= longest:
-            working = _THINK.sub("", working).strip()
-            yield Demonstration(problem.question, working, problem.gold)
+        shown = Demonstration(problem.question, _THINK.sub("", working).strip(), problem.gold)
+        if length is None or source.max_prompt_share == 1 or length(shown) <= longest:
+            yield shown

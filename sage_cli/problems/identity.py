@@ -53,7 +53,7 @@ def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any
         "demonstrations": _members(source.name, data, source.fields, source.split),
         "limit": source.limit,
         "numeric_only": source.numeric_only,
-        "longest_prompt": None if share == 1 else share * sft.max_length,
+        "longest": None if share == 1 else [source.measured, share * sft.max_length],
     }
 
 

@@ -13,6 +13,12 @@ _MATH500 = DataSet(
     revision="6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be", count=500,
 )  # fmt: skip
 
+_DAPO = DataSet(
+    "dapo-math-17k", "DAPO-Math-17k",
+    "open-r1/DAPO-Math-17k-Processed", ("train",), ("train/dapo_math_sample.jsonl",),
+    question=(("prompt",),), gold=(("solution", whole),), config="en", training=True,
+)  # fmt: skip
+
 _ENTRIES: tuple[DataSet | Group, ...] = (
     DataSet(
         "aime24", "AIME 2024", "HuggingFaceH4/aime_2024", ("train",),
@@ -52,10 +58,12 @@ _ENTRIES: tuple[DataSet | Group, ...] = (
         question=(("quiz",),), gold=(("solution_text", whole),), config="test",
         revision="2f68547989981b1af37cb3dde5fdefa847aa8619", judge="roles",
     ),
+    _DAPO,
+    # well beyond the 2,000 rows that Table 8 trains on: repeated rows may push these on
     DataSet(
-        "dapo-math-17k", "DAPO-Math-17k",
-        "open-r1/DAPO-Math-17k-Processed", ("train",), ("train/dapo_math_sample.jsonl",),
-        question=(("prompt",),), gold=(("solution", whole),), config="en", training=True,
+        "dapo-math-dev", "DAPO-Math-17k, rows 3,001 to 3,100", _DAPO.hub, _DAPO.splits, _DAPO.files,
+        _DAPO.question, _DAPO.gold, config=_DAPO.config, rows=(3001, 3100), count=100,
+        part_of="dapo-math-17k",
     ),
     DataSet(
         "openmathreasoning-mini", "OpenMathReasoning-mini",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,9 @@ def open_source(
         layout = Layout.of_file(source.name, fields or FieldsSection())
         return Source(layout, _origin([source]), read_file(source))
     origin, rows = _rows(source, data)
+    if source.rows is not None:
+        first, last = source.rows
+        rows = islice(rows, first - 1, last)
     wanted = (row for row in rows if _wanted(row, source))
     return Source(Layout.of_data_set(source), origin, wanted)
 
@@ -72,6 +75,8 @@ def source_identity(
     columns = Layout.of_data_set(source).columns()
     where = None if source.where is None else list(source.where)
     declared = {"data_set": source.name, "columns": columns, "where": where}
+    if source.rows is not None:
+        declared["rows"] = list(source.rows)
     files = local_files(source, data)
     if files:
         return {**declared, "content": [content(path) for path in files]}

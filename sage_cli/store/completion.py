@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,16 @@ class Completion:
     finish_reason: str
     token_ids: tuple[int, ...] | None = None
     part: str | None = field(default=None, compare=False)
+
+
+def token_ids(tokenizer: Any, completion: Completion, stop: str | None) -> list[int]:
+    """The tokens that were drawn; where they weren't stored, the text cut into tokens again.
+
+    Then the end-of-sequence token follows where that is what ended the text.
+    """
+    if completion.token_ids is not None:
+        return list(completion.token_ids)
+    ids: list[int] = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
+    stopped_by_text = stop is not None and completion.text.endswith(stop)
+    ended = completion.finish_reason == "stop" and not stopped_by_text
+    return [*ids, tokenizer.eos_token_id] if ended else ids

@@ -22,8 +22,12 @@ class Mirror(Protocol):
         """What the program is called."""
         ...
 
-    def open(self) -> None:
-        """Begin the picture; one of this run that lies on the disk is replaced."""
+    def open(self, trained_from: int | None) -> None:
+        """Begin the picture; one of this run that lies on the disk is replaced.
+
+        `trained_from` is the first step of this session, None where nothing is trained: what the
+        picture holds from there on is of an earlier session, and void.
+        """
 
     def log(self, record: Record, rollouts: Sequence[Record]) -> None:
         """Add an optimiser step's metrics, and the completions that were kept of it."""
@@ -50,11 +54,11 @@ class Follower:
         if self._opened:
             self._attempt(lambda: self._mirror.log(record, self._run.rollouts.last(record["step"])))
         else:
-            self._attempt(self._replay)
+            self._attempt(lambda: self._replay(record["step"]))
 
     def rebuild(self) -> None:
         """Make the mirror anew from what the run's files hold now, evaluations included."""
-        self._attempt(self._replay)
+        self._attempt(lambda: self._replay(None))
         self.close()
 
     def close(self) -> None:
@@ -62,8 +66,8 @@ class Follower:
         if self._opened:
             self._attempt(self._mirror.close)
 
-    def _replay(self) -> None:
-        self._mirror.open()
+    def _replay(self, trained_from: int | None) -> None:
+        self._mirror.open(trained_from)
         self._opened = True
         rollouts: defaultdict[int, list[Record]] = defaultdict(list)
         for row in self._run.rollouts.read():

@@ -22,7 +22,7 @@ class TensorboardMirror:
         self._writer: Any = None
         self._step = 0
 
-    def open(self) -> None:
+    def open(self, trained_from: int | None) -> None:  # noqa: ARG002
         """Start with an empty folder."""
         from torch.utils.tensorboard import SummaryWriter
 

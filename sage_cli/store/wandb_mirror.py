@@ -21,7 +21,8 @@ class WandbMirror:
 
     `offline`: everything lies in one directory below `runs/<id>/wandb/`, which `wandb sync`
     uploads. A finished one can't be opened again, so that opening makes it anew. `online`: W&B's
-    run is resumed, and the steps that it holds aren't sent again.
+    run is resumed, and the steps that it holds aren't sent again; those that were lost in a crash
+    and are trained anew it is asked to forget.
     """
 
     name = "W&B"
@@ -30,7 +31,7 @@ class WandbMirror:
         self._run, self._mode = run, mode
         self._wandb: Any = None
 
-    def open(self) -> None:
+    def open(self, trained_from: int | None) -> None:
         """Start W&B's run; online without a key becomes offline, since W&B would ask for one."""
         import wandb
 
@@ -40,8 +41,32 @@ class WandbMirror:
             mode = "offline"
         if mode == "offline":
             shutil.rmtree(self._run.folder / "wandb", ignore_errors=True)
+            self._wandb = self._started("offline", resume=None)
+            return
+        self._wandb = self._started("online", resume="allow")
+        if trained_from is not None and self._wandb.starting_step > trained_from:
+            self._forget(trained_from)
+
+    def _forget(self, first: int) -> None:
+        """Cut W&B's run off before step `first`, which W&B offers as a beta; else say it can't."""
+        held = self._wandb.starting_step - 1
+        self._wandb.finish()
+        try:
+            self._wandb = self._started("online", resume_from=f"{self._run.id}?_step={first - 1}")
+        except Exception as error:  # W&B's refusals have no class of their own
+            log.warning(
+                "W&B keeps its own values of steps %d to %d of %s, which are trained anew (%s); "
+                "metrics.jsonl holds the new ones",
+                first, held, self._run.id, error,
+            )  # fmt: skip
+            self._wandb = self._started("online", resume="allow")
+
+    def _started(self, mode: str, **words: Any) -> Any:
+        """W&B's run, by what `words` add for `wandb.init`."""
+        import wandb
+
         config = self._run.config
-        self._wandb = wandb.init(
+        return wandb.init(
             dir=str(self._run.folder),
             id=self._run.id,
             name=self._run.id,
@@ -49,7 +74,7 @@ class WandbMirror:
             group=config["tracking"]["group"],
             job_type=self._run.manifest["kind"],
             mode=mode,
-            resume="allow" if mode == "online" else None,
+            **words,
             reinit="finish_previous",  # one that was given up would be handed out again
             config=config,
             settings=wandb.Settings(console="off", silent=True, x_disable_stats=True),

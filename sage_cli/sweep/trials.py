@@ -27,6 +27,7 @@ def trials(config: SageConfig) -> tuple[SageConfig, Space]:
     shared = {
         "evaluation.benchmark": config.sweep.benchmark,
         "evaluation.samples": config.sweep.samples,
+        "evaluation.seeds": 1,  # a cell is judged by one sample set
         **({"rl.steps": config.sweep.steps} if config.sweep.steps else {}),
     }
     return changed(config, shared), space

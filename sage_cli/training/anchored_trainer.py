@@ -26,6 +26,7 @@ from sage_cli.training.token_record import TokenRecord
 _EXPECTED = {
     "_compute_loss": ["self", "model", "inputs"],
     "_generate_and_score_completions": ["self", "inputs"],
+    "_tokenize_prompts": ["self", "prompts"],
     "_get_per_token_logps_and_entropies": [
         "self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size",
         "compute_entropy",
@@ -63,6 +64,11 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         first = self.accelerator.process_index * rows
         batch["row_ids_B"] = torch.arange(first, first + rows)
         return batch
+
+    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        """Ids of complete prompts: what a tokenizer would put before them is in them already."""
+        ids = self.processing_class(text=prompts, add_special_tokens=False)["input_ids"]
+        return ids, None, {}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self._buffered, self._view = inputs, dict(inputs)

@@ -36,7 +36,7 @@ def batch_record(
 
 
 def unfinished(completion_ids_BT: Tensor, mask_BT: Tensor, end_ids: list[int]) -> Tensor:
-    """True for completions whose last token is no end of sequence: cut off at the length limit."""
+    """True (B,) for completions whose last token is no end of sequence."""
     last_B1 = mask_BT.sum(dim=1, keepdim=True).clamp(min=1) - 1
     final_B = completion_ids_BT.gather(1, last_B1).squeeze(1)
     return ~torch.isin(final_B, torch.tensor(end_ids, device=final_B.device))

@@ -81,8 +81,10 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
         )
 
 
-def rotate(folder: Path, keep: int) -> None:
-    """Remove all but the last `keep` sealed checkpoints."""
+def rotate(folder: Path, keep: int | None) -> None:
+    """Remove all but the last `keep` sealed checkpoints; None keeps all."""
+    if keep is None:
+        return
     sealed = sorted((path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}")), key=step_of)
     for checkpoint in sealed[:-keep]:
         (checkpoint / _SEAL).unlink()

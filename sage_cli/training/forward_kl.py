@@ -16,13 +16,11 @@ from torch.nn.utils.rnn import pad_sequence
 from sage_cli.errors import TrainingError
 from sage_cli.objectives import forward_cross_entropy
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
-
-FINISHED = "stop"
+from sage_cli.store.completion import Completion, token_ids
 
 
 class ReferenceCompletions:
-    """Token ids of the reference's completions: prompt number -> its completions."""
+    """Token ids of the reference's completions as they were drawn: prompt number -> completions."""
 
     def __init__(self, ids: Sequence[Sequence[Sequence[int]]]) -> None:
         self.ids = [[torch.tensor(tokens) for tokens in completions] for completions in ids]
@@ -33,9 +31,11 @@ class ReferenceCompletions:
         problems: Sequence[Problem],
         completions: Mapping[str, Sequence[Completion]],
         tokenizer: Any,
+        stop: str | None,
     ) -> ReferenceCompletions:
-        """From stored completions by problem id; finished ones end with end-of-sequence.
+        """From stored completions by problem id.
 
+        End-of-sequence is there where it was drawn, and not after a text that ended at `stop`.
         Raises TrainingError when a problem has none.
         """
         ids = []
@@ -47,14 +47,7 @@ class ReferenceCompletions:
                     "needs",
                     "draw anchor.reference_samples completions for every training problem",
                 )
-            encoded = tokenizer([c.text for c in drawn], add_special_tokens=False)["input_ids"]
-            end = [tokenizer.eos_token_id]
-            ids.append(
-                [
-                    tokens + end * (completion.finish_reason == FINISHED)
-                    for tokens, completion in zip(encoded, drawn, strict=True)
-                ]
-            )
+            ids.append([token_ids(tokenizer, completion, stop) for completion in drawn])
         return cls(ids)
 
     def take(self, prompt_row_B: Tensor, turn_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +68,7 @@ def forward_kl_loss(
     Row j of a prompt takes the prompt's completions in turn, from generation to generation, so
     that every completion is used and a resumed run uses the same.
     """
-    generation = trainer.state.global_step // trainer.num_iterations
+    generation = trainer.state.global_step // trainer.rl.steps_per_batch
     turn_B = batch["row_ids_B"] % trainer.num_generations + generation * trainer.num_generations
     ids_BT, mask_BT = completions.take(batch["prompt_row_B"], turn_B)
     ids_BT, mask_BT = ids_BT.to(batch["prompt_ids"]), mask_BT.to(batch["prompt_mask"])

@@ -1,19 +1,32 @@
-"""What this machine can do: precision and the 8-bit optimiser."""
+"""What this machine computes in, and on."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
-from sage_cli.config.training import Optimizer
+from sage_cli.config.model import ComputeDtype
+from sage_cli.errors import ConfigurationError
 
 
-def precision() -> dict[str, Any]:
-    """Trainer arguments: bf16 on GPUs that have it, plain float32 on the CPU."""
+def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
+    """Trainer arguments for `model.compute_dtype`: in bfloat16 products are autocast, weights stay.
+
+    Raises ConfigurationError for bfloat16 on a GPU that doesn't have it.
+    """
     on_gpu = torch.cuda.is_available()
-    return {"use_cpu": not on_gpu, "bf16": on_gpu and torch.cuda.is_bf16_supported()}
+    has_bf16 = on_gpu and torch.cuda.is_bf16_supported()
+    if compute_dtype == "bfloat16" and on_gpu and not has_bf16:
+        gpu = torch.cuda.get_device_name()
+        raise ConfigurationError(
+            f"model.compute_dtype is 'bfloat16', and the {gpu} doesn't have it",
+            "use --set model.compute_dtype=float32",
+        )
+    return {
+        "use_cpu": not on_gpu,
+        "bf16": has_bf16 if compute_dtype == "auto" else compute_dtype == "bfloat16",
+    }
 
 
 def without_cpu_number(arguments: Any) -> Any:
@@ -25,23 +38,3 @@ def without_cpu_number(arguments: Any) -> Any:
     if arguments.device.type == "cpu":
         arguments.__dict__["_setup_devices"] = torch.device("cpu")  # a cached property
     return arguments
-
-
-def optimizer_name(requested: Optimizer) -> str:
-    """The trainer's name for the optimiser; 8-bit AdamW falls back with a warning that says so."""
-    if requested == "adamw_8bit":
-        if torch.cuda.is_available() and _bitsandbytes_works():
-            return "adamw_8bit"
-        warnings.warn(
-            "adamw_8bit needs a GPU and bitsandbytes: AdamW in full precision is used instead",
-            stacklevel=2,
-        )
-    return "adamw_torch_fused"
-
-
-def _bitsandbytes_works() -> bool:
-    try:
-        import bitsandbytes  # noqa: F401
-    except (ImportError, RuntimeError, OSError):
-        return False
-    return True

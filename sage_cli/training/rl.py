@@ -16,6 +16,7 @@ from sage_cli.config.training import RlSection, RolloutSection, batch_of
 from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
@@ -23,7 +24,7 @@ from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.launch import join_processes, world_size
 from sage_cli.training.resource_errors import memory_explained
-from sage_cli.training.rl_arguments import grpo_arguments
+from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.step_writer import StepWriter
@@ -63,7 +64,7 @@ def build_trainer(
     rl, anchor = recipe.rl, recipe.anchor
     guide = build_guide(recipe.guide, rl.steps)
     advantage = build_advantage(rl.advantage, rl.advantage_options)
-    arguments = grpo_arguments(rl, recipe.rollout, anchor, run.checkpoints, processes=world_size())
+    arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
@@ -78,6 +79,7 @@ def build_trainer(
         dynamic=dynamic_sampling(rl, population),
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
+        engine_stop=engine_stop(recipe),
         model=inputs.model,
         reward_funcs=[reward, *punishments(rl, recipe.rollout)],
         args=without_cpu_number(arguments),
@@ -105,7 +107,8 @@ def training_order(population: int, rl: RlSection) -> list[int]:
     The trainer sees one long epoch, because a sampler that shuffles anew each epoch forgets on
     resume which epoch it was in.
     """
-    count = -(-rl.steps // rl.iterations) * rl.prompts_per_step
+    generations = -(-rl.steps // rl.steps_per_batch)
+    count = generations * rl.prompts_per_step * rl.steps_per_generation
     epochs = [
         np.random.default_rng((rl.seed, epoch)).permutation(population)
         for epoch in range(-(-count // population))
@@ -136,4 +139,5 @@ def _forward(recipe: RlRecipe, inputs: RlInputs) -> ReferenceCompletions | None:
         return None
     problems = [problem for _, problem in inputs.prompts]
     drawn = inputs.reference_completions or {}
-    return ReferenceCompletions.encode(problems, drawn, inputs.tokenizer)
+    stop = PromptTemplate(recipe.prompt, "").stop
+    return ReferenceCompletions.encode(problems, drawn, inputs.tokenizer, stop)

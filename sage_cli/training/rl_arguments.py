@@ -7,30 +7,28 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, batch_of
-from sage_cli.training.hardware import optimizer_name, precision
+from sage_cli.config.model import PretrainedModel
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.training import RlSection, RolloutSection, batch_of
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.training.hardware import precision
+from sage_cli.training.optimizers import optimizer_name
 
 
-def grpo_arguments(
-    rl: RlSection,
-    rollout: RolloutSection,
-    anchor: AnchorSection,
-    output: Path,
-    *,
-    processes: int = 1,
-) -> GRPOConfig:
-    """TRL's arguments for one generation batch per `rl.iterations` optimiser steps.
+def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRPOConfig:
+    """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
 
     Raises ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """
+    rl, anchor, model = recipe.rl, recipe.anchor, recipe.model
     batch = batch_of(rl, processes)
     return GRPOConfig(
         output_dir=str(output),
         max_steps=rl.steps,
         per_device_train_batch_size=batch.micro_batch,
         gradient_accumulation_steps=batch.accumulation,
-        steps_per_generation=batch.accumulation,
+        steps_per_generation=batch.accumulation * rl.steps_per_generation,  # in micro-batches
         num_generations=rl.rollouts_per_prompt,
         num_iterations=rl.iterations,
         learning_rate=rl.learning_rate,
@@ -51,6 +49,7 @@ def grpo_arguments(
         entropy_coef=rl.entropy_coefficient,
         top_entropy_quantile=rl.top_entropy_quantile,
         beta=anchor.beta if anchor.kl == "reverse" else 0.0,
+        trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,
         # True would multiply the k3 by the importance ratio: another method, in which a guide
         # that depends on the state alone drops out in expectation
         use_bias_correction_kl=anchor.estimator == "k3-corrected",
@@ -66,19 +65,31 @@ def grpo_arguments(
         disable_tqdm=True,
         dataloader_pin_memory=False,
         ddp_find_unused_parameters=False,
-        **_rollout(rollout),
-        **precision(),
+        **_rollout(recipe.rollout, engine_stop(recipe)),
+        **precision(model.compute_dtype),
     )
 
 
 def save_interval(rl: RlSection) -> int:
     """`rl.save_every` rounded up to a generation boundary: the buffered batch isn't saved."""
-    return -(-rl.save_every // rl.iterations) * rl.iterations
+    return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
 
 
-def _rollout(rollout: RolloutSection) -> dict[str, Any]:
+def engine_stop(recipe: RlRecipe) -> str | None:
+    """The text at which vLLM ends a rollout; None where only end-of-sequence does.
+
+    TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
+    """
+    if recipe.rollout.backend == "transformers":
+        return None
+    return PromptTemplate(recipe.prompt, "").stop
+
+
+def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
     """How completions are drawn; vLLM's importance correction is per token, truncated."""
+    ending = {"stop": [stop], "include_stop_str_in_output": True}
     return {
+        "generation_kwargs": ending if stop is not None else None,
         "temperature": rollout.temperature,
         "top_p": rollout.top_p,
         "top_k": rollout.top_k,

@@ -37,7 +37,8 @@ class RlTrainer(AnchoredTrainer):
     """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `writer`.
 
     `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
-    `rewards_BF` what each reward function F says of the completions of all processes.
+    `rewards_BF` what each reward function F says of the completions of all processes. A text that
+    holds `engine_stop` was ended there by the engine.
     """
 
     def __init__(
@@ -50,12 +51,13 @@ class RlTrainer(AnchoredTrainer):
         dynamic: DynamicSampling | None,
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
+        engine_stop: str | None,
         **arguments: Any,
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
-        self.advantage, self.writer = advantage, writer
+        self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
@@ -130,9 +132,11 @@ class RlTrainer(AnchoredTrainer):
 
     def _describe(self, batch: dict[str, Any], status_PN: Tensor) -> Record:
         ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
-        length_B, clipped_B = self.accelerator.gather(
-            (mask_BT.sum(dim=1), unfinished(ids_BT, mask_BT, self.eos_token_ids))
-        )
+        clipped_B = unfinished(ids_BT, mask_BT, self.eos_token_ids)
+        if self.engine_stop is not None:
+            stopped = [self.engine_stop in text for text in self.reward.completions]
+            clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
+        length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
         return {
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
@@ -149,8 +153,8 @@ class RlTrainer(AnchoredTrainer):
             return
         now = time.perf_counter()
         step_s, self._step_began = now - self._step_began, now
-        first_pass = (self.state.global_step - 1) % self.num_iterations == 0
-        reward_s = self._batch_record["time/reward_s"] if first_pass else 0.0
+        generated = (self.state.global_step - 1) % self.rl.steps_per_batch == 0
+        reward_s = self._batch_record["time/reward_s"] if generated else 0.0
         signals = self.tokens.drain(self.accelerator)
         record = {
             "step": self.state.global_step,

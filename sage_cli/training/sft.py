@@ -11,13 +11,15 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from sage_cli.config.model import ComputeDtype
 from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
-from sage_cli.training.hardware import optimizer_name, precision
+from sage_cli.training.hardware import precision
 from sage_cli.training.muon import Muon
+from sage_cli.training.optimizers import optimizer_name
 from sage_cli.training.watch import OnStep
 
 IGNORED = -100
@@ -44,6 +46,7 @@ def train_sft(
     examples: Iterable[Example],
     run: Run,
     on_step: OnStep,
+    compute_dtype: ComputeDtype = "auto",
 ) -> None:
     """Train `model` in place and leave it in `run.model`; goes on with an interrupted run.
 
@@ -54,7 +57,7 @@ def train_sft(
     run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)
     trainer = _Trainer(
         model=model,
-        args=trainer_arguments(section, run.checkpoints),
+        args=trainer_arguments(section, run.checkpoints, compute_dtype),
         train_dataset=Dataset.from_dict(rows),
         processing_class=tokenizer,
         callbacks=[_Recorder(run.metrics, on_step)],
@@ -98,7 +101,9 @@ def tokenized(
     return rows
 
 
-def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
+def trainer_arguments(
+    section: SftSection, output: Path, compute_dtype: ComputeDtype = "auto"
+) -> SFTConfig:
     """`section` in TRL's words, with every default that matters set by name."""
     micro_batch = section.micro_batch or section.batch_size
     warmup = section.warmup_steps if section.warmup_steps is not None else section.warmup_ratio
@@ -113,7 +118,7 @@ def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
         lr_scheduler_type=section.scheduler,
         warmup_steps=warmup,
         max_grad_norm=section.max_grad_norm,
-        optim="adamw_torch" if section.optimizer == "muon" else optimizer_name(section.optimizer),
+        optim=optimizer_name(section.optimizer),
         gradient_checkpointing=section.gradient_checkpointing,
         train_sampling_strategy="random" if section.shuffle else "sequential",
         max_length=None,
@@ -126,7 +131,7 @@ def trainer_arguments(section: SftSection, output: Path) -> SFTConfig:
         report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
-        **precision(),
+        **precision(compute_dtype),
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.model import PretrainedModel, trained_dtype
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError
@@ -22,11 +23,12 @@ from sage_cli.guides.microscope import examine
 from sage_cli.models.signals import completion_signals
 from sage_cli.policies.names import named_policy
 from sage_cli.policies.policy import Policy
+from sage_cli.policies.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.guide_view import GuidedCompletion, GuideView
-from sage_cli.store.completion import Completion
+from sage_cli.store.completion import Completion, token_ids
 from sage_cli.store.run import Runs
 
 Ids = tuple[list[int], list[int]]
@@ -97,19 +99,6 @@ def last_step(policy: Policy, config: SageConfig) -> int:
     return (steps - 1) // config.rl.iterations * config.rl.iterations
 
 
-def token_ids(tokenizer: Any, completion: Completion, stop: str | None) -> list[int]:
-    """The tokens that were drawn; where they weren't stored, the text cut into tokens again.
-
-    Then the end-of-sequence token follows where that is what ended the text.
-    """
-    if completion.token_ids is not None:
-        return list(completion.token_ids)
-    ids: list[int] = tokenizer(completion.text, add_special_tokens=False)["input_ids"]
-    stopped_by_text = stop is not None and completion.text.endswith(stop)
-    ended = completion.finish_reason == "stop" and not stopped_by_text
-    return [*ids, tokenizer.eos_token_id] if ended else ids
-
-
 def in_words(config: SageConfig) -> str:
     """`branch (tau 0.465, rho 0.775, q in [0.6, 1.4])`."""
     settings = config.guide.model_dump(mode="json")
@@ -152,9 +141,10 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
         )
     runs = Runs(config.run.root)
     known = any(run.id == parent for run in runs.all())
-    model = (named_policy(parent, runs) if known else Policy(parent)).model()
-    without_adapter = config.anchor.reference == "base" and hasattr(model, "peft_config")
-    return model.unload() if without_adapter else model
+    section = config.model if isinstance(config.model, PretrainedModel) else None
+    start = named_policy(parent, runs) if known else Policy(parent, section=section)
+    reference = reference_policy(start, RlRecipe.of(config))
+    return reference.model(dtype=trained_dtype(config.model))
 
 
 def _guided(

@@ -8,6 +8,7 @@ from typing import Any
 
 from sage_cli.config.guide import PluginGuideSection
 from sage_cli.config.in_words import Stage, rl_facts
+from sage_cli.config.model import trained_dtype
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.remarks import remarks
@@ -23,6 +24,7 @@ from sage_cli.policies.lineage import note_weights, require_own_weights, require
 from sage_cli.policies.names import named_policy
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
+from sage_cli.policies.reference import reference_policy
 from sage_cli.policies.state import run_facts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -41,6 +43,7 @@ from sage_cli.training.launch import (
     run_together,
     world_size,
 )
+from sage_cli.training.optimizers import require_optimizer
 from sage_cli.workflows.sft import base_policy, plan_base
 
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
@@ -77,6 +80,7 @@ def rl(
         if is_launched():
             join_processes().wait_for_everyone()
         return run
+    require_optimizer(recipe.rl.optimizer, "rl.optimizer")
     problems = load_training_problems(recipe.data)  # a broken file is named before any training
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, run, init)
@@ -151,6 +155,8 @@ def _refuse_unfit(recipe: RlRecipe, base: Policy, run: Run, init: str | None) ->
     from sage_cli.training.checkpoints import refuse_foreign
 
     refuse_adapter_in_full_tuning(base, recipe.model.tuning)
+    if recipe.anchor.kl != "none":
+        reference_policy(base, recipe)
     require_own_weights(base)
     require_same_parent(run, base)
     if init:
@@ -260,8 +266,9 @@ def _policy_and_reference(recipe: RlRecipe, base: Policy) -> tuple[Any, Path | N
     """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
     from sage_cli.models.load import attach_lora
 
-    model = base.model(dtype=recipe.model.dtype, trainable=True)
+    model = base.model(dtype=trained_dtype(recipe.model), trainable=True)
     has_adapter = hasattr(model, "peft_config")
     if recipe.model.tuning == "full":
-        return model, Path(base.path) if recipe.anchor.kl == "reverse" else None
+        held = recipe.anchor.kl == "reverse"
+        return model, reference_policy(base, recipe).folder if held else None
     return (model if has_adapter else attach_lora(model, recipe.model.lora)), None

@@ -21,6 +21,7 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
+from sage_cli.training.optimizers import require_optimizer
 
 SHOWN = {"loss": "loss", "mean_token_accuracy": "accuracy"}
 
@@ -40,6 +41,7 @@ def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
     if run.finished:
         progress.say(f"base [bold]{run.id}[/] is trained already")
         return run
+    require_optimizer(recipe.sft.optimizer, "sft.optimizer")
     progress.say(f"base [bold]{run.id}[/]: loading libraries and demonstrations")
     _train(config, recipe, run, progress)
     return run
@@ -93,29 +95,35 @@ def _train(config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress) 
     model, tokenizer = _start(recipe, tokenizer, demonstrations)
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     examples = [
-        Example(
-            template.render(shown.question),
-            template.complete(shown.working, shown.answer),
-            shown.loss,
-        )
-        for shown in demonstrations
+        Example(*_texts(template, shown), recipe.sft.loss or shown.loss) for shown in demonstrations
     ]
     settings = config.model_dump(mode="json")
     record = run.recording(
         settings, kind="sft", parent=None, seed=recipe.sft.seed, template=template.hash
     )
     with record, watched(run, config.tracking, "sft", progress, SHOWN) as on_step:
-        train_sft(recipe.sft, model, tokenizer, examples, run, on_step)
+        dtype = recipe.model.compute_dtype
+        train_sft(recipe.sft, model, tokenizer, examples, run, on_step, dtype)
         note_weights(run)
 
 
 def _demonstrations(recipe: SftRecipe, tokenizer: Any) -> list[Demonstration]:
-    """The demonstrations, long prompts left out where there is a tokenizer to measure them."""
+    """The demonstrations, long ones left out where there is a tokenizer to measure them."""
     if tokenizer is None:
         return load_demonstrations(recipe.data, recipe.sft)
-    return load_demonstrations(
-        recipe.data, recipe.sft, lambda text: len(tokenizer(text)["input_ids"])
-    )
+    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+
+    def length(shown: Demonstration) -> int:
+        whole = recipe.data.sft.measured == "conversation"
+        text = "".join(_texts(template, shown)) + template.eos if whole else shown.question
+        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return load_demonstrations(recipe.data, recipe.sft, length)
+
+
+def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
+    """The prompt, and the completion without end-of-sequence."""
+    return template.render(shown.question), template.complete(shown.working, shown.answer)
 
 
 def _tokenizer(section: PretrainedModel | ScratchModel) -> Any:

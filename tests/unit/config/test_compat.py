@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sage_cli.config.compat import DIFFERENCES, Difference, official_settings
+from sage_cli.config.compat import (
+    DIFFERENCES,
+    OFFICIAL_SYSTEM_PROMPT,
+    Difference,
+    official_settings,
+)
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
+from sage_cli.config.recipe import SftRecipe
 
 ORIGIN = "compat official"
 PAPER = ["qwen2.5-math-7b"]
@@ -75,11 +81,37 @@ def test_each_is_overridden_on_its_own(name, value):
 def test_what_a_run_has_nothing_of_is_left_alone():
     loaded = official(algo="grpo", guide="branch")
     found = {name for name, _, origin in loaded.table() if origin == ORIGIN}
-    assert found == {"rl.prompts_per_step", "anchor.reference"}
-    # the tiny preset tunes in full: both stacks hold it to what it starts from
+    others = {"guide.schedule_clock", "rl.dynamic_sampling", "rl.overlong_punishment"}
+    assert found == {difference.setting for difference in DIFFERENCES} - others
+    # the tiny preset's model is from scratch, tuned in full: before it there is nothing
     assert official(["tiny"]).config.anchor.reference == "sft"
     assert official(["tiny"], ["model.tuning=lora"]).config.anchor.reference == "base"
     assert "anchor.reference" not in official_settings(("grpo", "none", "full"))
+
+
+def test_without_warm_up_its_settings_and_the_base_models_length_are_left_alone():
+    loaded = official(["r1-distill-qwen-7b"])
+    assert loaded.config.rollout.max_tokens == 6144
+    found = {name for name, _, origin in loaded.table() if origin == ORIGIN}
+    assert not found & {"data.sft.measured", "sft.loss", "sft.seed"}
+    assert loaded.config.prompt.system == OFFICIAL_SYSTEM_PROMPT
+    # what the tiny preset's base is made from stays what it is
+    tiny = official(["tiny"]).config
+    assert SftRecipe.of(tiny) == SftRecipe.of(official(["tiny"], ["rl.compat=none"]).config)
+
+
+def test_in_full_tuning_after_warm_up_the_reference_is_the_published_model():
+    full = ["model.tuning=full", "model.dtype=float32"]
+    assert official(sets=full).config.anchor.reference == "base"
+    assert official(sets=[*full, "sft.enabled=false"]).config.anchor.reference == "sft"
+
+
+def test_the_authors_optimiser_batch_is_half_a_generation():
+    rl = official().config.rl
+    # 16 completions are drawn for two steps of 8, at a constant rate from the first of them on
+    assert rl.prompts_per_step * rl.rollouts_per_prompt == 8
+    assert rl.steps_per_batch == 2
+    assert (rl.scheduler, rl.warmup_ratio) == ("constant", 0)
 
 
 def test_it_lies_over_the_presets_before_it_and_under_those_after_it(layer):

@@ -10,6 +10,7 @@ from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
 
 COSMETIC = {
+    "model.allow_lost_updates",
     "data.root",
     "sft.save_every",
     "rl.compat", "rl.save_every", "rl.keep_checkpoints", "rl.accelerate",

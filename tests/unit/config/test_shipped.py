@@ -12,6 +12,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.sweep.space import resolve, space_file
 
 PAPERS = ("qwen2.5-math-7b", "r1-distill-qwen-7b")
+FULL = ("qwen2.5-math-1.5b-instruct-full", "qwen2.5-3b-instruct-full")
 BRANCH = {"guide": {"name": "branch"}}
 GUIDES = ("none", "random", "token", "branch")
 
@@ -50,13 +51,51 @@ def test_the_papers_grid_of_table_6(facts):
     assert cells == pytest.approx([value for row in table["rows"] for value in row[:2]])
 
 
+def test_a_source_that_is_not_named_is_the_papers():
+    data = load(["r1-distill-qwen-7b"], sets=["data.rl.limit=5", "data.sft.limit=3"]).config.data
+    assert (data.rl.name, data.rl.limit) == ("dapo-math-17k", 5)
+    assert (data.sft.name, data.sft.limit) == ("openmathreasoning-mini", 3)
+    assert (data.sft.numeric_only, data.sft.max_prompt_share) == (True, 0.5)
+    named = load(["r1-distill-qwen-7b"], sets=["data.rl.name=gsm8k"]).config.data.rl
+    assert named.limit is None  # of another source nothing is assumed
+
+
+def test_table_6_is_there_as_printed(facts):
+    table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
+    file = space_file("table6")
+    cells = [list(cell.values()) for cell in resolve("table6", file, {}).cells()]
+    assert cells == [row[:2] for row in table["rows"]]
+    assert load(["qwen2.5-math-7b"]).config.sweep.k == (1, table["k"])
+
+
+@pytest.mark.parametrize("preset", [*PAPERS, *FULL])
+def test_the_papers_protocol(preset):
+    """Five evaluation seeds; a checkpoint every 100 steps, all of them where they are small."""
+    config = load([preset]).config
+    assert config.evaluation.seeds == 5
+    assert (config.rl.steps, config.rl.save_every) == (1000, 100)
+    assert config.rl.keep_checkpoints == (2 if preset in FULL else None)
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_settings_are_chosen_on_problems_that_are_not_reported(preset):
+    config = load([preset]).config
+    assert "dev" in config.sweep.benchmark.split("-")
+    assert config.sweep.benchmark not in config.evaluation.benchmark.split(",")
+
+
 def test_the_defaults_are_the_papers_preset():
-    """What qwen2.5-math-7b spells out is what the schema says by itself, micro-batch aside."""
+    """What qwen2.5-math-7b spells out is what the schema says by itself.
+
+    Aside from what depends on the machine (micro-batch, checkpoints) and the number of seeds.
+    """
     preset = read_preset("qwen2.5-math-7b")
     guides = preset.pop("guides")
     defaults = SageConfig().model_dump(mode="json")
     spelt = dict(leaves(preset))
     assert spelt.pop("rl.micro_batch") == 8
+    assert (spelt.pop("rl.save_every"), spelt.pop("rl.keep_checkpoints")) == (100, None)
+    assert spelt.pop("evaluation.seeds") == 5
     flat = dict(leaves(defaults))
     assert {name: flat[name] for name in spelt} == spelt
     for name, said in guides.items():

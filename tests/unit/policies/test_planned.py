@@ -75,7 +75,8 @@ def test_what_changes_no_training_keeps_its_run(runs, setting):
 @pytest.mark.parametrize(
     "setting",
     ["rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5", "rollout.max_tokens=9",
-     "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora"],
+     "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora",
+     "rl.steps_per_generation=2", "model.compute_dtype=bfloat16"],
 )  # fmt: skip
 def test_every_setting_of_a_training_names_its_run(runs, setting):
     assert policy_id(runs, setting) != policy_id(runs)

@@ -132,7 +132,8 @@ def test_rows_to_learn_from_are_chosen_by_what_is_in_their_identity(tmp_path):
         data = section(root=tmp_path, sft=source | change)
         return demonstrations(data, max_length=max_length)
 
-    assert identity()["longest_prompt"] == 50
+    assert identity()["longest"] == ["question", 50]
+    assert identity() != identity(measured="conversation")
     assert identity(max_length=100) != identity(max_length=80)
     assert identity(max_prompt_share=1) == identity(max_prompt_share=1, max_length=80)
     assert identity() != identity(limit=3)

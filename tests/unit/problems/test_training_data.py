@@ -54,7 +54,7 @@ def test_numeric_answers_only_without_thinking_tags(tmp_path):
 def test_long_questions_are_left_out_when_tokens_can_be_counted(tmp_path):
     # half of 16 tokens, a character counting as one: only the question of 24 is too long
     named = data(openmath(tmp_path), sft=OPENMATH)
-    made = demonstrations(named, len, max_length=16)
+    made = demonstrations(named, lambda shown: len(shown.question), max_length=16)
     assert [d.question for d in made] == ["Q1?", "Q4?", "Q1?"]
     assert len(demonstrations(named, max_length=16)) == 4
 
@@ -67,7 +67,7 @@ def test_the_limit_counts_what_is_kept(tmp_path):
 def test_nothing_left_is_an_error(tmp_path):
     named = data(openmath(tmp_path), sft=OPENMATH)
     with pytest.raises(ConfigurationError, match="no demonstration"):
-        demonstrations(named, lambda text: 100, max_length=8)
+        demonstrations(named, lambda shown: 100, max_length=8)
 
 
 def test_arithmetic_demonstrations_are_as_many_as_the_steps_take():

@@ -23,8 +23,8 @@ class Remembering:
         if call[0] == self.failing:
             raise RuntimeError("no memory left")
 
-    def open(self):
-        self._called("open")
+    def open(self, trained_from):
+        self._called("open", trained_from)
 
     def log(self, record, rollouts):
         self._called("log", record["step"], [row["step"] for row in rollouts])
@@ -61,7 +61,7 @@ def test_what_came_before_is_replayed_and_then_each_step_follows(begun):
     mirror = Remembering()
     go_on(begun, mirror)
     assert mirror.calls == [
-        ("open",), ("log", 1, [1, 1]), ("log", 2, [2, 2]), ("log", 3, []), ("log", 4, [4]),
+        ("open", 3), ("log", 1, [1, 1]), ("log", 2, [2, 2]), ("log", 3, []), ("log", 4, [4]),
         ("close",),
     ]  # fmt: skip
 
@@ -71,7 +71,7 @@ def test_rebuilding_adds_what_evaluations_found(begun):
     mirror = Remembering()
     Follower(mirror, begun).rebuild()
     assert mirror.calls == [
-        ("open",), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
+        ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
         ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
     ]  # fmt: skip
 

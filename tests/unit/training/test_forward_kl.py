@@ -10,6 +10,7 @@ from toy_policy import PROMPTS, reference_completions
 from trl import GRPOTrainer
 
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.store.completion import Completion
 from sage_cli.training.forward_kl import ReferenceCompletions
 
 
@@ -22,11 +23,52 @@ def test_completions_are_taken_in_turn_padded_and_masked():
 
 def test_finished_completions_end_with_end_of_sequence(tokenizer: Any):
     problems = [problem for _, problem in PROMPTS]
-    encoded = ReferenceCompletions.encode(problems, reference_completions(), tokenizer)
+    encoded = ReferenceCompletions.encode(problems, reference_completions(), tokenizer, None)
     finished, cut = encoded.ids[0]  # 2 * 2: "4" and "4x"
     four, x = (tokenizer.convert_tokens_to_ids(c) for c in "4x")
     assert finished.tolist() == [four, tokenizer.eos_token_id]
     assert cut.tolist() == [four, x]
+
+
+def test_end_of_sequence_is_there_where_it_was_drawn(tokenizer: Any):
+    (_, problem), *_ = PROMPTS
+    eos, tag = tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("</SOLUTION>")
+    four = tokenizer.convert_tokens_to_ids("4")
+
+    def encoded(text: str, reason: str, ids: tuple[int, ...] | None) -> list[int]:
+        drawn = {problem.id: [Completion(problem.id, 0, 0, text, 3, reason, ids)]}
+        made = ReferenceCompletions.encode([problem], drawn, tokenizer, "</SOLUTION>")
+        ((tokens,),) = made.ids
+        return tokens.tolist()
+
+    # ended by the stop text: the reference drew no end of sequence
+    assert encoded("4</SOLUTION>", "stop", (four, tag)) == [four, tag]
+    assert encoded("4</SOLUTION>", "stop", None) == [four, tag]
+    # ended by drawing it
+    assert encoded("4", "stop", (four, eos)) == [four, eos]
+    assert encoded("4", "stop", None) == [four, eos]
+    # cut off
+    assert encoded("4", "length", (four,)) == [four]
+    # ids that encoding the text would not give
+    assert encoded("44", "stop", (four, four, eos)) == [four, four, eos]
+
+
+def test_a_reference_that_stops_at_the_tag_teaches_no_token_after_it(bench: Any, configure: Any):
+    tag = bench.tokenizer.convert_tokens_to_ids("</SOLUTION>")
+    drawn = {
+        problem.id: [Completion(problem.id, 0, 0, "</SOLUTION>", 1, "stop", (tag,))]
+        for _, problem in PROMPTS
+    }
+    rl = {"steps": 12, "learning_rate": 0.02, "warmup_ratio": 0.0, "save_every": 12}
+    config = configure(anchor={"kl": "forward", "beta": 5.0}, rl=rl)
+    records = bench.run(config, reference=None, reference_completions=drawn)
+    # the tag alone is learnt: cross-entropy falls to nearly 0, which end-of-sequence after it, a
+    # second token, would be part of
+    assert records[-1]["kl/forward"] < 0.5 < records[0]["kl/forward"]
+    ids_BT, mask_BT = ReferenceCompletions.encode(
+        [problem for _, problem in PROMPTS], drawn, bench.tokenizer, "</SOLUTION>"
+    ).take(torch.tensor([0]), torch.tensor([0]))
+    assert (ids_BT.tolist(), mask_BT.tolist()) == ([[tag]], [[1]])
 
 
 def test_loss_and_gradient_by_hand(bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch):

@@ -12,12 +12,15 @@ import torch
 from safetensors.torch import load_file
 from toy_policy import PROMPTS, adapted, parity_grader
 
+from sage_cli.config.training import RlSection
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
+from sage_cli.training.rl import training_order
+from sage_cli.training.rl_trainer import RlTrainer
 
 
 def weights(folder: Path) -> bytes:
@@ -214,6 +217,65 @@ def test_q_is_fixed_within_an_iteration(bench: Any, configure: Any):
     q = [record["guide/q_mean"] for record in records]
     assert q[0] == q[1] != q[2] == q[3]
     assert records[0]["entropy"] != records[1]["entropy"]
+
+
+def test_two_steps_share_a_generation_and_take_half_of_it_each(
+    bench: Any, configure: Any, monkeypatch: Any
+):
+    taken: list[tuple[int, list[int]]] = []
+    plain = RlTrainer._compute_loss
+
+    def watched(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+        taken.append((self.state.global_step, inputs["row_ids_B"].tolist()))
+        return plain(self, model, inputs)
+
+    monkeypatch.setattr(RlTrainer, "_compute_loss", watched)
+    rl = {"steps": 4, "steps_per_generation": 2, "micro_batch": 8, "save_every": 1}
+    config = configure(rl=rl | {"learning_rate": 0.02, "warmup_ratio": 0.0})
+    whole = bench.run(config, "whole")
+    # 4 prompts x 4 rollouts a step: 32 completions are drawn for two steps of two micro-batches
+    for first in (0, 2):
+        rows = [row for step, ids in taken if step in (first, first + 1) for row in ids]
+        assert sorted(rows) == list(range(32))
+    assert [len(ids) for _, ids in taken] == [8] * 8
+    assert [record["verdict/right"] + record["verdict/wrong"] for record in whole] == [32] * 4
+    rewards = [record["reward"] for record in whole]
+    assert (rewards[0], rewards[2]) == (rewards[1], rewards[3])
+    # the second step's policy is another than the one that drew its completions
+    assert whole[0]["kl/reference"] == pytest.approx(0, abs=1e-6) != whole[1]["kl/reference"]
+    with pytest.raises(KilledError):
+        bench.run(config, "torn", on_step=killing_at(4))
+    assert [path.name for path in (bench.folder / "torn/checkpoints").iterdir()] == ["checkpoint-2"]
+    bench.run(config, "torn")
+    assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
+
+
+def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
+    for steps in (6, 7, 8):
+        rl = RlSection(steps=steps, prompts_per_step=3, steps_per_generation=2)
+        order = training_order(12, rl)
+        assert len(order) == (18 if steps == 6 else 24)  # generations of 6 prompts
+        assert sorted(order[:12]) == list(range(12))
+
+
+def test_all_checkpoints_are_kept_where_none_are_to_go(bench: Any, configure: Any):
+    bench.run(configure(rl={"steps": 4, "save_every": 1, "keep_checkpoints": None}))
+    kept = sorted(path.name for path in (bench.folder / "run/checkpoints").iterdir())
+    assert kept == [f"checkpoint-{step}" for step in (1, 2, 3, 4)]
+
+
+def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, configure: Any):
+    trainer, eos = bench.trainer(configure()), bench.tokenizer.eos_token_id
+    ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
+    batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
+    trainer.rewards_BF, trainer._batch_record = torch.zeros(3, 1), {}
+    trainer.reward.completions = ["x", "x</SOLUTION>", "xy"]
+    verdicts_PN = torch.zeros(1, 3, dtype=torch.long)
+    # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second
+    for stop, cut in ((None, 2 / 3), ("</SOLUTION>", 1 / 3)):
+        trainer.engine_stop = stop
+        described = trainer._describe(batch, verdicts_PN)
+        assert described["completions/clipped"] == pytest.approx(cut)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from trl import GRPOConfig
 
+from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import RlSection
-from sage_cli.training.rl_arguments import grpo_arguments, save_interval
+from sage_cli.training.rl_arguments import engine_stop, grpo_arguments, save_interval
 
 
 def arguments(config: SageConfig) -> Any:
-    return grpo_arguments(config.rl, config.rollout, config.anchor, Path("out"))
+    return grpo_arguments(RlRecipe.of(config), Path("out"))
 
 
 def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
@@ -80,3 +81,32 @@ def test_what_trl_offers_besides_is_off_unless_asked_for(configure: Any):
 def test_checkpoints_fall_on_generation_boundaries():
     assert save_interval(RlSection(save_every=50, iterations=4)) == 52
     assert save_interval(RlSection(save_every=52, iterations=4)) == 52
+
+
+@pytest.mark.parametrize("backend", ["vllm", "vllm-server"])
+def test_vllm_ends_a_rollout_at_the_closing_tag_and_keeps_it(configure: Any, backend: str):
+    found = arguments(configure(rollout={"backend": backend}))
+    assert found.use_vllm
+    assert found.generation_kwargs == {"stop": ["</SOLUTION>"], "include_stop_str_in_output": True}
+    boxed = configure(rollout={"backend": backend}, prompt={"answer": "boxed"})
+    assert arguments(boxed).generation_kwargs is None
+
+
+def test_transformers_can_stop_at_no_text(configure: Any):
+    config = configure()
+    assert arguments(config).generation_kwargs is None
+    assert engine_stop(RlRecipe.of(config)) is None
+
+
+def test_several_steps_share_a_generation(configure: Any):
+    found = arguments(configure(rl={"steps_per_generation": 2, "micro_batch": 8}))
+    # 16 completions a step in 2 micro-batches of 8; TRL counts micro-batches
+    assert found.gradient_accumulation_steps == 2
+    assert (found.steps_per_generation, found.generation_batch_size) == (4, 32)
+    assert save_interval(RlSection(save_every=50, iterations=2, steps_per_generation=3)) == 54
+
+
+def test_remote_code_is_loaded_with_consent_alone(configure: Any):
+    assert arguments(configure()).trust_remote_code is False
+    consent = configure(model={"kind": "pretrained", "trust_remote_code": True})
+    assert arguments(consent).trust_remote_code is True

@@ -55,17 +55,18 @@ def draw_puzzle(people: int, draw: random.Random) -> Puzzle:
 
 
 def draw_statement(people: int, draw: random.Random) -> Statement:
-    """An assertion about somebody, its negation, or two assertions with a connective between."""
+    """An assertion about somebody, its negation, or two with a connective between.
+
+    The two are never the same, as in the published set: "X if and only if X" says nothing.
+    """
     kind = draw.choice(_KINDS)
+    leaves = [(truth, person) for truth in LEAVES for person in range(people)]
     if kind == "leaf":
-        return _leaf(people, draw)
+        return draw.choice(leaves)
     if kind == NOT:
-        return NOT, _leaf(people, draw)
-    return kind, _leaf(people, draw), _leaf(people, draw)
-
-
-def _leaf(people: int, draw: random.Random) -> Statement:
-    return draw.choice(LEAVES), draw.randrange(people)
+        return NOT, draw.choice(leaves)
+    left, right = draw.sample(leaves, 2)
+    return kind, left, right
 
 
 def _problems(people: int, section: KnightsKnavesSection) -> Iterator[Problem]:

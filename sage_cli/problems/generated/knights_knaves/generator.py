@@ -17,6 +17,7 @@ class KnightsKnaves(Generator):
     title = "Knights and Knaves"
     settings = KnightsKnavesSection
     judge = "roles"
+    version = 2
     section: KnightsKnavesSection
 
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import permutations
 
 from sage_cli.problems.generated.knights_knaves.logic import (
     AND,
@@ -40,7 +41,7 @@ def perturb(puzzle: Puzzle, variant: str, draw: random.Random) -> Puzzle | None:
 def _statement(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
     people = range(len(puzzle.names))
     leaves = [(truth, person) for truth in LEAVES for person in people]
-    pairs = [(left, right) for left in leaves for right in leaves]
+    pairs = list(permutations(leaves, 2))
     others: list[Statement] = [
         *leaves,
         *((NOT, leaf) for leaf in leaves),
@@ -65,14 +66,16 @@ def _leaf(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
 
 
 def _with_leaf(statement: Statement, leaf: Statement) -> Iterator[Statement]:
-    """`statement` with one of its leaves replaced, each in turn."""
+    """`statement` with one of its leaves replaced, each in turn; never two of the same."""
     connective, *parts = statement
     if connective in LEAVES:
         yield leaf
         return
     for position, part in enumerate(parts):
+        others = parts[:position] + parts[position + 1 :]
         for changed in _with_leaf(part, leaf):
-            yield connective, *parts[:position], changed, *parts[position + 1 :]
+            if changed not in others:
+                yield connective, *parts[:position], changed, *parts[position + 1 :]
 
 
 def _first_with_another_solution(

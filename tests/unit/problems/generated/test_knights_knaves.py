@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.data import KnightsKnavesSection
-from sage_cli.problems.generated.knights_knaves.generate import draw_puzzle, knights_knaves_problems
+from sage_cli.problems.generated.knights_knaves.generate import (
+    draw_puzzle,
+    draw_statement,
+    knights_knaves_problems,
+)
 from sage_cli.problems.generated.knights_knaves.logic import holds, solutions, unique_solution
 from sage_cli.problems.generated.knights_knaves.perturb import OTHER_ROLES, UNCOMMON_NAMES, perturb
 from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
@@ -144,6 +148,32 @@ def test_changed_wording_keeps_the_logic():
         assert (changed.statements, changed.solution) == (puzzle.statements, puzzle.solution)
 
 
+def twice_the_same(statement):
+    """Whether a connective stands between two equal parts, as in "X if and only if X"."""
+    _, *parts = statement
+    return len(parts) == 2 and parts[0] == parts[1]
+
+
+def test_no_statement_says_the_same_thing_twice():
+    """Of the published set's 1,050 none does; of drawn leaves one pair in 2 x people would."""
+    for seed in range(20):
+        for people in range(2, 9):
+            draw = random.Random(f"{seed}:{people}")
+            puzzle = draw_puzzle(people, draw)
+            for variant in (None, "statement", "leaf"):
+                changed = puzzle if variant is None else perturb(puzzle, variant, draw)
+                assert changed is None or not any(map(twice_the_same, changed.statements))
+
+
+def test_both_sides_may_be_about_one_person():
+    """As in 99 of the published set's 759 statements with a connective: 13 %."""
+    drawn = [draw_statement(4, random.Random(seed)) for seed in range(3000)]
+    pairs = [parts for _, *parts in drawn if len(parts) == 2 and isinstance(parts[0], tuple)]
+    # of 8 leaves one of the 7 others is about the same person: .143 of about 2,000, deviation .008
+    share = sum(left[1] == right[1] for left, right in pairs) / len(pairs)
+    assert abs(share - 1 / 7) < 0.03
+
+
 def test_problems_of_every_size_without_repetition():
     problems = knights_knaves_problems(KnightsKnavesSection(per_size=5))
     assert [p.meta["n_people"] for p in problems] == [n for n in range(2, 9) for _ in range(5)]
@@ -156,7 +186,7 @@ def test_problems_of_every_size_without_repetition():
 
 
 def test_two_people_don_t_get_the_same_puzzle_twice():
-    # 300 draws out of 2,308: without a memory about twenty would repeat
+    # 300 draws out of 1,396: without a memory about thirty would repeat
     pairs = knights_knaves_problems(KnightsKnavesSection(people=(2,), per_size=300))
     assert len({p.meta["statements"] for p in pairs}) == 300
 
@@ -173,6 +203,8 @@ def test_all_published_puzzles_are_solved_and_worded_alike(shared):
     path = shared / "data/benchmarks/knights_and_knaves.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(rows) == 210
+    said = [statement for row in rows for statement in ast.literal_eval(row["statements"])]
+    assert (len(said), sum(map(twice_the_same, said))) == (1050, 0)
     used = set()
     for row in rows:
         statements = ast.literal_eval(row["statements"])

@@ -53,7 +53,7 @@ def demonstrations(data, name, steps, batch_size):
         (OTHER, "arithmetic", "a02eea2bb292e96c"),
         (OTHER, "arithmetic-dev", "5acd5ea30e7afc59"),
         (OTHER, "arithmetic-train", "11eeff06e93a3450"),
-        (DataSection(), "kk-generated", "5407ec81fae0fd04"),
+        (DataSection(), "kk-generated", "785109db962fcd75"),
     ],
 )
 def test_products_and_puzzles(data, name, expected):
@@ -63,12 +63,12 @@ def test_products_and_puzzles(data, name, expected):
 @pytest.mark.parametrize(
     ("variant", "expected"),
     [
-        ("statement", "ed5660f9292e0060"),
-        ("leaf", "89d53cbf2236016b"),
-        ("names", "49f9c4e92c2f9185"),
-        ("roles", "5d29a3db2e35f04e"),
-        ("flip", "9677247b016b1f0d"),
-        ("order", "5c212146fb15ac8d"),
+        ("statement", "0607b8330c937b02"),
+        ("leaf", "3019980bec7dccca"),
+        ("names", "17a98abbdc007bd5"),
+        ("roles", "bde6443c47583511"),
+        ("flip", "87dafe1455938e8b"),
+        ("order", "8072b6d1626bb3ad"),
     ],
 )
 def test_perturbed_puzzles(variant, expected):

@@ -1,0 +1,34 @@
+"""Which model a policy is held to: itself as it starts, or what it grew from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.errors import ConfigurationError
+from sage_cli.models.folders import adapter_base, is_adapter
+from sage_cli.policies.policy import Policy
+from sage_cli.store.run import run_of
+
+
+def reference_policy(start: Policy, recipe: RlRecipe) -> Policy:
+    """The frozen model that `anchor.reference` means for a training from `start`.
+
+    `sft` is `start` itself. `base` is the model below its adapter, or the one that its run began
+    with; `start` again where there is neither, and under LoRA where it has no adapter yet. Raises
+    ConfigurationError where nothing but random weights came before.
+    """
+    folder = Path(start.path)
+    if recipe.anchor.reference == "sft":
+        return start
+    if is_adapter(folder):
+        below = adapter_base(folder)
+        return Policy(below, run_of(Path(below)), section=start.pretrained)
+    if recipe.model.tuning == "lora" or start.run is None:
+        return start
+    if start.pretrained is None:
+        raise ConfigurationError(
+            f"anchor.reference is 'base', and {start.label} began with random weights",
+            "use --set anchor.reference=sft",
+        )
+    return Policy(start.pretrained.path, section=start.pretrained)
