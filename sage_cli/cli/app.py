@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from types import FrameType
+
 from sage_cli.cli import (
     algos,
     compare,
@@ -20,6 +23,7 @@ from sage_cli.cli import (
 )
 from sage_cli.cli.group import new_app
 from sage_cli.cli.surroundings import prepare
+from sage_cli.errors import Interrupted
 
 prepare()
 app = new_app("Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.")
@@ -40,5 +44,10 @@ app.add_typer(config.app, name="config")
 
 
 def main() -> None:
-    """The `sage` script."""
+    """The `sage` script; SIGTERM ends it in order, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _terminate)
     app()
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(number)

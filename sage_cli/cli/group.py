@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import typer
@@ -21,9 +22,12 @@ class SageGroup(TyperGroup):
         except SageError as error:
             show_error(error)
             raise typer.Exit(EXIT_USER) from None
-        except KeyboardInterrupt:
-            console.print("\n[yellow]interrupted[/]: the same command again continues")
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except KeyboardInterrupt as stopped:
+            saved, code = getattr(stopped, "saved", None), getattr(stopped, "exit_code", None)
+            said = f"{saved}; " if saved else ""
+            again = "without --fresh" if saved and "--fresh" in sys.argv else "again"
+            console.print(f"\n[yellow]interrupted[/]: {said}the same command {again} continues")
+            raise typer.Exit(code or EXIT_INTERRUPTED) from None
 
 
 def new_app(help_text: str) -> typer.Typer:

@@ -44,6 +44,8 @@ class SftSection(Section):
     """`muon`: `sage_cli.training.muon`, for small models that start from nothing."""
     gradient_checkpointing: bool = True
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
+    save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
+    """A checkpoint after so many minutes, too."""
     seed: int = 3407
 
 
@@ -98,6 +100,8 @@ class RlSection(Section):
     optimizer: Optimizer = "adamw_8bit"
     gradient_checkpointing: bool = True
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
+    save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
+    """A checkpoint after so many minutes, too."""
     keep_checkpoints: int = Field(2, ge=1, json_schema_extra=COSMETIC)
     processes: int = Field(1, ge=1)
     """Data-parallel processes on this machine, unless a launcher has started some already."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.store.atomic import write_text
+from sage_cli.store.atomic import storing, write_text
 
 
 class MetricsFile:
@@ -24,7 +24,7 @@ class MetricsFile:
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one record as one line and flush it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as handle:
+        with storing(self.path.parent), self.path.open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(record, allow_nan=True) + "\n")
             handle.flush()
 

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sage_cli.errors import StoreError
+from sage_cli.errors import Interrupted, StoreError
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
 from sage_cli.store.run import Run
@@ -45,6 +45,19 @@ def newest_sealed(folder: Path, model: Any = None) -> Path | None:
     if newest is not None and model is not None:
         _refuse_other_model(newest, model)
     return newest
+
+
+def saved_step(folder: Path) -> int:
+    """The optimiser step of the last whole checkpoint below `folder`, 0 without one."""
+    return max(
+        (step_of(path) for path in folder.glob("checkpoint-*") if _is_whole(path)), default=0
+    )
+
+
+def interrupted(number: int, run: Run) -> Interrupted:
+    """What ends a training after the signal `number`, with the step that `run` was saved at."""
+    step = saved_step(run.checkpoints)
+    return Interrupted(number, f"{run.id} is saved at step {step}" if step else None)
 
 
 def prepare_resume(run: Run, model: Any = None) -> Path | None:
