@@ -1,4 +1,4 @@
-"""Signals to a training in this process: saved at the boundary, ended, gone on with as if nothing."""
+"""Signals to a training in this process: saved at the boundary, ended, gone on with."""
 
 from __future__ import annotations
 
