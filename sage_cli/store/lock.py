@@ -20,13 +20,14 @@ WRITER, LAUNCHER = ".lock", ".launcher"
 PATIENCE_S = 0.5
 """Longer than anybody's look at a lock, so that a look never refuses a writer."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+_ELSEWHERE = "choose another folder of runs, with --runs or $SAGE_RUNS"
 _ADVICE = {
-    errno.EACCES: "you may not write there: choose a folder of your own",
-    errno.EPERM: "you may not write there: choose a folder of your own",
-    errno.EROFS: "that file system is read-only: choose a folder on another",
+    errno.EACCES: f"you may not write there: {_ELSEWHERE}",
+    errno.EPERM: f"you may not write there: {_ELSEWHERE}",
+    errno.EROFS: f"that file system is read-only: {_ELSEWHERE}",
     errno.ENOSPC: "make room there, then type the same command again",
     errno.EDQUOT: "your quota there is used up: make room, then type the same command again",
-    **dict.fromkeys(_NO_LOCKS, "that file system has no locks (flock): choose a folder on another"),
+    **dict.fromkeys(_NO_LOCKS, f"that file system has no locks (flock): {_ELSEWHERE}"),
 }
 
 
@@ -108,5 +109,5 @@ def _unlockable(path: Path, error: OSError) -> StoreError:
     """What the kernel refused, by its error number: never taken for another process's lock."""
     return StoreError(
         f"{path} can't be locked: {error.strerror or error}",
-        _ADVICE.get(error.errno or 0, "choose another folder, with --runs or $SAGE_RUNS"),
+        _ADVICE.get(error.errno or 0, _ELSEWHERE),
     )

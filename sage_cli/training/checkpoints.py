@@ -94,10 +94,18 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
         )
 
 
-def rotate(folder: Path, keep: int) -> None:
-    """Remove all but the last `keep` sealed checkpoints."""
-    sealed = sorted((path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}")), key=step_of)
-    for checkpoint in sealed[:-keep]:
+def rotate(folder: Path, keep: int, every: int = 1) -> None:
+    """Remove all sealed checkpoints but the last, and before it those of the last steps that are
+    multiples of `every`: `keep` in all.
+
+    What an interruption or the clock saved in between goes once it isn't the last any more, so that
+    it takes no other's place.
+    """
+    *before, last = sorted(
+        (path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}")), key=step_of
+    )
+    regular = [checkpoint for checkpoint in before if step_of(checkpoint) % every == 0]
+    for checkpoint in set(before) - set(regular[::-1][: keep - 1]):
         (checkpoint / _SEAL).unlink()
         shutil.rmtree(checkpoint)
 

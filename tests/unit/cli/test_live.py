@@ -12,14 +12,14 @@ NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}
 
 
 def drawn(width, title="rl rl-dapo-branch-01234567", total=1000, done=8):
-    """The lines that stay: what is written after the last return to the first line."""
+    """The lines that stay: what is written after the last erasure."""
     file = io.StringIO()
     console = Console(width=width, force_terminal=True, color_system="standard", file=file)
     with Live(console) as live:
         live.begin(title, total, "steps", done)
         for _ in range(5):
             live.advance(**NUMBERS)
-    last = file.getvalue().rpartition("\x1b[1A")[2]
+    last = file.getvalue().rpartition("\x1b[2K")[2]
     return plain(last).rstrip("\n").split("\n")
 
 
@@ -56,8 +56,8 @@ def test_a_terminal_that_grows_narrow_is_followed():
     with Live(console) as live:
         live.begin("rl x", 20, "steps")
         console.width = 60
-        file.truncate(0)
+        before = file.tell()
         live.advance()
-    lines = plain(file.getvalue()).splitlines()
+    lines = plain(file.getvalue()[before:]).splitlines()
     assert not any("steps/s" in line for line in lines)
     assert max(map(len, lines)) <= 60

@@ -118,7 +118,7 @@ def test_a_cleared_folder_is_let_go(tmp_path):
         (errno.EDQUOT, "quota"),
         (errno.ENOLCK, r"no locks \(flock\)"),
         (errno.EOPNOTSUPP, r"no locks \(flock\)"),
-        (errno.EIO, "choose another folder"),
+        (errno.EIO, "^choose another folder"),
     ],
 )
 def test_what_to_do_depends_on_what_was_refused(tmp_path, monkeypatch, number, advice):

@@ -84,6 +84,22 @@ def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(
     ).read_bytes()
 
 
+def test_a_signal_before_the_first_step_is_done_saves_that_step(
+    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    step = Trainer.training_step
+
+    def signalled(self: Any, *arguments: Any, **named: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "training_step", signalled)
+        with pytest.raises(Interrupted) as caught:
+            train("torn")
+    assert caught.value.saved == "torn is saved at step 1"
+
+
 def test_a_second_signal_ends_at_once(bench: Any, train: Train):
     with pytest.raises(Interrupted) as caught:
         train("torn", signalling(3, signal.SIGTERM, signal.SIGINT))
