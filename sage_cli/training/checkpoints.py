@@ -101,9 +101,8 @@ def rotate(folder: Path, keep: int, every: int = 1) -> None:
     What an interruption or the clock saved in between goes once it isn't the last any more, so that
     it takes no other's place.
     """
-    *before, last = sorted(
-        (path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}")), key=step_of
-    )
+    sealed = (path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}"))
+    before = sorted(sealed, key=step_of)[:-1]
     regular = [checkpoint for checkpoint in before if step_of(checkpoint) % every == 0]
     for checkpoint in set(before) - set(regular[::-1][: keep - 1]):
         (checkpoint / _SEAL).unlink()
