@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +49,26 @@ def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.Comp
     )  # fmt: skip
 
 
-def begun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+@pytest.fixture
+def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """The same, not waited for, in a process group of its own as a terminal gives it."""
-    (folder / "small.yaml").write_text(SMALL)
-    command = [sys.executable, *SCRIPT, "rl", "--preset", "tiny", "--preset", "small.yaml"]
-    return subprocess.Popen(
-        [*command, *arguments], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+        (folder / "small.yaml").write_text(SMALL)
+        command = [sys.executable, *SCRIPT, "rl", "--preset", "tiny", "--preset", "small.yaml"]
+        begun.append(subprocess.Popen(
+            [*command, *arguments], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ))  # fmt: skip
+        return begun[-1]
+
+    yield start
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def members(folder: Path) -> set[int]:
@@ -157,7 +168,10 @@ def test_accelerates_ddp_goes_on_with_what_was_interrupted(
     assert all(torch.equal(resumed[name], tensor) for name, tensor in weights(launched).items())
 
 
-def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path: Path, base: Path):
+@pytest.mark.timeout(1200)
+def test_interrupted_processes_lose_nothing_and_end_as_one(
+    tmp_path: Path, base: Path, begin: Callable[..., subprocess.Popen[str]]
+):
     """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
     rarely = (
         "--steps",
@@ -173,7 +187,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path: Path, base:
     for folder in (killed, ddp):
         folder.mkdir()
 
-    command = begun(killed, *NOISY[:-2], *rarely)
+    command = begin(killed, *NOISY[:-2], *rarely)
     until(lambda: steps(killed) >= 3, command)
     before = members(killed)
     command.kill()
@@ -184,7 +198,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path: Path, base:
     assert run.status == "interrupted"
     reached = steps(killed)
 
-    command = begun(killed, *NOISY[:-2], *rarely)  # the next start meets nobody
+    command = begin(killed, *NOISY[:-2], *rarely)  # the next start meets nobody
     until(lambda: 1 <= steps(killed) < reached, command)  # from the start: nothing was saved
     until(lambda: steps(killed) >= 5, command)
     command.terminate()
@@ -196,7 +210,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(tmp_path: Path, base:
     assert (run.status, run.manifest["reason"]) == ("interrupted", "interrupted by SIGTERM")
     assert not members(killed)
 
-    command = begun(ddp, *NOISY[:-2], *rarely, "--accelerate", "ddp")
+    command = begin(ddp, *NOISY[:-2], *rarely, "--accelerate", "ddp")
     until(lambda: steps(ddp) >= 8, command)
     os.killpg(command.pid, signal.SIGINT)
     said, _ = command.communicate(timeout=120)
