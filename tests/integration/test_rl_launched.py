@@ -174,15 +174,8 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
 ):
     """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
     rarely = (
-        "--steps",
-        "60",
-        "--set",
-        "rl.save_every=100",
-        "--processes",
-        "2",
-        "--init",
-        str(base),
-    )
+        "--steps", "60", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
+    )  # fmt: skip
     killed, ddp = tmp_path / "killed", tmp_path / "ddp"
     for folder in (killed, ddp):
         folder.mkdir()
