@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+
 EXIT_OTHER = 1
 """A question that was answered with no, and, with a traceback, a bug."""
 EXIT_USER = 2
 EXIT_INTERRUPTED = 130
+
+
+class Interrupted(KeyboardInterrupt):
+    """The signal `number` ended the work; `saved` says what was kept of it, where that is known.
+
+    A KeyboardInterrupt, so that nothing that handles errors takes it for one.
+    """
+
+    def __init__(self, number: int, saved: str | None = None) -> None:
+        by = "the user" if number == signal.SIGINT else signal.Signals(number).name
+        super().__init__(f"interrupted by {by}")
+        self.exit_code, self.saved = 128 + number, saved
 
 
 class SageError(Exception):

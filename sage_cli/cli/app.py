@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from types import FrameType
 
 from sage_cli.cli import (
     algos,
@@ -24,6 +26,7 @@ from sage_cli.cli import (
 from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import new_app
 from sage_cli.cli.surroundings import prepare
+from sage_cli.errors import Interrupted
 
 prepare()
 app = new_app("Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.")
@@ -44,9 +47,14 @@ app.add_typer(config.app, name="config")
 
 
 def main() -> None:
-    """The `sage` script."""
+    """The `sage` script; SIGTERM ends it in order, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     finally:
         if wants_json(sys.argv[1:]):  # nor may what libraries do at the end print there
             os.dup2(2, 1)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(number)

@@ -43,10 +43,14 @@ class SageGroup(TyperGroup):
         except SageError as error:
             show_error(error, EXIT_USER)
             raise typer.Exit(EXIT_USER) from None
-        except KeyboardInterrupt:
-            console.print("\n[yellow]interrupted[/]: the same command again continues")
-            emit_error("interrupted", "the same command again continues", EXIT_INTERRUPTED)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except KeyboardInterrupt as stopped:
+            saved, code = getattr(stopped, "saved", None), getattr(stopped, "exit_code", None)
+            said = f"{saved}; " if saved else ""
+            again = "without --fresh" if saved and "--fresh" in sys.argv else "again"
+            next_step = f"the same command {again} continues"
+            console.print(f"\n[yellow]interrupted[/]: {said}{next_step}")
+            emit_error(saved or "interrupted", next_step, code or EXIT_INTERRUPTED)
+            raise typer.Exit(code or EXIT_INTERRUPTED) from None
         except typer.Abort:
             emit_error("declined: nothing was done", None, EXIT_OTHER)
             raise

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     ProgressColumn,
     Task,
     TaskID,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+from rich.table import Column
 from rich.text import Text
 
 from sage_cli.cli.console import console
 
 PLAIN_LINE_EVERY_S = 20.0
+WIDE = 100
+"""Columns from which on there is room for everything."""
 
 
 class Live:
@@ -60,17 +63,7 @@ class Live:
             already = f", {done} done before" if done else ""
             self.say(f"{title}: {total} {unit}{already}")
             return
-        self._bars = Bars(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            _Rate(unit),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("[cyan]{task.fields[numbers]}"),
-            console=self._console,
-            transient=False,
-        )
+        self._bars = _Bars(self._console, unit)
         self._bars.start()
         self._task = self._bars.add_task(title, total=total, completed=done, numbers="")
 
@@ -99,11 +92,41 @@ class Live:
         return f"{rate:.3g} {self._unit}/s, {(self._total - self._done) / rate:.0f} s left"
 
 
+class _Bars(Bars):
+    """A line with bar, count and time left whatever the width, and the numbers on one of their own.
+
+    Where the terminal is narrow the title is cut, and rate and time spent are left out.
+    """
+
+    def __init__(self, console: Console, unit: str) -> None:
+        self._terminal, kept = console, Column(no_wrap=True)
+        title, count = _Title(), MofNCompleteColumn(table_column=kept)
+        left, spent = TimeRemainingColumn(table_column=kept), TimeElapsedColumn(table_column=kept)
+        self._narrow = (title, BarColumn(12, table_column=kept), count, left)
+        self._wide = (title, BarColumn(24, table_column=kept), count, _Rate(unit), spent, left)
+        super().__init__(*self._wide, console=console)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The lines for the terminal as wide as it is now."""
+        self.columns = self._wide if self._terminal.width >= WIDE else self._narrow
+        yield self.make_tasks_table(self.tasks)
+        for task in self.tasks:
+            if numbers := task.fields["numbers"]:
+                yield Text(f"  {numbers}", "cyan", no_wrap=True, overflow="ellipsis")
+
+
+class _Title(ProgressColumn):
+    """What the bar is about, on one line, cut where there is no room."""
+
+    def render(self, task: Task) -> Text:
+        return Text(task.description, "bold", no_wrap=True, overflow="ellipsis")
+
+
 class _Rate(ProgressColumn):
     """Units a second."""
 
     def __init__(self, unit: str) -> None:
-        super().__init__()
+        super().__init__(Column(no_wrap=True))
         self.unit = unit
 
     def render(self, task: Task) -> Text:

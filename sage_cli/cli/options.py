@@ -22,7 +22,13 @@ Sets = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and touch nothing.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Start over even when results exist.")]
+Fresh = Annotated[
+    bool,
+    typer.Option("--fresh", help="Start over; what is there stays until the new run is finished."),
+]
+ReplaceParent = Annotated[
+    bool, typer.Option("--replace-parent", help="With --fresh: although other runs grew from it.")
+]
 RunRoot = Annotated[
     Path | None, typer.Option("--runs", help="Folder of runs (default: $SAGE_RUNS or runs).")
 ]

@@ -15,6 +15,7 @@ from sage_cli.cli.options import (
     Json,
     OtherTemplate,
     Presets,
+    ReplaceParent,
     RunRoot,
     Sets,
     load_config,
@@ -54,6 +55,7 @@ def command(
     set_: Sets = None,
     runs: RunRoot = None,
     fresh: Fresh = False,
+    replace_parent: ReplaceParent = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -85,7 +87,7 @@ def command(
     from sage_cli.workflows.rl import rl
 
     with Live() as live:
-        run = rl(loaded.config, live, init=init, fresh=fresh)
+        run = rl(loaded.config, live, init=init, fresh=fresh, replace_parent=replace_parent)
     if json:
         emit(run.manifest)
     else:

@@ -14,6 +14,7 @@ from sage_cli.cli.options import (
     Fresh,
     Json,
     Presets,
+    ReplaceParent,
     RunRoot,
     Sets,
     load_config,
@@ -29,6 +30,7 @@ def command(
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
     runs: RunRoot = None,
     fresh: Fresh = False,
+    replace_parent: ReplaceParent = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -44,7 +46,7 @@ def command(
     from sage_cli.workflows.sft import sft
 
     with Live() as live:
-        run = sft(loaded.config, live, fresh=fresh)
+        run = sft(loaded.config, live, fresh=fresh, replace_parent=replace_parent)
     if json:
         emit(run.manifest)
     else:

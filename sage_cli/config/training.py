@@ -47,6 +47,8 @@ class SftSection(Section):
     """`muon`: `sage_cli.training.muon`, for small models that start from nothing."""
     gradient_checkpointing: bool = True
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
+    save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
+    """A checkpoint after so many minutes, too."""
     seed: int = 3407
 
 
@@ -103,6 +105,8 @@ class RlSection(Section):
     optimizer: Optimizer = "adamw_8bit"
     gradient_checkpointing: bool = True
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
+    save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
+    """A checkpoint after so many minutes, too."""
     keep_checkpoints: int | None = Field(2, ge=1, json_schema_extra=COSMETIC)
     """The last so many; null keeps all."""
     processes: int = Field(1, ge=1)

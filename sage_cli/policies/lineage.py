@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sage_cli.errors import StoreError
 from sage_cli.policies.policy import Policy
-from sage_cli.store.run import Run
+from sage_cli.store.run import Run, Runs
 
 
 def note_weights(run: Run) -> None:
@@ -38,4 +38,17 @@ def require_same_parent(run: Run, parent: Policy) -> None:
             f"{run.id} began from weights {began_from} of {parent.label}, which has "
             f"{parent.fingerprint} now",
             f"restore {parent.label}, or begin again with --fresh",
+        )
+
+
+def require_childless(run: Run, runs: Runs) -> None:
+    """Raise StoreError where other runs grew from `run`, whose weights a new training may change.
+
+    They would be left without the weights that they began from.
+    """
+    if children := runs.children(run):
+        raise StoreError(
+            f"{', '.join(children)} grew from {run.id}: trained anew, it may end with other "
+            "weights, and what isn't finished of them couldn't go on",
+            "say --replace-parent to train it anew all the same, or remove them first",
         )

@@ -19,7 +19,16 @@ def base_facts(base: Policy) -> dict[str, Any]:
 
 
 def state(run: Run) -> str:
-    """`finished`, `interrupted at step 9 of 20`, `running`, `failed: ...` or `not trained yet`."""
+    """`finished`, `interrupted at step 9 of 20`, `running`, `failed: ...` or `not trained yet`.
+
+    With what has become of a run that was begun anew in its place.
+    """
+    if run.anew.folder.is_dir():
+        return f"{_state(run)}; begun anew: {_state(run.anew)}"
+    return _state(run)
+
+
+def _state(run: Run) -> str:
     manifest = run.manifest
     if not manifest:
         return "not trained yet"

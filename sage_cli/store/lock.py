@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -14,17 +15,29 @@ from filelock import FileLock, Timeout
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import storing
 
+WRITER, LAUNCHER = ".lock", ".launcher"
+"""The locks of who writes in a folder, and of a command whose processes do."""
 PATIENCE_S = 0.5
 """Longer than anybody's look at a lock, so that a look never refuses a writer."""
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+_ELSEWHERE = "choose another folder of runs, with --runs or $SAGE_RUNS"
+_ADVICE = {
+    errno.EACCES: f"you may not write there: {_ELSEWHERE}",
+    errno.EPERM: f"you may not write there: {_ELSEWHERE}",
+    errno.EROFS: f"that file system is read-only: {_ELSEWHERE}",
+    errno.ENOSPC: "make room there, then type the same command again",
+    errno.EDQUOT: "your quota there is used up: make room, then type the same command again",
+    **dict.fromkeys(_NO_LOCKS, f"that file system has no locks (flock): {_ELSEWHERE}"),
+}
 
 
 @contextmanager
-def writer(folder: Path) -> Iterator[None]:
+def writer(folder: Path, name: str = WRITER) -> Iterator[None]:
     """Hold `folder` for writing; a second writer is refused with the first one's name."""
-    holder = folder / ".lock.holder"
+    holder = folder / f"{name}.holder"
     with ExitStack() as held:
         try:
-            held.enter_context(locked(folder / ".lock", PATIENCE_S))
+            held.enter_context(locked(folder / name, PATIENCE_S))
         except HeldError:
             raise StoreError(
                 f"{folder} is being written by {_text(holder) or 'another process'}",
@@ -37,8 +50,8 @@ def writer(folder: Path) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a living process holds `folder` for writing; creates nothing."""
-    return is_locked(folder / ".lock")
+    """Whether a living process holds `folder` for writing, or has others do; creates nothing."""
+    return is_locked(folder / WRITER) or is_locked(folder / LAUNCHER)
 
 
 class HeldError(Exception):
@@ -93,7 +106,8 @@ def _text(path: Path) -> str:
 
 
 def _unlockable(path: Path, error: OSError) -> StoreError:
+    """What the kernel refused, by its error number: never taken for another process's lock."""
     return StoreError(
         f"{path} can't be locked: {error.strerror or error}",
-        "it must be on a file system with locks (flock), with space left, where you may write",
+        _ADVICE.get(error.errno or 0, _ELSEWHERE),
     )

@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from typing import Any
 
 from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
-from sage_cli.store.lock import is_held, writer
+from sage_cli.store.lock import LAUNCHER, is_held, writer
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.surroundings import surroundings
 
@@ -91,11 +91,26 @@ class Run:
         """Note that a finished run was asked for again: it is the latest, and no trial any more."""
         self.note(asked=_now(), sweep=None)
 
+    @property
+    def anew(self) -> Run:
+        """Where it is trained anew: under the same name, which checkpoints and mirrors are told."""
+        return Run(self.folder.parent / ".anew" / self.id, self.planned)
+
     def clear(self) -> None:
         """Delete everything the run holds, unless somebody is writing it."""
         if self.folder.is_dir():
-            with writer(self.folder):
-                shutil.rmtree(self.folder)
+            shutil.rmtree(self.set_aside())
+
+    def set_aside(self) -> Path:
+        """Rename the folder out of the way, unless somebody is writing it; returns where to.
+
+        So that a kill leaves a run whole or gone. What an earlier kill left there is deleted.
+        """
+        aside = self.folder.with_name(f".{self.id}.old")
+        with writer(self.folder), writer(self.folder, LAUNCHER):
+            shutil.rmtree(aside, ignore_errors=True)
+            self.folder.rename(aside)
+        return aside
 
     @contextmanager
     def recording(self, config: Mapping[str, Any], **fields: Any) -> Iterator[None]:
@@ -118,14 +133,9 @@ class Run:
 
             try:
                 yield
-            except KeyboardInterrupt:
-                close(INTERRUPTED, "interrupted by the user")
-                raise
-            except SageError as error:
-                close(FAILED, error.cause)
-                raise
             except BaseException as error:
-                close(FAILED, f"{type(error).__name__}: {error}")
+                with suppress(OSError):  # a full disk doesn't hide what it has caused
+                    close(*_end(error))
                 raise
             close(FINISHED)
 
@@ -164,8 +174,12 @@ class Runs:
 
     def all(self) -> list[Run]:
         """Every run, oldest first."""
-        folders = (path.parent for path in self.root.glob("*/manifest.json"))
+        folders = (path.parent for path in self.root.glob("[!.]*/manifest.json"))
         return sorted(map(Run, folders), key=lambda run: str(run.manifest.get("started")))
+
+    def children(self, run: Run) -> list[str]:
+        """The ids of the runs that grew from `run`, oldest first."""
+        return [other.id for other in self.all() if other.manifest.get("parent") == run.id]
 
     def latest(self) -> Run | None:
         """The finished run that was started or asked for last and is not a sweep's trial."""
@@ -199,11 +213,11 @@ class Runs:
 
     def remove(self, run: Run) -> None:
         """Delete a run that nothing is writing and no other run grew from."""
-        children = [other.id for other in self.all() if other.manifest.get("parent") == run.id]
-        if children:
+        if children := self.children(run):
             raise StoreError(
                 f"{run.id} is the parent of {', '.join(children)}", "remove those first"
             )
+        run.anew.clear()
         run.clear()
 
 
@@ -213,6 +227,15 @@ def run_of(folder: Path) -> Run | None:
         if (place / "manifest.json").is_file():
             return Run(place)
     return None
+
+
+def _end(error: BaseException) -> tuple[str, str]:
+    """Status and reason of a run that `error` ended."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, str(error) or "interrupted by the user"
+    if isinstance(error, SageError):
+        return FAILED, error.cause
+    return FAILED, f"{type(error).__name__}: {error}"
 
 
 def _last_asked(run: Run) -> str:

@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sage_cli.errors import StoreError
+from sage_cli.errors import Interrupted, StoreError
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
 from sage_cli.store.run import Run
@@ -45,6 +45,19 @@ def newest_sealed(folder: Path, model: Any = None) -> Path | None:
     if newest is not None and model is not None:
         _refuse_other_model(newest, model)
     return newest
+
+
+def saved_step(folder: Path) -> int:
+    """The optimiser step of the last whole checkpoint below `folder`, 0 without one."""
+    return max(
+        (step_of(path) for path in folder.glob("checkpoint-*") if _is_whole(path)), default=0
+    )
+
+
+def interrupted(number: int, run: Run) -> Interrupted:
+    """What ends a training after the signal `number`, with the step that `run` was saved at."""
+    step = saved_step(run.checkpoints)
+    return Interrupted(number, f"{run.id} is saved at step {step}" if step else None)
 
 
 def prepare_resume(run: Run, model: Any = None) -> Path | None:
@@ -81,12 +94,18 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
         )
 
 
-def rotate(folder: Path, keep: int | None) -> None:
-    """Remove all but the last `keep` sealed checkpoints; None keeps all."""
-    if keep is None:
-        return
-    sealed = sorted((path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}")), key=step_of)
-    for checkpoint in sealed[:-keep]:
+def rotate(folder: Path, keep: int | None, every: int = 1) -> None:
+    """Remove all sealed checkpoints but the last, and before it those of the last steps that are
+    multiples of `every`: `keep` in all, None for all of these.
+
+    What an interruption or the clock saved in between goes once it isn't the last any more, so that
+    it takes no other's place.
+    """
+    sealed = (path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}"))
+    before = sorted(sealed, key=step_of)[:-1]
+    regular = [checkpoint for checkpoint in before if step_of(checkpoint) % every == 0]
+    kept = regular if keep is None else regular[::-1][: keep - 1]
+    for checkpoint in set(before) - set(kept):
         (checkpoint / _SEAL).unlink()
         shutil.rmtree(checkpoint)
 

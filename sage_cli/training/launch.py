@@ -18,6 +18,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from sage_cli.config.presets import accelerate_file, read_yaml
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.store.run import FAILED, Run
+from sage_cli.training import lifeline
+from sage_cli.training.checkpoints import interrupted
+from sage_cli.training.stop_signals import StopSignals
 from sage_cli.training.watch import OnStep
 
 if TYPE_CHECKING:
@@ -106,38 +110,58 @@ def launch_command(
     return [sys.executable, "-m", *launcher, "-m", *module]
 
 
-def run_together(
-    command: Sequence[str], processes: int, metrics: Path, log: Path, on_step: OnStep
-) -> None:
-    """Run the processes of `launch_command` to their end and hear every new line of `metrics`.
+def run_together(command: Sequence[str], processes: int, run: Run, on_step: OnStep) -> None:
+    """Run the processes of `launch_command` to their end and hear each new record of `run`.
 
-    What they print goes to `log`. Raises TrainingError when they fail.
+    What they print goes to processes.log. They live no longer than this process, which holds
+    `lifeline(run.folder)`. Raises TrainingError when they fail, and Interrupted when a signal asked
+    to stop: it is passed on and waited for, a second one ends them at once.
     """
     # one thread each: two processes with two threads on two cores slow each other down sixfold
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         PROCESSES_VARIABLE: str(processes),
+        lifeline.VARIABLE: str(run.folder.resolve()),
     }
+    log, metrics, started = run.folder / "processes.log", run.metrics.path, _started(run)
     metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.touch()
-    with log.open("w") as output, metrics.open(encoding="utf-8") as lines:
+    with (
+        StopSignals(patient=False) as signals,
+        log.open("w") as output,
+        metrics.open(encoding="utf-8") as lines,
+    ):
         lines.seek(0, os.SEEK_END)
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=output,
+            start_new_session=True,  # Ctrl-C is ours to pass on: a launcher would give 30 seconds
+        )  # fmt: skip
         try:
             while process.poll() is None:
+                if signals.number:
+                    lifeline.ask_to_stop(run.folder, signals.number)
                 for record in _new_records(lines):
                     on_step(record)
                 time.sleep(POLL_S)
         finally:
-            process.terminate()
+            process.kill()  # the processes that it started follow their lifeline
             process.wait()
         for record in _new_records(lines):
             on_step(record)
+    failed = _started(run) != started and run.manifest["status"] == FAILED
+    if signals.number and not failed:
+        raise interrupted(signals.number, run)
     if process.returncode:
+        why = f": {run.manifest['reason']}" if failed else ""
         raise TrainingError(
-            f"a training process failed (exit code {process.returncode})", f"{log} says why"
+            f"a training process failed (exit code {process.returncode}){why}", f"{log} says why"
         )
+
+
+def _started(run: Run) -> str | None:
+    """When `run` was last begun or taken up."""
+    return run.manifest.get("started")
 
 
 def _new_records(lines: TextIO) -> Iterator[dict[str, Any]]:

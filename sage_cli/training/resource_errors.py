@@ -51,7 +51,7 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        full = getattr(error, "errno", None) == errno.ENOSPC
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         if not full and shutil.disk_usage(folder).free > _NEARLY_FULL_BYTES:
             raise
         shutil.rmtree(torn, ignore_errors=True)

@@ -22,8 +22,9 @@ from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
+from sage_cli.training.interruption import Interruption
 from sage_cli.training.launch import join_processes, world_size
-from sage_cli.training.resource_errors import memory_explained
+from sage_cli.training.resource_errors import disk_explained, memory_explained
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
@@ -38,7 +39,8 @@ def train_rl(
 ) -> None:
     """Train `inputs.model` in place and leave it in `run.model`; goes on with an interrupted run.
 
-    `on_step` hears each optimiser step's record, after it is in metrics.jsonl.
+    `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
+    at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
     """
     require_rollouts(recipe.rollout)
     with join_processes().main_process_first():
@@ -50,9 +52,12 @@ def train_rl(
         trainer._load_from_checkpoint(str(checkpoint))
     else:
         micro_batch = batch_of(recipe.rl, world_size()).micro_batch
-        with memory_explained(micro_batch, recipe.rollout.max_tokens):
+        interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.iterations)
+        trainer.add_callback(interruption)
+        with memory_explained(micro_batch, recipe.rollout.max_tokens), interruption:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model(str(run.model))
+    with disk_explained(run.checkpoints, run.model):
+        trainer.save_model(str(run.model))
     if trainer.accelerator.is_main_process:
         (run.model / "training_args.bin").unlink(missing_ok=True)
 

@@ -199,4 +199,4 @@ class RlTrainer(AnchoredTrainer):
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
                 seal(checkpoint)
-                rotate(folder, self.rl.keep_checkpoints)
+                rotate(folder, self.rl.keep_checkpoints, int(self.args.save_steps))

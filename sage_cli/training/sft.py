@@ -18,8 +18,10 @@ from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.hardware import precision
+from sage_cli.training.interruption import Interruption
 from sage_cli.training.muon import Muon
 from sage_cli.training.optimizers import optimizer_name
+from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.watch import OnStep
 
 IGNORED = -100
@@ -35,6 +37,13 @@ class Example:
 
 
 class _Trainer(SFTTrainer):  # type: ignore[misc]
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = Path(self.args.output_dir)
+        checkpoint = folder / f"checkpoint-{self.state.global_step}"
+        with disk_explained(folder, checkpoint):
+            super()._save_checkpoint(model, trial)
+            seal(checkpoint)
+
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """No card: a run's manifest says what a checkpoint is."""
 
@@ -50,26 +59,30 @@ def train_sft(
 ) -> None:
     """Train `model` in place and leave it in `run.model`; goes on with an interrupted run.
 
-    `on_step` hears every optimiser step's metrics, after they are in metrics.jsonl.
+    `on_step` hears every optimiser step's metrics, after they are in metrics.jsonl. Raises
+    Interrupted after the step, with a checkpoint, in which a signal asked to stop.
     """
     rows = tokenized(examples, tokenizer, section.max_length)
     checkpoint = newest_sealed(run.checkpoints, model)
     run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)
+    interruption = Interruption(run, section.save_minutes)
     trainer = _Trainer(
         model=model,
         args=trainer_arguments(section, run.checkpoints, compute_dtype),
         train_dataset=Dataset.from_dict(rows),
         processing_class=tokenizer,
-        callbacks=[_Recorder(run.metrics, on_step)],
+        callbacks=[_Recorder(run.metrics, on_step), interruption],
         optimizers=(_own_optimizer(section, model), None),
     )
     trainer.remove_callback(PrinterCallback)
     if checkpoint and _is_last(checkpoint):  # the trainer would take one step more
         trainer._load_from_checkpoint(str(checkpoint))
     else:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.model.save_pretrained(run.model)
-    tokenizer.save_pretrained(run.model)
+        with interruption:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    with disk_explained(run.checkpoints, run.model):
+        trainer.model.save_pretrained(run.model)
+        tokenizer.save_pretrained(run.model)
 
 
 def tokenized(
@@ -148,7 +161,7 @@ def _is_last(checkpoint: Path) -> bool:
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]
-    """Write each step's metrics down, tell whoever shows them, and seal checkpoints."""
+    """Write each step's metrics down and tell whoever shows them."""
 
     def __init__(self, metrics: MetricsFile, on_step: OnStep) -> None:
         self.metrics, self.on_step = metrics, on_step
@@ -160,6 +173,3 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
             record |= {key: float(logs[key]) for key in wanted if key in logs}
             self.metrics.append(record)
             self.on_step(record)
-
-    def on_save(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
-        seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")

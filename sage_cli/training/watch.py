@@ -10,6 +10,8 @@ from sage_cli.config.records import TrackingSection
 from sage_cli.progress import Progress
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import saved_step
+from sage_cli.training.reward_watch import RewardWatch
 
 OnStep = Callable[[Mapping[str, Any]], None]
 
@@ -18,7 +20,13 @@ OnStep = Callable[[Mapping[str, Any]], None]
 def watched(
     run: Run, tracking: TrackingSection, job: str, progress: Progress, shown: Mapping[str, str]
 ) -> Iterator[OnStep]:
-    """Yield the function that hears each step; `shown` maps metrics to the names beside the bar."""
+    """Yield the function that hears each step; `shown` maps metrics to the names beside the bar.
+
+    Says where a training is taken up, and when its reward gives reason to look.
+    """
+    if saved := saved_step(run.checkpoints):
+        progress.say(f"[bold]{run.id}[/]: continues from step {saved}")
+    reward = RewardWatch(record for record in run.metrics.read() if record["step"] <= saved)
     mirrors = mirrors_of(tracking, run)
     begun = False
 
@@ -30,6 +38,8 @@ def watched(
             begun = True
         numbers = {name: metrics[key] for key, name in shown.items() if key in metrics}
         progress.advance(**numbers)
+        if remark := reward.hear(metrics):
+            progress.say(f"[yellow]warning[/]: {remark}")
         for mirror in mirrors:
             mirror.log(metrics)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,12 @@ from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.reference import reference_completions, reference_samples
 from sage_cli.grading import Grade
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
-from sage_cli.policies.lineage import note_weights, require_own_weights, require_same_parent
+from sage_cli.policies.lineage import (
+    note_weights,
+    require_childless,
+    require_own_weights,
+    require_same_parent,
+)
 from sage_cli.policies.names import named_policy
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
@@ -30,6 +36,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
+from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
@@ -43,6 +50,7 @@ from sage_cli.training.launch import (
     run_together,
     world_size,
 )
+from sage_cli.training.lifeline import follow, is_followed, lifeline
 from sage_cli.training.optimizers import require_optimizer
 from sage_cli.workflows.sft import base_policy, plan_base
 
@@ -55,13 +63,19 @@ def rl(
     *,
     init: str | None = None,
     fresh: bool = False,
+    replace_parent: bool = False,
     sweep: str | None = None,
 ) -> Run:
-    """Train by RL from the base (or from `init`), or go on with it, or find it finished."""
+    """Train by RL from the base (or from `init`), or go on with it, or find it finished.
+
+    `fresh` trains it anew, beside the one that is there until it is finished; one that others grew
+    from only with `replace_parent`.
+    """
     require_mirrors(config.tracking)
     require_all_processes()
     recipe = RlRecipe.of(config)
     if is_launched():
+        follow()
         _require_base(config, init)
         if not join_processes().is_main_process:
             return _train_beside(config, init)
@@ -69,11 +83,13 @@ def rl(
         accelerate_configuration(recipe.rl.accelerate)
     parent = planned_parent(config, init)
     run = planned_run(config, parent)
+    if not fresh:
+        run = current(run)
+    elif not replace_parent:
+        require_childless(run, Runs(config.run.root))
     if fresh or not run.finished:
         _require_plugins(recipe)
-    if fresh:
-        run.clear()
-    if run.finished:
+    if run.finished and not fresh:
         progress.say(f"[bold]{run.id}[/] is trained already")
         if sweep is None:
             run.ask()
@@ -83,7 +99,10 @@ def rl(
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
     problems = load_training_problems(recipe.data)  # a broken file is named before any training
     base = parent if init else base_policy(config, progress)
-    _refuse_unfit(recipe, base, run, init)
+    _refuse_unfit(recipe, base, init)
+    if fresh:  # from here on nothing is known to be against it
+        run = begin_anew(run)
+    _refuse_foreign(run, base)
     for remark in remarks(config):
         progress.say(remark)
     progress.say(f"[bold]{run.id}[/]: loading libraries")
@@ -96,7 +115,7 @@ def rl(
         run.note(sweep=sweep)  # the launched command doesn't know whose trial it is
     else:
         _record(config, recipe, base, problems, run, progress, sweep)
-    return run
+    return run if is_followed() else settled(run)
 
 
 def planned_parent(config: SageConfig, init: str | None) -> Policy:
@@ -150,18 +169,22 @@ def _require_base(config: SageConfig, init: str | None) -> None:
         )
 
 
-def _refuse_unfit(recipe: RlRecipe, base: Policy, run: Run, init: str | None) -> None:
+def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
     """Refuse before anything is written what can't be trained from `base` under this recipe."""
-    from sage_cli.training.checkpoints import refuse_foreign
-
     refuse_adapter_in_full_tuning(base, recipe.model.tuning)
     if recipe.anchor.kl != "none":
         reference_policy(base, recipe)
     require_own_weights(base)
-    require_same_parent(run, base)
     if init:
         allowed = recipe.rl.allow_template_mismatch
         refuse_unfit_start(base, recipe.model, recipe.prompt, other_template=allowed)
+
+
+def _refuse_foreign(run: Run, base: Policy) -> None:
+    """Refuse to go on with a run that began from other weights, or has another's checkpoints."""
+    from sage_cli.training.checkpoints import refuse_foreign
+
+    require_same_parent(run, base)
     refuse_foreign(run.checkpoints)
 
 
@@ -201,7 +224,7 @@ def _train_beside(config: SageConfig, init: str | None) -> Run:
     join_processes().wait_for_everyone()
     recipe = RlRecipe.of(config)
     base = planned_parent(config, init)
-    run = planned_run(config, base)
+    run = current(planned_run(config, base))
     if not run.finished:
         problems = load_training_problems(recipe.data)
         _train(config, recipe, base, problems, run, lambda _: None)
@@ -214,18 +237,20 @@ def _launch(config: SageConfig, run: Run, init: str | None, progress: Progress) 
     from sage_cli.training.watch import watched
 
     stored = run.folder / "config.json"
-    with writer(run.folder):  # nothing is touched that somebody else is training
-        prepare_resume(run)  # the records that are to be forgotten go before anybody follows them
-        write_json(stored, config.model_dump(mode="json"))
     words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
     words += ["--init", init] if init else []
     accelerate = config.rl.accelerate
     by = accelerate_configuration(accelerate) if accelerate else None
     command = launch_command(config.rl.processes, words, by)
-    # the first of the processes mirrors the run
-    with watched(run, TrackingSection(wandb="off"), "rl", progress, SHOWN) as on_step:
-        log = run.folder / "processes.log"
-        run_together(command, config.rl.processes, run.metrics.path, log, on_step)
+    with ExitStack() as held:
+        with writer(run.folder):  # nothing is touched that somebody else is training
+            held.enter_context(lifeline(run.folder))
+            prepare_resume(run)  # records to be forgotten go before anybody follows them
+            write_json(stored, config.model_dump(mode="json"))
+        # the first of the processes mirrors the run
+        silent = TrackingSection(wandb="off")
+        on_step = held.enter_context(watched(run, silent, "rl", progress, SHOWN))
+        run_together(command, config.rl.processes, run, on_step)
 
 
 def _train(

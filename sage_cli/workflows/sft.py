@@ -10,7 +10,7 @@ from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel
 from sage_cli.config.recipe import SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.policies.lineage import note_weights
+from sage_cli.policies.lineage import note_weights, require_childless
 from sage_cli.policies.names import NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base, sft_run
 from sage_cli.policies.policy import Policy
@@ -19,6 +19,7 @@ from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
+from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.optimizers import require_optimizer
@@ -26,8 +27,14 @@ from sage_cli.training.optimizers import require_optimizer
 SHOWN = {"loss": "loss", "mean_token_accuracy": "accuracy"}
 
 
-def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
-    """Train the base of `config`, or go on with it, or find it finished; returns its run."""
+def sft(
+    config: SageConfig, progress: Progress, *, fresh: bool = False, replace_parent: bool = False
+) -> Run:
+    """Train the base of `config`, or go on with it, or find it finished; returns its run.
+
+    `fresh` trains it anew, beside the one that is there until it is finished; one that others grew
+    from only with `replace_parent`.
+    """
     recipe = SftRecipe.of(config)
     if not recipe.sft.enabled:
         raise ConfigurationError(
@@ -35,23 +42,28 @@ def sft(config: SageConfig, progress: Progress, *, fresh: bool = False) -> Run:
             "`sage rl` starts from the model itself; or use --set sft.enabled=true",
         )
     require_mirrors(config.tracking)
-    run = sft_run(recipe, Runs(config.run.root))
-    if fresh:
-        run.clear()
-    if run.finished:
+    runs = Runs(config.run.root)
+    run = sft_run(recipe, runs)
+    if not fresh:
+        run = current(run)
+    elif not replace_parent:
+        require_childless(run, runs)
+    if run.finished and not fresh:
         progress.say(f"base [bold]{run.id}[/] is trained already")
         return run
     require_optimizer(recipe.sft.optimizer, "sft.optimizer")
     progress.say(f"base [bold]{run.id}[/]: loading libraries and demonstrations")
-    _train(config, recipe, run, progress)
-    return run
+    return settled(_train(config, recipe, run, progress, fresh=fresh))
 
 
 def base_policy(config: SageConfig, progress: Progress) -> Policy:
     """The base of `config`: trained first where that is needed and not yet done."""
-    if config.sft.enabled:
+    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
+    if not base.exists:  # one that is being trained anew beside it changes nothing yet
         return Policy.of_run(sft(config, progress))
-    return planned_base(SftRecipe.of(config), Runs(config.run.root))
+    if base.run is not None:
+        progress.say(f"base [bold]{base.label}[/] is trained already")
+    return base
 
 
 def policies_to_measure(
@@ -84,12 +96,16 @@ def plan_base(recipe: SftRecipe, base: Policy) -> Stage:
     return Stage("1. base: supervised warm-up", {**base_facts(base), **sft_facts(recipe)})
 
 
-def _train(config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress) -> None:
+def _train(
+    config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress, *, fresh: bool
+) -> Run:
+    """Train `run`, or a fresh one beside it, whatever can fail before done before; which it is."""
     from sage_cli.training.checkpoints import refuse_foreign
     from sage_cli.training.sft import Example, train_sft
     from sage_cli.training.watch import watched
 
-    refuse_foreign(run.checkpoints)
+    if not fresh:
+        refuse_foreign(run.checkpoints)
     tokenizer = _tokenizer(recipe.model)
     demonstrations = _demonstrations(recipe, tokenizer)
     model, tokenizer = _start(recipe, tokenizer, demonstrations)
@@ -97,6 +113,8 @@ def _train(config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress) 
     examples = [
         Example(*_texts(template, shown), recipe.sft.loss or shown.loss) for shown in demonstrations
     ]
+    if fresh:
+        run = begin_anew(run)
     settings = config.model_dump(mode="json")
     record = run.recording(
         settings, kind="sft", parent=None, seed=recipe.sft.seed, template=template.hash
@@ -105,6 +123,7 @@ def _train(config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress) 
         dtype = recipe.model.compute_dtype
         train_sft(recipe.sft, model, tokenizer, examples, run, on_step, dtype)
         note_weights(run)
+    return run
 
 
 def _demonstrations(recipe: SftRecipe, tokenizer: Any) -> list[Demonstration]:

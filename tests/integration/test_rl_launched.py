@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,9 @@ from toy_policy import base, tokenizer
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
+from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import saved_step
+from sage_cli.training.lifeline import VARIABLE
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -40,6 +47,53 @@ def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.Comp
         [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
         timeout=400,
     )  # fmt: skip
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """The same, not waited for, in a process group of its own as a terminal gives it."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+        (folder / "small.yaml").write_text(SMALL)
+        command = [sys.executable, *SCRIPT, "rl", "--preset", "tiny", "--preset", "small.yaml"]
+        begun.append(subprocess.Popen(
+            [*command, *arguments], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ))  # fmt: skip
+        return begun[-1]
+
+    yield start
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def members(folder: Path) -> set[int]:
+    """The processes that were launched to train below `folder`, and live."""
+    mark, found = f"{VARIABLE}={folder.resolve()}/".encode(), set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if any(v.startswith(mark) for v in (process / "environ").read_bytes().split(b"\0")):
+                found.add(int(process.name))
+    return found
+
+
+def until(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert time.monotonic() < deadline
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def steps(folder: Path) -> int:
+    """How many steps the only run of RL in a folder has recorded."""
+    return sum(
+        len(file.read_text().splitlines()) for file in folder.glob("runs/rl-*/metrics.jsonl")
+    )
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -112,6 +166,62 @@ def test_accelerates_ddp_goes_on_with_what_was_interrupted(
     assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
     resumed = weights(tmp_path)
     assert all(torch.equal(resumed[name], tensor) for name, tensor in weights(launched).items())
+
+
+@pytest.mark.timeout(1200)
+def test_interrupted_processes_lose_nothing_and_end_as_one(
+    tmp_path: Path, base: Path, begin: Callable[..., subprocess.Popen[str]]
+):
+    """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
+    rarely = (
+        "--steps", "60", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
+    )  # fmt: skip
+    killed, ddp = tmp_path / "killed", tmp_path / "ddp"
+    for folder in (killed, ddp):
+        folder.mkdir()
+
+    command = begin(killed, *NOISY[:-2], *rarely)
+    until(lambda: steps(killed) >= 3, command)
+    before = members(killed)
+    command.kill()
+    command.communicate()
+    assert len(before) >= 3  # the launcher, and two that train
+    until(lambda: not members(killed))
+    (run,) = map(Run, killed.glob("runs/rl-*"))
+    assert run.status == "interrupted"
+    reached = steps(killed)
+
+    command = begin(killed, *NOISY[:-2], *rarely)  # the next start meets nobody
+    until(lambda: 1 <= steps(killed) < reached, command)  # from the start: nothing was saved
+    until(lambda: steps(killed) >= 5, command)
+    command.terminate()
+    said, _ = command.communicate(timeout=120)
+    assert command.returncode == 143, said
+    saved = steps(killed)
+    assert f"is saved at step {saved}; the same command again continues" in words(said)
+    assert saved_step(run.checkpoints) == saved < 60
+    assert (run.status, run.manifest["reason"]) == ("interrupted", "interrupted by SIGTERM")
+    assert not members(killed)
+
+    command = begin(ddp, *NOISY[:-2], *rarely, "--accelerate", "ddp")
+    until(lambda: steps(ddp) >= 8, command)
+    os.killpg(command.pid, signal.SIGINT)
+    said, _ = command.communicate(timeout=120)
+    assert command.returncode == 130, said
+    assert f"is saved at step {steps(ddp)}; " in words(said)
+
+    for folder in (killed, ddp):
+        at, finished = steps(folder), typed(folder, SCRIPT, *NOISY[:-2], *rarely)
+        assert finished.returncode == 0, finished.stderr[-2000:]
+        assert f"continues from step {at}" in words(finished.stdout)
+        assert [record["step"] for record in records(folder)] == list(range(1, 61))
+    one, other = weights(killed), weights(ddp)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def words(said: str) -> str:
+    """On one line, as a terminal's width doesn't matter."""
+    return " ".join(said.split())
 
 
 def test_forward_kl_draws_its_samples_once(

@@ -110,6 +110,11 @@ def untimed(records: list[dict[str, Any]], *more: str) -> list[dict[str, Any]]:
     return [{k: v for k, v in r.items() if not k.startswith(("time/", *more))} for r in records]
 
 
+def squeezed(said: str) -> str:
+    """On one line, without the frames of panels."""
+    return " ".join(said.replace("│", " ").split())
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("lab")
@@ -123,7 +128,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """How a training ended that Ctrl-C met, what it left, and the manifest of its continuation.
+    """How a training ended that Ctrl-C met, what it left, and how it went on.
 
     `base` is the manifest of the base that the first command trained on its way.
     """
@@ -132,6 +137,7 @@ class Interrupted:
     output: str
     status: str
     steps_before: int
+    said_again: str
     manifest: dict[str, Any]
     base: dict[str, Any]
 
@@ -151,8 +157,12 @@ def trained(lab: Lab) -> Interrupted:
     (run,) = runs.glob("rl-*")
     status = json.loads((run / "manifest.json").read_text())["status"]
     before = len(lab.records(run.name))
-    again, base = lab.process(*RL), lab.json("sft", *PRESETS)
-    return Interrupted(started.returncode, out + errors, status, before, again, base)
+    again = lab.start(*RL, "--json")
+    manifest, said = again.communicate(timeout=300)
+    assert again.returncode == 0, said
+    base = lab.json("sft", *PRESETS)
+    code = started.returncode
+    return Interrupted(code, out + errors, status, before, said, json.loads(manifest), base)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +190,9 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_continues(
 ) -> None:
     assert trained.code == 130
     assert "Traceback" not in trained.output
-    assert "the same command again continues" in trained.output
+    saved = f"is saved at step {trained.steps_before}; the same command again continues"
+    assert saved in squeezed(trained.output)
+    assert f"continues from step {trained.steps_before}" in squeezed(trained.said_again)
     assert trained.status == "interrupted"
     assert 5 <= trained.steps_before < 12
     manifest = trained.manifest
@@ -324,3 +336,57 @@ def test_without_any_run_the_base_is_trained_and_measured(lab: Lab) -> None:
     (curve,) = lab.json(*words)["curves"]
     assert curve["policy"].startswith("sft-arithmetic-")
     assert [path.name for path in (lab.folder / "other").glob("sft-*")] == [curve["policy"]]
+
+
+def test_sigterm_while_the_base_is_trained_saves_the_base(lab: Lab) -> None:
+    words = (*RL[:-2], "--runs", "stopped", "--steps", "2", "--set", "sft.steps=150")
+    started, runs = lab.start(*words), lab.folder / "stopped"
+    deadline = time.monotonic() + 240
+    while sum(len(path.read_text().splitlines()) for path in runs.glob("sft-*/metrics.jsonl")) < 5:
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    started.terminate()
+    out, errors = started.communicate(timeout=120)
+    assert started.returncode == 143, out + errors
+    (base,) = runs.iterdir()
+    steps = len((base / "metrics.jsonl").read_text().splitlines())
+    assert 5 <= steps < 150
+    assert f"{base.name} is saved at step {steps};" in squeezed(out)
+    assert f"{base.name}: continues from step {steps}" in squeezed(lab.here(*words))
+    assert len((base / "metrics.jsonl").read_text().splitlines()) == 150
+
+
+def test_a_base_that_others_grew_from_is_not_trained_anew_silently(
+    lab: Lab, trained: Interrupted
+) -> None:
+    refused = squeezed(lab.here("sft", *PRESETS, "--fresh", code=2))
+    assert trained.manifest["id"] in refused.replace(" ", "")
+    assert "--replace-parent" in refused
+    again = lab.json("sft", *PRESETS, "--fresh", "--replace-parent")
+    assert again["created"] > trained.base["ended"]
+    assert again["weights"] == trained.base["weights"]  # the same machine, the same threads
+    assert "is trained already" in lab.here(*RL)
+
+
+def test_a_fresh_training_that_is_killed_leaves_the_old_run(lab: Lab, trained: Interrupted) -> None:
+    old = lab.folder / "runs" / trained.manifest["id"]
+    before = json.loads((old / "manifest.json").read_text())
+    started, new = lab.start(*RL, "--fresh"), lab.folder / "runs/.anew" / old.name / "metrics.jsonl"
+    deadline = time.monotonic() + 240
+    while not new.is_file() or len(new.read_text().splitlines()) < 3:
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(started.pid, signal.SIGKILL)
+    started.communicate()
+    assert json.loads((old / "manifest.json").read_text()) == before
+    assert len(lab.records(old.name)) == 12
+    assert (old / "model").is_dir()
+    plan = squeezed(lab.here(*RL, "--dry-run"))
+    assert "finished; begun anew: interrupted at step" in plan
+    again = lab.json(*RL)  # goes on with what was begun anew, which takes the old one's place
+    assert (again["id"], again["status"]) == (old.name, "finished")
+    assert again["created"] > before["ended"]
+    assert len(lab.records(old.name)) == 12
+    assert not new.parent.exists()

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, then the same again: bit-identical weights, no step lost or doubled."""
+"""kill -9 or SIGTERM at any moment, then the same again: bit-identical weights, no step lost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sage_cli.training.checkpoints import saved_step
 
 Start = Callable[[dict[str, Any]], BaseProcess]
 
@@ -24,17 +26,36 @@ def killed_after(
     start: Start, order: dict[str, Any], folder: Path, lines: int, delay_s: float
 ) -> None:
     """Run the order in a process and kill it `delay_s` after it has written `lines` records."""
+    process = started(start, order, folder, lines)
+    time.sleep(delay_s)
+    assert process.is_alive(), "it ended before it could be killed"
+    process.kill()
+    assert ended(process) == -9
+
+
+def terminated_after(
+    start: Start, order: dict[str, Any], folder: Path, lines: int, delay_s: float
+) -> int:
+    """The same with SIGTERM; the step that it is saved at, which is the last that it has taken."""
+    process = started(start, order, folder, lines)
+    time.sleep(delay_s)
+    process.terminate()
+    assert ended(process) == 1  # multiprocessing's for what was raised; commands have their own
+    step = saved_step(folder / "checkpoints")
+    assert step == len((folder / "metrics.jsonl").read_text().splitlines()) >= lines
+    return step
+
+
+def started(start: Start, order: dict[str, Any], folder: Path, lines: int) -> BaseProcess:
+    """The order in a process that has just written `lines` records."""
     process = start(order)
     metrics = folder / "metrics.jsonl"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.is_alive():
         if metrics.is_file() and len(metrics.read_text().splitlines()) >= lines:
-            time.sleep(delay_s)
             break
         time.sleep(0.002)
-    assert process.is_alive(), "it ended before it could be killed"
-    process.kill()
-    assert ended(process) == -9
+    return process
 
 
 @pytest.mark.slow
@@ -54,15 +75,40 @@ def test_killed_trainings_end_as_undisturbed_ones(start: Start, bench: Any, guid
         killed_after(start, order, bench.folder / "killed", lines, delay_s)
     assert ended(start(order)) == 0
 
-    whole, killed = (timeless_records(bench.folder / name) for name in ("whole", "killed"))
-    assert [record["step"] for record in killed] == list(range(1, 15))
+    whole = same_ends(bench.folder / "whole", bench.folder / "killed", steps=14)
     assert sum(record["groups/discarded"] for record in whole) > 0
-    assert killed == whole
-    weights = [
-        (bench.folder / name / "model/model.safetensors").read_bytes()
-        for name in ("whole", "killed")
-    ]
+
+
+@pytest.mark.slow
+def test_terminated_trainings_lose_no_step_and_end_as_undisturbed_ones(start: Start, bench: Any):
+    """By steps nothing is saved before the end, as in a default run of 40."""
+    order = {
+        "base": str(bench.base),
+        "folder": str(bench.folder),
+        "name": "stopped",
+        "sections": {
+            "guide": {"name": "random"},
+            "rl": {"steps": 12, "save_every": 50, "iterations": 2, "dynamic_sampling": True},
+        },
+    }
+    assert ended(start({**order, "name": "whole"})) == 0
+    stopped, steps = bench.folder / "stopped", [0]
+    for delay_s in (0.0, 0.01, 0.03):
+        steps.append(terminated_after(start, order, stopped, steps[-1] + 1, delay_s))
+        assert steps[-1] % 2 == 0  # a generation's end
+    assert steps == sorted(set(steps))
+    assert ended(start(order)) == 0
+    same_ends(bench.folder / "whole", stopped, steps=12)
+
+
+def same_ends(one: Path, other: Path, steps: int) -> list[dict[str, Any]]:
+    """Records and weights of both runs are the same; returns the records."""
+    records = timeless_records(one)
+    assert [record["step"] for record in records] == list(range(1, steps + 1))
+    assert timeless_records(other) == records
+    weights = [(run / "model/model.safetensors").read_bytes() for run in (one, other)]
     assert weights[0] == weights[1]
+    return records
 
 
 def timeless_records(run: Path) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ from sage_cli.config.schema import SageConfig
 COSMETIC = {
     "model.allow_lost_updates",
     "data.root",
-    "sft.save_every",
-    "rl.compat", "rl.save_every", "rl.keep_checkpoints", "rl.accelerate",
+    "sft.save_every", "sft.save_minutes",
+    "rl.compat", "rl.save_every", "rl.save_minutes", "rl.keep_checkpoints", "rl.accelerate",
     "rl.allow_template_mismatch", "rl.stop_when_stuck",
     "sampling.backend", "sampling.batch_rows", "sampling.servers", "sampling.server_model",
     "sampling.timeout_s", "sampling.options",

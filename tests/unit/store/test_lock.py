@@ -3,13 +3,14 @@
 import errno
 import fcntl
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.store.lock import is_held, writer
+from sage_cli.store.lock import LAUNCHER, is_held, writer
 
 HOLD = """
 import sys
@@ -106,3 +107,50 @@ def test_a_cleared_folder_is_let_go(tmp_path):
             file.unlink()
         folder.rmdir()
     assert not is_held(folder)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EPERM, "you may not write there"),
+        (errno.EROFS, "read-only"),
+        (errno.ENOSPC, "make room"),
+        (errno.EDQUOT, "quota"),
+        (errno.ENOLCK, r"no locks \(flock\)"),
+        (errno.EOPNOTSUPP, r"no locks \(flock\)"),
+        (errno.EIO, "^choose another folder"),
+    ],
+)
+def test_what_to_do_depends_on_what_was_refused(tmp_path, monkeypatch, number, advice):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError) as caught, writer(tmp_path):
+        pass
+    assert re.search(advice, caught.value.next_step)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_lock_file_that_cannot_be_made_is_not_somebody_elses(tmp_path, monkeypatch, number):
+    def refuse(path, *_, **__):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError) as caught, writer(tmp_path):
+        pass
+    assert os.strerror(number) in caught.value.cause
+    assert "being written" not in caught.value.cause
+
+
+def test_a_folder_is_held_by_who_has_others_write_in_it(tmp_path):
+    with writer(tmp_path, LAUNCHER):
+        assert is_held(tmp_path)
+        with writer(tmp_path):  # one of those others
+            assert is_held(tmp_path)
+        with (
+            pytest.raises(StoreError, match="being written by process"),
+            writer(tmp_path, LAUNCHER),
+        ):
+            pass
+    assert not is_held(tmp_path)

@@ -1,14 +1,16 @@
 """Run directories: what the manifest says after every kind of end, and finding one again."""
 
+import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
 
-from sage_cli.errors import StoreError, TrainingError
+from sage_cli.errors import Interrupted, StoreError, TrainingError
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Run, Runs, run_of
@@ -43,6 +45,8 @@ def test_a_finished_run_says_what_made_it(runs):
     ("error", "status", "reason"),
     [
         (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
+        (Interrupted(signal.SIGINT), "interrupted", "interrupted by the user"),
+        (Interrupted(signal.SIGTERM), "interrupted", "interrupted by SIGTERM"),
         (TrainingError("all clipped", "longer"), "failed", "all clipped"),
         (ZeroDivisionError("division by zero"), "failed", "ZeroDivisionError: division by zero"),
         (SystemExit(3), "failed", "SystemExit: 3"),
@@ -191,3 +195,26 @@ def test_a_killed_run_is_interrupted_and_a_held_one_runs(tmp_path):
         assert run.status == "running"
     run.note(status="running")  # as a SIGKILL leaves it: the kernel has dropped the lock
     assert run.status == "interrupted"
+
+
+def test_a_disk_too_full_for_the_manifest_hides_no_cause(runs, monkeypatch):
+    run = runs.at("rl", "a", "1" * 16)
+    with pytest.raises(TrainingError, match="the cause"), run.recording({}, kind="rl"):  # noqa: PT012
+        monkeypatch.setattr(Run, "note", full)
+        raise TrainingError("the cause")
+    monkeypatch.undo()
+    assert run.status == "interrupted"
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_what_was_set_aside_is_no_run(runs):
+    run = made(runs)
+    aside = run.set_aside()
+    assert (aside / "manifest.json").is_file()
+    assert runs.all() == []
+    made(runs)
+    run.clear()
+    assert list(runs.root.iterdir()) == []

@@ -161,3 +161,28 @@ def test_rotation_keeps_the_last_by_step(tmp_path: Path):
     rotate(tmp_path, keep=2)
     kept = sorted(path.name for path in tmp_path.iterdir())
     assert kept == ["checkpoint-10", "checkpoint-11", "checkpoint-12"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept", "then"),
+    [
+        (1, [30], [31]),
+        (2, [20, 30], [30, 31]),
+        (3, [10, 20, 30], [20, 30, 31]),
+        (9, [10, 20, 30], [10, 20, 30, 31]),
+    ],
+)
+def test_checkpoints_in_between_take_no_regular_ones_place(
+    tmp_path: Path, keep: int, kept: list[int], then: list[int]
+):
+    def steps() -> list[int]:
+        return sorted(int(path.name.partition("-")[2]) for path in tmp_path.iterdir())
+
+    for step in (7, 10, 12, 20, 21, 25, 30):
+        checkpoint(tmp_path, step)
+        rotate(tmp_path, keep, every=10)
+        assert step in steps()
+    assert steps() == kept
+    checkpoint(tmp_path, 31)
+    rotate(tmp_path, keep, every=10)
+    assert steps() == then

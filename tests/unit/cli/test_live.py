@@ -1,0 +1,63 @@
+"""The live line in terminals of all widths, as rich draws it."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from sage_cli.cli.live import Live
+
+NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}
+
+
+def drawn(width, title="rl rl-dapo-branch-01234567", total=1000, done=8):
+    """The lines that stay: what is written after the last erasure."""
+    file = io.StringIO()
+    console = Console(width=width, force_terminal=True, color_system="standard", file=file)
+    with Live(console) as live:
+        live.begin(title, total, "steps", done)
+        for _ in range(5):
+            live.advance(**NUMBERS)
+    last = file.getvalue().rpartition("\x1b[2K")[2]
+    return plain(last).rstrip("\n").split("\n")
+
+
+def plain(text):
+    """Without colours and movements of the cursor."""
+    return re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]|\r", "", text)
+
+
+@pytest.mark.parametrize("width", [60, 80, 99, 100, 120])
+@pytest.mark.parametrize(
+    "title", ["sample base", "rl rl-dapo-branch-01234567", "sft sft-" + "word-problems-" * 5]
+)
+@pytest.mark.parametrize(("total", "done"), [(20, 4), (1000, 8), (100_000, 99_000)])
+def test_bar_count_and_time_left_never_vanish_or_wrap(width, title, total, done):
+    line, numbers = drawn(width, title, total, done)
+    assert max(len(line), len(numbers)) <= width
+    assert line.startswith(title[:8])
+    assert line.count("━") + line.count("╸") + line.count("╺") >= 12
+    assert f"{done + 5}/{total}" in line
+    assert re.search(r"\d+:\d\d:\d\d\s*$", line)
+    assert ("steps/s" in line) == (width >= 100)
+
+
+def test_the_numbers_have_a_line_of_their_own_that_is_cut_at_its_end():
+    assert drawn(60)[1] == "  reward 0.5  kl 0.01234  q 1.021  entropy 1.234"
+    cut = drawn(40)[1]
+    assert len(cut) <= 40
+    assert cut.startswith("  reward 0.5  kl 0.01234")
+
+
+def test_a_terminal_that_grows_narrow_is_followed():
+    file = io.StringIO()
+    console = Console(width=120, force_terminal=True, file=file)
+    with Live(console) as live:
+        live.begin("rl x", 20, "steps")
+        console.width = 60
+        before = file.tell()
+        live.advance()
+    lines = plain(file.getvalue()[before:]).splitlines()
+    assert not any("steps/s" in line for line in lines)
+    assert max(map(len, lines)) <= 60

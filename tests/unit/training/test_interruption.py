@@ -1,0 +1,228 @@
+"""Signals to a training in this process: saved at the boundary, ended, gone on with."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import Trainer
+
+from sage_cli.config.training import SftSection
+from sage_cli.errors import Interrupted, TrainingError
+from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.store.run import Run
+from sage_cli.training import interruption
+from sage_cli.training.checkpoints import saved_step
+from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.stop_signals import StopSignals
+
+EXAMPLES = [Example(f"{a}+{b}=", str(a + b)) for a in range(10) for b in range(10)]
+SFT = SftSection(
+    steps=8, batch_size=4, learning_rate=1e-2, optimizer="adamw", gradient_checkpointing=False,
+    warmup_steps=1, save_every=100, seed=5,
+)  # fmt: skip
+Train = Callable[..., None]
+
+
+def signalling(step: int, *numbers: int) -> Callable[[Any], None]:
+    """Hears steps, and sends this process signals at one of them."""
+
+    def on_step(record: Any) -> None:
+        if record["step"] == step:
+            for number in numbers:
+                os.kill(os.getpid(), number)
+
+    return on_step
+
+
+@pytest.fixture(params=["sft", "rl"])
+def train(request: pytest.FixtureRequest, bench: Any, configure: Any) -> Train:
+    """Train 8 steps in the folder `name`; no checkpoint is due before the last step."""
+
+    def sft(name: str, on_step: Any = lambda _: None) -> None:
+        run = Run(bench.folder / name)
+        train_sft(SFT, load_model(bench.base), load_tokenizer(bench.base), EXAMPLES, run, on_step)
+
+    def rl(name: str, on_step: Any = lambda _: None) -> None:
+        bench.run(configure(rl={"steps": 8, "save_every": 100}), name, on_step=on_step)
+
+    return sft if request.param == "sft" else rl
+
+
+def records(run: Run) -> list[dict[str, Any]]:
+    """Without what a clock says."""
+    return [{k: v for k, v in r.items() if not k.startswith("time/")} for r in run.metrics.read()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_at_the_next_boundary_and_nothing_is_lost(
+    bench: Any, train: Train, number: int
+):
+    before = signal.getsignal(number)
+    train("whole")
+    for step in (1, 5, 8):  # in the first, in the midst, in the last
+        # the record is written at the end of its step, the signal meets the next one
+        with pytest.raises(Interrupted, match="interrupted by") as caught:
+            train("torn", signalling(step, number))
+        reached = min(step + 1, 8)
+        assert caught.value.exit_code == 128 + number
+        assert caught.value.saved == f"torn is saved at step {reached}"
+        assert saved_step(bench.folder / "torn/checkpoints") == reached
+        assert len(Run(bench.folder / "torn").metrics.read()) == reached
+        assert signal.getsignal(number) == before
+    train("torn")
+    whole, torn = (Run(bench.folder / name) for name in ("whole", "torn"))
+    assert records(torn) == records(whole)
+    assert (torn.model / "model.safetensors").read_bytes() == (
+        whole.model / "model.safetensors"
+    ).read_bytes()
+
+
+def test_a_signal_before_the_first_step_is_done_saves_that_step(
+    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    step = Trainer.training_step
+
+    def signalled(self: Any, *arguments: Any, **named: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(self, *arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "training_step", signalled)
+        with pytest.raises(Interrupted) as caught:
+            train("torn")
+    assert caught.value.saved == "torn is saved at step 1"
+
+
+def test_a_second_signal_ends_at_once(bench: Any, train: Train):
+    with pytest.raises(Interrupted) as caught:
+        train("torn", signalling(3, signal.SIGTERM, signal.SIGINT))
+    assert (caught.value.exit_code, caught.value.saved) == (130, None)
+    assert saved_step(bench.folder / "torn/checkpoints") == 0
+
+
+def test_a_second_signal_while_saving_leaves_what_was_saved_before(
+    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(Interrupted):
+        train("torn", signalling(2, signal.SIGINT))
+    assert saved_step(bench.folder / "torn/checkpoints") == 3
+    save = Trainer._save_optimizer_and_scheduler
+
+    def impatient(self: Any, folder: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        save(self, folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_save_optimizer_and_scheduler", impatient)
+        with pytest.raises(Interrupted):
+            train("torn", signalling(5, signal.SIGINT))
+    assert saved_step(bench.folder / "torn/checkpoints") == 3
+    train("torn")
+    assert len(Run(bench.folder / "torn").metrics.read()) == 8
+
+
+def test_a_full_disk_while_saving_on_a_signal_is_said(
+    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    def full(self: Any, folder: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_save_optimizer_and_scheduler", full)
+        with pytest.raises(TrainingError, match="is full: checkpoint-4 couldn't be written"):
+            train("torn", signalling(3, signal.SIGTERM))
+    assert list((bench.folder / "torn/checkpoints").iterdir()) == []
+    train("torn")
+
+
+def test_a_full_disk_at_the_end_leaves_the_last_checkpoint(
+    bench: Any, train: Train, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("transformers.PreTrainedModel.save_pretrained", saving_but("model", full))
+        with pytest.raises(TrainingError, match="is full: model couldn't be written") as caught:
+            train("torn")
+    assert "goes on from the last checkpoint" in str(caught.value.next_step)
+    train("torn")
+    assert len(Run(bench.folder / "torn").metrics.read()) == 8
+
+
+def saving_but(name: str, fail: Callable[..., None]) -> Callable[..., Any]:
+    """`save_pretrained` that fails in the folder `name`."""
+    from transformers import PreTrainedModel
+
+    save = PreTrainedModel.save_pretrained
+
+    def act(self: Any, folder: Any, *arguments: Any, **named: Any) -> Any:
+        (fail if Path(folder).name == name else save)(self, folder, *arguments, **named)
+
+    return act
+
+
+def test_the_boundary_is_a_generations_end(bench: Any, configure: Any):
+    config = configure(rl={"steps": 9, "iterations": 3, "save_every": 99})
+    whole = bench.run(config, "whole")
+    for step, boundary in ((1, 3), (5, 6)):
+        with pytest.raises(Interrupted) as caught:
+            bench.run(config, "torn", on_step=signalling(step, signal.SIGTERM))
+        assert caught.value.saved == f"torn is saved at step {boundary}"
+    bench.run(config, "torn")
+    assert records(Run(bench.folder / "torn")) == [
+        {k: v for k, v in json.loads(json.dumps(r)).items() if not k.startswith("time/")}
+        for r in whole
+    ]
+
+
+def test_minutes_save_too_and_change_nothing(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """A clock on which each look at it takes a minute: one is taken at every boundary and save."""
+    config = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9})
+    bench.run(config, "whole")
+    minutes = iter(range(10**6))
+    monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
+    often = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 2})
+    bench.run(often, "saved")
+    # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...
+    names = sorted(path.name for path in (bench.folder / "saved/checkpoints").iterdir())
+    assert names == ["checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-7"]
+    whole, saved = (Run(bench.folder / name) for name in ("whole", "saved"))
+    assert records(saved) == records(whole)
+    assert (saved.model / "model.safetensors").read_bytes() == (
+        whole.model / "model.safetensors"
+    ).read_bytes()
+
+
+def test_signals_that_were_ignored_stay_ignored():
+    """A shell's `sage rl &` in a script: Ctrl-C is meant for the script."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with StopSignals(patient=False) as signals:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert signals.number == 0
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_under_a_launcher_one_notice_may_come_several_times():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with StopSignals(patient=True) as signals:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), number)
+        assert signals.number == signal.SIGTERM
+        os.kill(os.getpid(), signal.SIGTERM)  # not heard either, while it ends in order
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
