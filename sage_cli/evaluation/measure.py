@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.errors import StoreError
+from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -35,9 +35,11 @@ def measure(
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
 
     `root` is the folder of runs, where samples and verdicts are kept. What is stored is neither
-    drawn nor graded again.
+    drawn nor graded again. Raises RefusedPromptsError, when all others are drawn and judged, where
+    prompts could not be answered.
     """
-    found: dict[tuple[str, str], tuple[Measured, ...]] = {}
+    found: dict[tuple[str, str], list[Measured]] = {}
+    refused: dict[str, str] = {}
     evaluation = recipe.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
@@ -49,12 +51,17 @@ def measure(
             samples = PolicySamples.of_evaluation(policy, recipe, root)
             with Drawing(samples, recipe.sampling, progress) as drawing:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
-                    found[benchmark.name, policy.label] = tuple(
-                        _measured(policy, benchmark, seed, evaluation.samples, drawing, grader)
-                        for seed in seeds
-                    )
+                    seen = found[benchmark.name, policy.label] = []
+                    for seed in seeds:
+                        try:
+                            n = evaluation.samples
+                            seen.append(_measured(policy, benchmark, seed, n, drawing, grader))
+                        except RefusedPromptsError as error:
+                            refused |= error.reasons
+    if refused:
+        raise RefusedPromptsError(refused)
     return {
-        (benchmark.name, policy.label): found[benchmark.name, policy.label]
+        (benchmark.name, policy.label): tuple(found[benchmark.name, policy.label])
         for benchmark in benchmarks
         for policy in policies
     }

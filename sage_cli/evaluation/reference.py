@@ -17,7 +17,7 @@ from sage_cli.store.completion import Completion
 
 def reference_samples(recipe: RlRecipe, base: Policy, root: Path) -> PolicySamples:
     """Where the completions of the reference `base` are, drawn or not; their seed is `rl.seed`."""
-    stop = PromptTemplate(recipe.prompt, "").stop
+    stop = PromptTemplate(recipe.prompt).stop
     parameters = SamplingParameters.from_section(recipe.rollout, stop=stop)
     return PolicySamples(base, recipe.prompt, parameters, recipe.model.dtype, root)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
-from sage_cli.models.folders import adapter_base, is_adapter, require_folder
+from sage_cli.models.folders import adapter_base, is_adapter, pinned_revision, require_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -35,7 +35,9 @@ def load_tokenizer(
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            str(path), revision=revision, trust_remote_code=trust_remote_code
+            str(path),
+            revision=pinned_revision(str(path), revision),
+            trust_remote_code=trust_remote_code,
         )
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
@@ -72,7 +74,7 @@ def load_model(
         model = AutoModelForCausalLM.from_pretrained(
             base,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-            revision=revision,
+            revision=pinned_revision(base, revision),
             trust_remote_code=trust_remote_code,
             use_safetensors=True,
         )

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.model import PretrainedModel
-from sage_cli.models.folders import fingerprint, stored_dtype
+from sage_cli.models.folders import fingerprint, model_files, pinned_revision, stored_dtype
 from sage_cli.models.tokenizer_files import TokenizerFacts, tokenizer_facts
+from sage_cli.policies.exported import (
+    exported_settings,
+    exported_template,
+    settings_to_export,
+)
 from sage_cli.store.run import Run
 
 
@@ -41,18 +46,48 @@ class Policy:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """How to load it: the Hub revision and consent to remote code, where configured."""
-        if self.section is None:
-            return {}
+        """How to load it: the commit of a Hub model (or of an adapter's base), and consent."""
         return {
-            "revision": self.section.revision,
-            "trust_remote_code": self.section.trust_remote_code,
+            "revision": pinned_revision(self.path, self._settings.revision),
+            "trust_remote_code": self._settings.trust_remote_code,
         }
+
+    @cached_property
+    def _settings(self) -> PretrainedModel:
+        """As configured here, or as its run says of the model that it began with."""
+        if self.section is not None:
+            return self.section
+        begun = self.run is not None and (self.run.folder / "config.json").is_file()
+        said = self.run.config.get("model") or {} if self.run and begun else {}
+        asked = ("revision", "trust_remote_code")
+        return PretrainedModel(**{key: said[key] for key in asked if key in said})
+
+    @cached_property
+    def files(self) -> Path:
+        """The folder with its small files. Raises DataError for a Hub model that can't be had."""
+        return model_files(self.path, self._settings.revision)
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """`prompt` and `sampling` as its run has them, or the `sage.json` of an exported model.
+
+        Empty for somebody else's model, which doesn't say how it is prompted.
+        """
+        if self.run is not None:
+            return settings_to_export(self.run.config)
+        return exported_settings(self.files)
+
+    @property
+    def template(self) -> str | None:
+        """The hash of the prompt template that it was trained under, as far as is known."""
+        if self.run is not None:
+            return self.run.manifest.get("template")
+        return exported_template(self.files)
 
     @cached_property
     def fingerprint(self) -> str:
         """What tells its weights apart from all others; read once."""
-        return fingerprint(self.path, self.section.revision if self.section else None)
+        return fingerprint(self.path, self._settings.revision)
 
     @property
     def identity(self) -> str:
@@ -69,11 +104,11 @@ class Policy:
     @cached_property
     def tokenizer_facts(self) -> TokenizerFacts | Any:
         """End token and chat template, from files where they tell; else the tokenizer itself."""
-        return tokenizer_facts(Path(self.path)) or self.tokenizer()
+        return tokenizer_facts(self.files) or self.tokenizer()
 
     def dtype(self, configured: str) -> str:
         """The type that its weights are computed in under the setting `configured`."""
-        stored = stored_dtype(self.path) if configured == "auto" else None
+        stored = stored_dtype(self.files) if configured == "auto" else None
         return stored or configured
 
     def tokenizer(self) -> Any:

@@ -61,7 +61,8 @@ def measured(tmp_path, monkeypatch):
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = [Policy(str(tmp_path / name)) for name in ("a", "b")]
     measure(policies, benchmarks, recipe, tmp_path / "runs", Silent())
-    return ["--benchmark", str(file), "--n", "2", "--k", "1,2", "--runs", str(tmp_path / "runs")]
+    settings = ["--preset", "tiny", "--n", "2", "--k", "1,2"]
+    return ["--benchmark", str(file), *settings, "--runs", str(tmp_path / "runs")]
 
 
 @pytest.mark.parametrize(

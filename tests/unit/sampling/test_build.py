@@ -126,7 +126,7 @@ class Echo(Sampler):
 
 def registered(monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
     point = EntryPoint("echo", f"package:{target.__name__}", "sage_cli.samplers")
-    for module in ("sage_cli.sampling.build", "sage_cli.config.sampling"):
+    for module in ("sage_cli.config.plugins", "sage_cli.config.sampling"):
         monkeypatch.setattr(f"{module}.entry_points", lambda **_: (point,))
     monkeypatch.setattr(EntryPoint, "load", lambda _: target)
 
