@@ -61,6 +61,8 @@ class MemoryModel:
         now = _NOW.set((self, memory))
         try:
             output = self._model(input_ids=ids_BT, use_cache=False, **inputs)
+        except (TypeError, AttributeError) as error:  # a mask or a cache that it can't do without
+            raise self.unfit(f"can't attend otherwise than it does ({error})") from error
         finally:
             _NOW.reset(now)
         logits_BV: Tensor = output.logits[:, -1]
@@ -84,8 +86,11 @@ class MemoryModel:
         zero = all_T[0]
         last_sees_all = bool(mask_function(zero, zero, all_T[-1], all_T).all())
         first_sees_itself_alone = not mask_function(zero, zero, zero, all_T[1:]).any()
-        if not (last_sees_all and first_sees_itself_alone):
-            raise self._too_short(f"windows or chunks of {window} tokens" if window else "patterns")
+        if last_sees_all and first_sees_itself_alone:
+            return
+        if window is None:
+            raise self.unfit("attends through masks that aren't plainly causal")
+        raise self._too_short(f"windows or chunks of {window} tokens")
 
     def require_no_window(self, window: int | None) -> None:
         """The same for a model that tells its attention function of a sliding window."""
