@@ -103,7 +103,7 @@ def test_names_of_the_hub_and_names_that_are_none(runs, tmp_path):
     (tmp_path / "org").mkdir()
     policy = named_policy("Qwen/Qwen2.5-Math-1.5B", runs)
     assert (policy.run, policy.label) == (None, "Qwen2.5-Math-1.5B")
-    with pytest.raises(DataError, match="'Qwen/Qwen2.5-Math-1.5B' is no folder here") as refusal:
+    with pytest.raises(DataError, match=r"'Qwen/Qwen2\.5-Math-1\.5B' is no folder here") as refusal:
         settings("Qwen/Qwen2.5-Math-1.5B", sets=["prompt.format=plain"])
     assert "hf download Qwen/Qwen2.5-Math-1.5B" in refusal.value.next_step
     for name in ("org/gone", "gone", "runs/rl-gone"):

@@ -141,6 +141,6 @@ def test_a_tokenizer_without_a_chat_template_or_one_that_refuses_is_named():
     with pytest.raises(ConfigurationError, match="somebody/chat has no chat template"):
         PromptTemplate.from_section(PromptSection(format="chat"), bare)
     section = PromptSection(format="chat", system="unknown")
-    with pytest.raises(ConfigurationError, match="somebody/chat refuses .*not supported") as no:
+    with pytest.raises(ConfigurationError, match=r"somebody/chat refuses .*not supported") as no:
         PromptTemplate.from_section(section, Tokenizer()).render("q")
     assert "prompt.system=off" in no.value.next_step
