@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel
 from sage_cli.errors import DataError
-from sage_cli.models.folders import adapter_base, is_adapter, pinned_revision, require_folder
+from sage_cli.models.folders import adapter_base, is_adapter, model_files, pinned_revision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -25,7 +25,7 @@ def load_tokenizer(
     """
     from transformers import AutoTokenizer
 
-    require_folder(path)
+    model_files(str(path), revision)
     folder = Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise DataError(
@@ -67,7 +67,7 @@ def load_model(
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
-    require_folder(path)
+    model_files(str(path), revision)
     has_adapter = is_adapter(Path(path))
     try:
         base = adapter_base(Path(path)) if has_adapter else str(path)

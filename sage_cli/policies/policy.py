@@ -45,6 +45,12 @@ class Policy:
         return self.run is None or self.checkpoint is not None or self.run.finished
 
     @property
+    def place(self) -> str:
+        """Its folder, or its name on the Hub with the commit."""
+        commit = None if Path(self.path).is_dir() else self.loading["revision"]
+        return self.path if commit is None else f"{self.path}@{commit}"
+
+    @property
     def loading(self) -> dict[str, Any]:
         """How to load it: the commit of a Hub model (or of an adapter's base), and consent."""
         return {

@@ -180,7 +180,7 @@ def test_missing_says_what_a_measurement_would_draw(policies, recipe, tmp_path, 
 
 
 def test_prompts_that_cannot_be_answered_stop_no_other(policies, recipe, tmp_path, monkeypatch):
-    """Neither other problems nor other benchmarks, seeds and policies; they are named at the end."""
+    """Nor other benchmarks, seeds and policies; what is missing is named at the end."""
 
     class Refusing(Scripted):
         def sample(self, requests):
