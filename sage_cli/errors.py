@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 
 EXIT_OTHER = 1
 """A question that was answered with no, and, with a traceback, a bug."""
@@ -49,6 +50,20 @@ class StoreError(SageError, RuntimeError):
 
 class SamplingError(SageError, RuntimeError):
     """A sampler that can't start or stopped answering."""
+
+
+class RefusedPromptsError(SamplingError):
+    """Prompts that a sampler can't answer, with its reasons; all others were drawn."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        shown = [f"{problem}: {reason}" for problem, reason in list(reasons.items())[:5]]
+        more = [f"and {len(reasons) - 5} more"] if len(reasons) > 5 else []
+        super().__init__(
+            f"{len(reasons)} problems have no samples\n" + "\n".join(shown + more),
+            "shorten these prompts or lower sampling.max_tokens, or leave the problems out; the "
+            "samples of all others are kept",
+        )
+        self.reasons = dict(reasons)
 
 
 class TrainingError(SageError, RuntimeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 from sage_cli.grading import Grader
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when the Hub's client is imported
 
 # how long an example takes says something of the machine, and nothing is timed in tests
 settings.register_profile("sage", deadline=None)

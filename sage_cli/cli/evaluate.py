@@ -7,9 +7,15 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli.live import Live
-from sage_cli.cli.measuring import evaluation_flags, load_for_measuring, may_train
+from sage_cli.cli.measuring import (
+    evaluation_flags,
+    load_for_measuring,
+    may_train,
+    measured_names,
+)
 from sage_cli.cli.options import (
     Benchmark,
+    Compat,
     ConfigFile,
     DryRun,
     Json,
@@ -39,6 +45,7 @@ def command(
         str | None, typer.Option("--paper", help="Lay a table of the paper beside, as table1.")
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
+    compat: Compat = None,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
@@ -48,16 +55,18 @@ def command(
     json: Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    names = measured_names(names, set_)
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
+    flags |= {"compat": compat}
+    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
     if dry_run:
         from sage_cli.workflows.passk import plan
 
-        show_plan(plan(settings, names or []), json)
+        show_plan(plan(settings, names), json)
         return
     from sage_cli.workflows.evaluate import evaluate
 
     trained = may_train(train, names, settings)
     with Live() as live:
-        report = evaluate(settings, names or [], live, paper=paper, train=trained)
+        report = evaluate(settings, names, live, paper=paper, train=trained)
     show_report(report, json)

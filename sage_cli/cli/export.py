@@ -23,7 +23,9 @@ class Dtype(StrEnum):
 
 
 def command(
-    run: Annotated[str, typer.Argument(help="A run, RUN@step or a model folder.")],
+    run: Annotated[
+        str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.")
+    ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
     dtype: Annotated[

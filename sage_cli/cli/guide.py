@@ -28,7 +28,7 @@ def _group() -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="A run, RUN@step or a model folder.")],
+    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
     guide: Annotated[str | None, typer.Option("--guide", help="Another than its own.")] = None,
     tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
@@ -47,7 +47,8 @@ def show(
         "limit": limit,
         "allow_template_mismatch": allow_template_mismatch or None,
     }
-    own = load_for_measuring([run], preset, None, None, runs).config
+    asked = [text for text in set_ or [] if text.startswith(("prompt.", "sampling."))]
+    own = load_for_measuring([run], preset, None, asked, runs).config
     chosen, notes = _guide(own, run, guide)
     settings = load_for_measuring(
         [run],

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sage_cli.cli.console import console
-from sage_cli.cli.options import load_config
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
     from sage_cli.config.schema import SageConfig
+    from sage_cli.store.run import Runs
 
 
 def load_for_measuring(
@@ -25,30 +25,54 @@ def load_for_measuring(
     runs: Path | None,
     **flags: dict[str, Any],
 ) -> Loaded:
-    """The stored configuration of the first run named, or of the latest, then flags, `--set`.
+    """Presets or a configuration where they are named, else what the first model says of itself.
 
-    Refuses k > n here, before anything is trained or sampled.
+    That is a run's stored configuration (of the latest run, where no model is named), or the
+    `sage.json` of an exported model. Flags and `--set` lie over it. Refuses here, before anything
+    is trained or sampled: a model that nobody says how to prompt, `model.path` beside other names,
+    k > n.
     """
-    from sage_cli.config.load import runs_root
-    from sage_cli.store.run import Run, Runs, run_of
+    from sage_cli.config.load import load, runs_root
+    from sage_cli.config.presets import read_layer
+    from sage_cli.metrics.ks import parse_ks
+    from sage_cli.policies.prompting import refuse_other_path
+    from sage_cli.store.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())
-    flags = {**flags, "run": {"root": root}}
-    run: Run | None = None
-    if not preset and config is None:
-        store = Runs(root)
-        first = names[0].partition("@")[0] if names else None
-        if first is None:
-            run = store.latest()
-        elif run_of(Path(first)) is not None or not Path(first).is_dir():
-            run = store.find(first)
-    from sage_cli.metrics.ks import parse_ks
-
-    stored = run.folder / "config.json" if run is not None else config
-    loaded = load_config(preset, stored, sets, **flags)
+    refuse_other_path(names, sets or ())
+    stored = None if config is None else read_layer(config)
+    if config is None and not preset:
+        stored = _own_settings(names, sets or (), Runs(root))
+    loaded = load(preset or (), {**flags, "run": {"root": root}}, sets or (), stored)
     evaluation = loaded.config.evaluation
     parse_ks(evaluation.k, evaluation.samples)
     return loaded
+
+
+def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:
+    """What the first of the models says of itself; None where none is named and there is no run."""
+    from sage_cli.config.presets import read_layer
+    from sage_cli.policies.names import named_policy, named_run
+    from sage_cli.policies.prompting import require_prompt
+
+    made_by = {name: named_run(name, runs) for name in names}
+    foreign = [name for name, run in made_by.items() if run is None]
+    said = {name: named_policy(name, runs).own_settings for name in foreign}
+    run = made_by[names[0]] if names else runs.latest()
+    own = said.get(names[0], {}) if names else {}
+    silent = [name for name in foreign if not said[name]]
+    require_prompt(silent, sets, others_settings=run is not None or bool(own))
+    if run is not None:
+        return read_layer(run.folder / "config.json")
+    return {"model": {"kind": "pretrained", "path": names[0]}, **own} if names else None
+
+
+def measured_names(names: Sequence[str] | None, sets: Sequence[str] | None) -> list[str]:
+    """The models that are named: beside the command, or else by `--set model.path`."""
+    from sage_cli.policies.prompting import set_path
+
+    path = set_path(sets or ())
+    return list(names or ([] if path is None else [path]))
 
 
 def may_train(asked: bool | None, names: Sequence[str] | None, config: SageConfig) -> bool:

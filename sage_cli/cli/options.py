@@ -39,11 +39,16 @@ Samples = Annotated[int | None, typer.Option("--n", help="Samples per problem.")
 Seeds = Annotated[int | None, typer.Option("--seeds", help="How many evaluation seeds.")]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(help="Runs by id or part of one, RUN@step, RUN@all, or model folders."),
+    typer.Argument(
+        help="Runs by id or part of one, RUN@step, RUN@all, model folders, or ORG/MODEL of the Hub."
+    ),
 ]
 OtherTemplate = Annotated[
     bool,
     typer.Option("--allow-template-mismatch", help="Use a run under another prompt than trained."),
+]
+Compat = Annotated[
+    str | None, typer.Option("--compat", help="official: the authors' settings where they differ.")
 ]
 Train = Annotated[
     bool | None,

@@ -8,9 +8,15 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli.live import Live
-from sage_cli.cli.measuring import evaluation_flags, load_for_measuring, may_train
+from sage_cli.cli.measuring import (
+    evaluation_flags,
+    load_for_measuring,
+    may_train,
+    measured_names,
+)
 from sage_cli.cli.options import (
     Benchmark,
+    Compat,
     ConfigFile,
     DryRun,
     Json,
@@ -42,6 +48,7 @@ def command(
         typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
+    compat: Compat = None,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
@@ -54,18 +61,20 @@ def command(
     if from_:
         _show_files(from_, k, runs, set_, json)
         return
+    names = measured_names(names, set_)
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
+    flags |= {"compat": compat}
+    settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
     if dry_run:
         from sage_cli.workflows.passk import plan
 
-        show_plan(plan(settings, names or []), json)
+        show_plan(plan(settings, names), json)
         return
     from sage_cli.workflows.passk import passk
 
     trained = may_train(train, names, settings)
     with Live() as live:
-        report = passk(settings, names or [], live, train=trained)
+        report = passk(settings, names, live, train=trained)
     show_report(report, json)
 
 

@@ -1,4 +1,4 @@
-"""`rl.compat: official`: the settings in which the authors' code differs from ours, by name."""
+"""`compat: official` of `rl` and of `evaluation`: where the authors' code differs from ours."""
 
 from __future__ import annotations
 
@@ -55,6 +55,26 @@ DIFFERENCES = (
     Difference("rl.overlong_punishment", False, ("dapo",)),
 )
 """What docs/fidelity.md lists under `--compat official`."""
+
+
+EVALUATION_DIFFERENCES = (
+    # what their evaluation asks; the wording is known in substance only
+    Difference(
+        "prompt.user",
+        "Problem: {question}\nSolve the problem step by step and give a final numerical answer.",
+    ),
+    Difference("evaluation.allow_template_mismatch", True),  # they train without that turn
+    Difference("sampling.top_p", 0.95),
+    Difference("sampling.min_p", 0.0),
+    Difference("sampling.stop_at_answer", False),
+    Difference("grading.tolerance", 0.0),  # Minerva's as well
+)
+"""What docs/fidelity.md lists under an evaluation with `--compat official`."""
+
+
+def official_evaluation_settings() -> dict[str, Any]:
+    """The authors' values of an evaluation by dotted name."""
+    return {difference.setting: difference.value for difference in EVALUATION_DIFFERENCES}
 
 
 def official_settings(choices: Iterable[str]) -> dict[str, Any]:

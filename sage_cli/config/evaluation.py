@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from sage_cli.config.base import COSMETIC, Section
@@ -11,6 +13,8 @@ from sage_cli.config.data import FieldsSection
 class EvaluationSection(Section):
     """Which problems, how many samples, which k."""
 
+    compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
+    """`official`: the authors' settings of an evaluation, as docs/fidelity.md lists them."""
     benchmark: str = "aime,amc23,math500-l5"
     fields: FieldsSection = FieldsSection()
     """Columns of a benchmark that is a file."""

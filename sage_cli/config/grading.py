@@ -15,5 +15,6 @@ class GradingSection(Section):
     workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
     timeout_s: int = Field(5, ge=1)
     memory_mb: int = Field(1024, ge=128)
-    tolerance: float | None = Field(None, gt=0, lt=1)
-    """Relative tolerance of numeric answers; null takes the benchmark's own (Minerva has one)."""
+    tolerance: float | None = Field(None, ge=0, lt=1)
+    """Relative tolerance of numeric answers; null takes the benchmark's own (Minerva has one), 0
+    demands exact answers of all."""

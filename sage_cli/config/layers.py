@@ -3,8 +3,8 @@
 Four rules go beyond plain merging, each because a choice brings settings of its own:
 choosing another guide or kind of model drops the settings of the one before; choosing a guide
 takes a preset's values for it (the top-level key `guides`); choosing an algorithm takes its row
-of the table; `rl.compat: official` takes the authors' values of what was not said beside it or
-after it.
+of the table; `compat: official`, of `rl` or `evaluation`, takes the authors' values of what was not
+said beside it or after it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings, kl_of
-from sage_cli.config.compat import OFFICIAL, WARM_UP, official_settings
+from sage_cli.config.compat import (
+    OFFICIAL,
+    WARM_UP,
+    official_evaluation_settings,
+    official_settings,
+)
 
 CHOICES = {"guide": "name", "model": "kind"}
 """Sections that are unions, and the key that tells their members apart."""
@@ -92,25 +97,33 @@ def merge(layers: Iterable[Layer]) -> Merged:
             kl = kl_of(algorithm, guided=merged.get("guide", "name", "none") != "none")
             merged.put({"anchor": {"kl": kl}}, f"algorithm {algorithm}")
     if merged.get("rl", "compat") == OFFICIAL:
-        _settle_compat(merged, layers)
+        _settle_compat(merged, layers, "rl", official_settings(_choices(merged)))
+    if merged.get("evaluation", "compat") == OFFICIAL:
+        _settle_compat(merged, layers, "evaluation", official_evaluation_settings())
     return merged
 
 
-def _settle_compat(merged: Merged, layers: Sequence[Layer]) -> None:
-    """Lay the authors' values just below the layer that asks for them."""
-    asks = max(i for i, layer in enumerate(layers) if _inside(layer.values, "rl", "compat"))
-    above = {layer.origin for layer in layers[asks:]}
-    guide = merged.get("guide", "name", "none")
+def _choices(merged: Merged) -> tuple[str, ...]:
+    """What the authors' values depend on: algorithm, guide, tuning, prompt format, warm-up."""
     scratch = merged.get("model", "kind") == "scratch"
-    choices = [
+    choices = (
         merged.get("rl", "algo", "grpo"),
-        guide,
+        merged.get("guide", "name", "none"),
         merged.get("model", "tuning", "full" if scratch else "lora"),
         merged.get("prompt", "format", "paper"),
-    ]
-    if not scratch and merged.get("sft", "enabled", True):
-        choices.append(WARM_UP)
-    for name, value in official_settings(map(str, choices)).items():
+    )
+    warm_up = (WARM_UP,) if not scratch and merged.get("sft", "enabled", True) else ()
+    return (*map(str, choices), *warm_up)
+
+
+def _settle_compat(
+    merged: Merged, layers: Sequence[Layer], section: str, theirs: Mapping[str, Any]
+) -> None:
+    """Lay the authors' values just below the layer that asks for them in `section`."""
+    asks = max(i for i, layer in enumerate(layers) if _inside(layer.values, section, "compat"))
+    above = {layer.origin for layer in layers[asks:]}
+    guide = merged.get("guide", "name", "none")
+    for name, value in theirs.items():
         if merged.origins.get(name, "").removesuffix(f", guides.{guide}") not in above:
             merged.put({name: value}, f"compat {OFFICIAL}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
 
@@ -16,6 +16,8 @@ PAPER_SYSTEM_PROMPT = (
     "Then, provide your solution between <SOLUTION> and </SOLUTION>."
 )
 """Appendix E.4 of the paper, used in SFT, RL and evaluation alike."""
+
+QUESTION = "{question}"
 
 
 class LoraSection(Section):
@@ -99,8 +101,37 @@ class PromptSection(Section):
 
     format: Literal["paper", "chat", "plain"] = "paper"
     system: str | None = PAPER_SYSTEM_PROMPT
+    """null or `off`: no system prompt."""
+    user: str = QUESTION
+    """What is asked, with {question} where the problem's text goes."""
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """What the tokenizer's chat template is given besides the messages, as
+    {enable_thinking: false}."""
     reasoning_open: str = "<start_working_out>"
     reasoning_close: str = "<end_working_out>"
     answer: Literal["tags", "boxed"] = "tags"
     answer_open: str = Field("<SOLUTION>", min_length=1)
     answer_close: str = Field("</SOLUTION>", min_length=1)
+
+    @field_validator("system", mode="before")
+    @classmethod
+    def _off_is_none(cls, system: Any) -> Any:
+        return None if system in (False, "off") else system  # False: YAML's own `off`
+
+    @field_validator("user")
+    @classmethod
+    def _asks(cls, user: str) -> str:
+        if QUESTION not in user:
+            raise ValueError(f"must hold {QUESTION}, where the problem's text goes")
+        return user
+
+    @model_validator(mode="after")
+    def _chat_arguments_have_a_reader(self) -> PromptSection:
+        if self.chat_template_kwargs and self.format != "chat":
+            raise ValueError(
+                f"chat_template_kwargs are for a chat template; format '{self.format}' reads none"
+            )
+        ours = {"tokenize", "add_generation_prompt"} & self.chat_template_kwargs.keys()
+        if ours:
+            raise ValueError(f"chat_template_kwargs can't hold {', '.join(sorted(ours))}")
+        return self

@@ -25,6 +25,12 @@ def guide_settings(config: SageConfig, guide: str) -> tuple[str | None, dict[str
     return None, {}
 
 
+def preset_for(path: str) -> str | None:
+    """The first shipped preset of the model at `path`, a name of the Hub."""
+    paths = {name: read_preset(name).get("model", {}).get("path") for name in preset_names()}
+    return next((name for name, its in paths.items() if its == path), None)
+
+
 def _describes(named: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
     """Whether everything a preset says of its model's architecture or path is so."""
     shape = {key: value for key, value in named.items() if key not in _TUNING}

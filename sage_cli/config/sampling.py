@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -13,6 +13,8 @@ from sage_cli.config.plugins import require_name
 SAMPLER_GROUP = "sage_cli.samplers"
 BUILT_IN = ("auto", "transformers", "vllm", "server")
 
+ServerForm = Literal["completions", "chat"]
+
 
 class SamplingSection(DecodingSection):
     """How evaluation samples: as in training but for the temperature (Appendix F)."""
@@ -22,11 +24,23 @@ class SamplingSection(DecodingSection):
     options: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
     """Settings of a registered backend that change how it draws, not what."""
     temperature: float = Field(0.3, ge=0)
+    stop_at_answer: bool = True
+    """Whether a completion ends at the closing answer tag; else only where the model ends it."""
     batch_rows: int = Field(256, ge=1, json_schema_extra=COSMETIC)
     """Completions that are decoded together (`transformers`) or in flight at once (`server`)."""
     servers: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
-    server_model: str | None = Field(None, json_schema_extra=COSMETIC)
+    server_model: str | None = None
+    """What servers call the model, where they can't tell that it is the one meant. Its samples are
+    kept apart from those of the model itself."""
+    server_form: ServerForm = "completions"
+    """`completions` sends the prompt as it is, `chat` messages, to which the server applies its
+    own template: another prompt, whose samples are kept apart."""
     timeout_s: float = Field(600, gt=0, json_schema_extra=COSMETIC)
+    """How long one request to a server may take."""
+    server_attempts: int = Field(10, ge=1, json_schema_extra=COSMETIC)
+    """How often a request is sent before the servers are given up."""
+    server_patience_s: float = Field(300, ge=0, json_schema_extra=COSMETIC)
+    """How long a request that fails is repeated, pauses included, before they are given up."""
 
     @field_validator("backend")
     @classmethod
@@ -41,3 +55,18 @@ class SamplingSection(DecodingSection):
                 f"options are settings of a registered backend; '{self.backend}' reads none"
             )
         return self
+
+    @property
+    def asks_servers(self) -> bool:
+        """Whether servers draw; `auto` takes those that are named."""
+        return self.backend == "server" or (self.backend == "auto" and bool(self.servers))
+
+    @property
+    def served(self) -> dict[str, str]:
+        """What servers decide of the samples besides how they are computed, by setting.
+
+        Nothing where they complete the prompt as it is with the very model that is meant.
+        """
+        said = {"server_model": self.server_model, "server_form": self.server_form}
+        usual = {"server_model": None, "server_form": "completions"}
+        return {k: v for k, v in said.items() if v and v != usual[k] and self.asks_servers}

@@ -97,6 +97,12 @@ def contradictions(config: SageConfig) -> list[str]:
         found.append(
             f"sft.micro_batch {sft.micro_batch} doesn't divide sft.batch_size {sft.batch_size}"
         )
+    chat, format_ = config.sampling.server_form == "chat", config.prompt.format
+    if chat and format_ != "chat":
+        found.append(
+            f"sampling.server_form 'chat' sends messages, and prompt.format is '{format_}' "
+            "(use prompt.format=chat)"
+        )
     sweep = config.sweep
     if max(sweep.k) > sweep.samples:
         found.append(

@@ -70,7 +70,7 @@ def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Gra
         judge=judge,
         timeout_s=grading.timeout_s,
         memory_mb=grading.memory_mb,
-        tolerance=grading.tolerance if grading.tolerance is not None else tolerance,
+        tolerance=(grading.tolerance if grading.tolerance is not None else tolerance) or None,
         answer_open=prompt.answer_open,
         answer_close=prompt.answer_close,
         boxed=prompt.answer == "boxed",

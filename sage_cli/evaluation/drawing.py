@@ -59,7 +59,8 @@ class Drawing:
             return samples
         sampler = self._loaded()
         template = self._template()
-        prompts = {problem.id: template.render(problem.question) for problem in problems}
+        text = template.user_turn if self._samples.in_chat else template.render
+        prompts = {problem.id: text(problem.question) for problem in problems}
         total = n * len(prompts)
         label = self._samples.policy.label
         self._progress.begin(f"sample {label}", total, "samples", total - missing)
@@ -76,11 +77,14 @@ class Drawing:
         if self._sampler is None:
             policy = self._samples.policy
             self._progress.say(f"loading {policy.label}")
+            # what servers may decide is what the samples are named by
+            unsaid = {"server_model": None, "server_form": "completions"}
             setup = SamplerSetup(
                 policy.path,
                 self._samples.parameters,
-                self._section,
+                self._section.model_copy(update={**unsaid, **self._samples.served}),
                 dtype=self._samples.dtype,
+                prompt=self._samples.prompt,
                 **policy.loading,
             )
             self._sampler = build_sampler(setup)
@@ -88,6 +92,6 @@ class Drawing:
 
     def _template(self) -> PromptTemplate:
         """A chat template is rendered by the tokenizer itself."""
-        if self._samples.prompt.format != "chat":
+        if self._samples.prompt.format != "chat" or self._samples.in_chat:
             return self._samples.template
         return PromptTemplate.from_section(self._samples.prompt, self._samples.policy.tokenizer())

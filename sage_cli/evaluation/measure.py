@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.errors import StoreError
+from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -32,9 +32,11 @@ def measure(
 ) -> Measurements:
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
 
-    What is stored among its samples is neither drawn nor graded again.
+    What is stored among its samples is neither drawn nor graded again. Raises
+    RefusedPromptsError, when all others are drawn and judged, where prompts could not be answered.
     """
-    found: dict[tuple[str, str], tuple[Measured, ...]] = {}
+    found: dict[tuple[str, str], list[Measured]] = {}
+    refused: dict[str, str] = {}
     evaluation = recipe.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
@@ -46,12 +48,17 @@ def measure(
             policy = samples.policy
             with Drawing(samples, recipe.sampling, progress) as drawing:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
-                    found[benchmark.name, policy.label] = tuple(
-                        _measured(policy, benchmark, seed, evaluation.samples, drawing, grader)
-                        for seed in seeds
-                    )
+                    seen = found[benchmark.name, policy.label] = []
+                    for seed in seeds:
+                        try:
+                            n = evaluation.samples
+                            seen.append(_measured(policy, benchmark, seed, n, drawing, grader))
+                        except RefusedPromptsError as error:
+                            refused |= error.reasons
+    if refused:
+        raise RefusedPromptsError(refused)
     return {
-        (benchmark.name, samples.policy.label): found[benchmark.name, samples.policy.label]
+        (benchmark.name, samples.policy.label): tuple(found[benchmark.name, samples.policy.label])
         for benchmark in benchmarks
         for samples in policies
     }

@@ -62,7 +62,7 @@ def configured_provenance(benchmarks: Sequence[Benchmark], recipe: EvaluationRec
 def _policy(policy: Policy) -> PolicyUsed:
     run = policy.run
     base = str(run.manifest["parent"]) if run and run.manifest.get("parent") else None
-    return PolicyUsed(policy.label, policy.path, policy.fingerprint, run.id if run else None, base)
+    return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
 
 
 def _grader(benchmark: Benchmark, recipe: EvaluationRecipe) -> GraderUsed:

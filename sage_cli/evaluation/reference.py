@@ -22,7 +22,7 @@ def reference_samples(recipe: RlRecipe, start: Policy, root: Path) -> PolicySamp
 
     They are of the model that `anchor.reference` means; their seed is `rl.seed`.
     """
-    stop = PromptTemplate(recipe.prompt, "").stop
+    stop = PromptTemplate(recipe.prompt).stop
     parameters = SamplingParameters.from_section(recipe.rollout, stop=stop)
     reference, dtype = reference_policy(start, recipe), sampled_dtype(recipe.model)
     return PolicySamples(reference, recipe.prompt, parameters, dtype, root)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from sage_cli.store.samples import SampleIdentity, SampleSet
 class PolicySamples:
     """A policy under a prompt and sampling parameters: its sample sets, one for each seed.
 
-    `dtype` is the configured type of the weights; "auto" is the stored one.
+    `dtype` is the configured type of the weights; "auto" is the stored one. `served` is what a
+    server decides of the samples (`SamplingSection.served`).
     """
 
     policy: Policy
@@ -27,6 +29,7 @@ class PolicySamples:
     parameters: SamplingParameters
     dtype: str
     root: Path
+    served: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_evaluation(cls, policy: Policy, recipe: EvaluationRecipe, root: Path) -> PolicySamples:
@@ -35,20 +38,35 @@ class PolicySamples:
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
         allowed.
         """
-        stop = PromptTemplate(recipe.prompt, "").stop
-        parameters = SamplingParameters.from_section(recipe.sampling, stop=stop)
-        samples = cls(policy, recipe.prompt, parameters, recipe.dtype, root)
+        sampling = recipe.sampling
+        stop = PromptTemplate(recipe.prompt).stop if sampling.stop_at_answer else None
+        parameters = SamplingParameters.from_section(sampling, stop=stop)
+        samples = cls(policy, recipe.prompt, parameters, recipe.dtype, root, sampling.served)
         allowed = recipe.evaluation.allow_template_mismatch
         refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
         return samples
 
+    @property
+    def in_chat(self) -> bool:
+        """Whether a server is sent messages, and applies its own template to them."""
+        return self.served.get("server_form") == "chat"
+
     @cached_property
     def template(self) -> PromptTemplate:
         """The prompt's template as far as it is known without loading the tokenizer."""
+        if self.in_chat:
+            return PromptTemplate(self.prompt)
         return PromptTemplate.from_section(self.prompt, self.policy.tokenizer_facts)
 
     def at(self, seed: int, *, read_only: bool = False) -> SampleSet:
         """The set of one evaluation seed."""
-        sampling = {**asdict(self.parameters), "dtype": self.policy.dtype(self.dtype)}
-        identity = SampleIdentity(self.policy.fingerprint, self.template.hash, sampling, seed)
+        policy = self.policy
+        sampling = {
+            **asdict(self.parameters),
+            "dtype": policy.dtype(self.dtype),
+            # the ends that the model's own files name are part of its fingerprint
+            "eos": None if self.in_chat else policy.tokenizer_facts.eos_token,
+            **self.served,
+        }
+        identity = SampleIdentity(policy.fingerprint, self.template.hash, sampling, seed)
         return SampleSet(self.root, identity, read_only=read_only)

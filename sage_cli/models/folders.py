@@ -9,6 +9,7 @@ from typing import Any
 
 from sage_cli.content import file_hash
 from sage_cli.errors import DataError
+from sage_cli.models.hub import cached_files, commit_of
 
 ADAPTER_FILE = "adapter_config.json"
 _BASE = "base_model_name_or_path"
@@ -48,12 +49,12 @@ def fingerprint(path: str | Path, revision: str | None = None) -> str:
     """Sixteen hex digits of a model's content: weights, configuration, tokenizer, end tokens.
 
     An adapter's includes its base's, wherever that lies. A model of the Hub is told by its name
-    and the commit that the local cache holds of `revision`, before it is fetched by `revision`.
+    and commit, one that can't be reached by its name and `revision`.
     """
     folder = Path(path)
     if not folder.is_dir():
-        commit = hub_commit(str(path), revision) or revision
-        name = str(path) if commit is None else f"{path}@{commit}"
+        pinned = pinned_revision(str(path), revision)
+        name = str(path) if pinned is None else f"{path}@{pinned}"
         return hashlib.sha256(name.encode()).hexdigest()[:16]
     digest = hashlib.sha256()
     if is_adapter(folder):
@@ -84,34 +85,32 @@ def adapter_base(folder: Path) -> str:
     return str(recorded)
 
 
-def stored_dtype(path: str | Path) -> str | None:
+def stored_dtype(folder: Path) -> str | None:
     """The type in which a folder's weights are stored, as `bfloat16`; None where it doesn't say.
 
     An adapter is computed in its base's type.
     """
-    folder = Path(path)
     if is_adapter(folder):
-        return stored_dtype(adapter_base(folder))
+        return stored_dtype(model_files(adapter_base(folder)))
     config = read_json(folder / "config.json")
     found = config.get("dtype") or config.get("torch_dtype")
     return str(found) if found else None
 
 
-def hub_commit(name: str, revision: str | None) -> str | None:
-    """The commit of a Hub model that the local cache holds; None without one. Asks no network."""
-    folder = hub_folder(name, revision)
-    return folder.name if folder else None
+def model_files(path: str, revision: str | None = None) -> Path:
+    """The folder with a model's small files: its own, or where the cache has a Hub model's.
+
+    Raises DataError where there is neither.
+    """
+    require_folder(path)
+    return Path(path) if Path(path).is_dir() else cached_files(path, revision)
 
 
-def hub_folder(name: str, revision: str | None) -> Path | None:
-    """Where the local cache holds a Hub model at `revision`; None without. Asks no network."""
-    from huggingface_hub import try_to_load_from_cache
-
-    try:
-        found = try_to_load_from_cache(name, "config.json", revision=revision)
-    except ValueError:  # no name of the Hub
-        return None
-    return Path(found).parent if isinstance(found, str) else None
+def pinned_revision(path: str, revision: str | None) -> str | None:
+    """The commit of a Hub model, as far as it can be told; `revision` itself for a folder."""
+    if Path(path).is_dir():
+        return revision
+    return commit_of(path, revision) or revision
 
 
 def read_json(file: Path) -> dict[str, Any]:

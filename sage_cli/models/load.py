@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel, trained_dtype
 from sage_cli.errors import DataError
-from sage_cli.models.folders import adapter_base, is_adapter, require_folder
+from sage_cli.models.folders import adapter_base, is_adapter, model_files, pinned_revision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -25,7 +25,7 @@ def load_tokenizer(
     """
     from transformers import AutoTokenizer
 
-    require_folder(path)
+    model_files(str(path), revision)
     folder = Path(path)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise DataError(
@@ -35,7 +35,9 @@ def load_tokenizer(
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            str(path), revision=revision, trust_remote_code=trust_remote_code
+            str(path),
+            revision=pinned_revision(str(path), revision),
+            trust_remote_code=trust_remote_code,
         )
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
@@ -65,14 +67,14 @@ def load_model(
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
-    require_folder(path)
+    model_files(str(path), revision)
     has_adapter = is_adapter(Path(path))
     try:
         base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
             base,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-            revision=revision,
+            revision=pinned_revision(base, revision),
             trust_remote_code=trust_remote_code,
             use_safetensors=True,
         )

@@ -11,10 +11,11 @@ from sage_cli.models.folders import read_json
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """The end-of-sequence token and the chat template of a tokenizer."""
+    """The end-of-sequence token and the chat template of a tokenizer, and where it was read."""
 
     eos_token: str | None
     chat_template: Any
+    name_or_path: str = ""
 
 
 def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
@@ -22,7 +23,8 @@ def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
     config = read_json(folder / "tokenizer_config.json")
     if not config:
         return None
-    return TokenizerFacts(_text(config.get("eos_token")), _chat_template(folder, config))
+    ends = _text(config.get("eos_token"))
+    return TokenizerFacts(ends, _chat_template(folder, config), str(folder))
 
 
 def _chat_template(folder: Path, config: dict[str, Any]) -> Any:

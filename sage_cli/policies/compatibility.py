@@ -20,15 +20,17 @@ _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
 def refuse_other_template(
     policy: Policy, template: PromptTemplate, *, allowed: bool, use: str
 ) -> None:
-    """Refuse to use a run under another prompt than it was trained with, unless `allowed`.
+    """Refuse to use a model under another prompt than it was trained with, unless `allowed`.
 
     `use` is what is being done, as "this evaluation".
     """
-    trained = policy.run.manifest.get("template") if policy.run else None
-    if policy.run is None or trained in (None, template.hash) or allowed:
+    trained = policy.template
+    if trained in (None, template.hash) or allowed:
         return
-    before, now = policy.run.config.get("prompt", {}), template.section.model_dump(mode="json")
-    keys = [f"prompt.{key}" for key in PromptSection.model_fields if before.get(key) != now[key]]
+    unsaid = PromptSection().model_dump(mode="json")
+    before = {**unsaid, **(policy.own_settings.get("prompt") or {})}
+    now = template.section.model_dump(mode="json")
+    keys = [f"prompt.{key}" for key in unsaid if before[key] != now[key]]
     raise ConfigurationError(
         f"{policy.label} was trained with prompt template {trained}, and {use} uses "
         f"{template.hash} ({', '.join(keys) or 'the tokenizer'} differs): results would "

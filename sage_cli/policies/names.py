@@ -6,15 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
+from sage_cli.models.hub import is_hub_name
 from sage_cli.policies.policy import Policy
 from sage_cli.store.run import Run, Runs, run_of
 
+Model = PretrainedModel | ScratchModel | None
+"""The configured model, whose `revision` and `trust_remote_code` hold for what no run made."""
 
-def distinct_policies(names: Sequence[str], runs: Runs) -> list[Policy]:
+
+def distinct_policies(names: Sequence[str], runs: Runs, model: Model = None) -> list[Policy]:
     """The policies of all `names`, each once; ConfigurationError where two have one label."""
-    named = [policy for name in names for policy in named_policies(name, runs)]
+    named = [policy for name in names for policy in named_policies(name, runs, model)]
     policies = list({policy.path: policy for policy in named}.values())
     labels = Counter(policy.label for policy in policies)
     alike = [policy.path for policy in policies if labels[policy.label] > 1]
@@ -30,13 +35,13 @@ class NoRunsError(StoreError):
     """Nothing was named, and there is no finished run that could be meant."""
 
 
-def chosen_policies(names: Sequence[str], runs: Runs) -> list[Policy]:
+def chosen_policies(names: Sequence[str], runs: Runs, model: Model = None) -> list[Policy]:
     """The policies of `names`; without names that of the latest finished run.
 
     Raises NoRunsError where there is none.
     """
     if names:
-        return distinct_policies(names, runs)
+        return distinct_policies(names, runs, model)
     latest = runs.latest()
     if latest is None:
         raise NoRunsError(
@@ -47,27 +52,40 @@ def chosen_policies(names: Sequence[str], runs: Runs) -> list[Policy]:
     return [Policy.of_run(latest)]
 
 
-def named_policies(name: str, runs: Runs) -> list[Policy]:
+def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
     """The policy called `name`, or all checkpoints and the end of a run for `RUN@all`."""
     run_name, at, step = name.partition("@")
     if not (at and step == "all"):
-        return [named_policy(name, runs)]
+        return [named_policy(name, runs, model)]
     run = runs.find(run_name)
     checkpoints = [_checkpoint(run, str(step)) for step in checkpoint_steps(run)]
     return checkpoints + ([Policy.of_run(run)] if run.finished else [])
 
 
-def named_policy(name: str, runs: Runs) -> Policy:
-    """A run's final model, `RUN@step`'s checkpoint, or any model folder."""
+def named_run(name: str, runs: Runs) -> Run | None:
+    """The run that `name` or `name@step` means; None for a model that no run here made.
+
+    Raises StoreError where it is neither.
+    """
     if Path(name).is_dir() and run_of(Path(name)) is None:
         if is_model_folder(Path(name)):
-            return Policy(name)
+            return None
         raise StoreError(
             f"the folder {name} holds neither a run nor a model",
             "name a run, or a Hugging Face folder with config.json and *.safetensors",
         )
-    run_name, at, step = name.partition("@")
-    run = runs.find(run_name)
+    return None if is_hub_name(name) else runs.find(name.partition("@")[0])
+
+
+def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
+    """A run's final model, `RUN@step`'s checkpoint, any model folder, or a model of the Hub."""
+    run = named_run(name, runs)
+    if run is None:
+        said = model if isinstance(model, PretrainedModel) else PretrainedModel()
+        revision = said.revision if said.path == name else None
+        section = said.model_copy(update={"path": name, "revision": revision})
+        return Policy(name, section=section)
+    _, at, step = name.partition("@")
     if at:
         return _checkpoint(run, step)
     if not run.finished:

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.model import PretrainedModel
-from sage_cli.models.folders import fingerprint, hub_folder, stored_dtype
+from sage_cli.models.folders import fingerprint, model_files, pinned_revision, stored_dtype
 from sage_cli.models.tokenizer_files import TokenizerFacts, tokenizer_facts
+from sage_cli.policies.exported import (
+    exported_settings,
+    exported_template,
+    settings_to_export,
+)
 from sage_cli.store.run import Run
 
 
@@ -40,38 +45,59 @@ class Policy:
         return self.run is None or self.checkpoint is not None or self.run.finished
 
     @property
+    def place(self) -> str:
+        """Its folder, or its name on the Hub with the commit."""
+        commit = None if Path(self.path).is_dir() else self.loading["revision"]
+        return self.path if commit is None else f"{self.path}@{commit}"
+
+    @cached_property
     def pretrained(self) -> PretrainedModel | None:
         """The published model that it is or that its run grew from, where that is said."""
-        said = self.run.config.get("model", {}) if self.run else {}
-        if self.section is None and said.get("kind") == "pretrained":
-            return PretrainedModel.model_validate(said)
-        return self.section
+        if self.section is not None:
+            return self.section
+        begun = self.run is not None and (self.run.folder / "config.json").is_file()
+        said = self.run.config.get("model") or {} if self.run and begun else {}
+        return PretrainedModel.model_validate(said) if said.get("kind") == "pretrained" else None
 
     @property
     def loading(self) -> dict[str, Any]:
-        """How to load it: the Hub revision and consent to remote code, where configured.
-
-        A run's adapter lies on the model that its run grew from.
-        """
-        model = self.pretrained
-        if model is None:
-            return {}
-        return {"revision": model.revision, "trust_remote_code": model.trust_remote_code}
+        """How to load it: the commit of a Hub model (or of an adapter's base), and consent."""
+        model = self.pretrained or PretrainedModel()
+        return {
+            "revision": pinned_revision(self.path, model.revision),
+            "trust_remote_code": model.trust_remote_code,
+        }
 
     @property
-    def folder(self) -> Path:
-        """Where its files are: of a model of the Hub in the local cache, at its own revision.
+    def _revision(self) -> str | None:
+        return self.pretrained.revision if self.pretrained else None
 
-        What isn't there yet keeps its name.
+    @cached_property
+    def files(self) -> Path:
+        """The folder with its small files. Raises DataError for a Hub model that can't be had."""
+        return model_files(self.path, self._revision)
+
+    @property
+    def own_settings(self) -> dict[str, Any]:
+        """`prompt` and `sampling` as its run has them, or the `sage.json` of an exported model.
+
+        Empty for somebody else's model, which doesn't say how it is prompted.
         """
-        local = Path(self.path).is_dir()
-        cached = None if local else hub_folder(self.path, self.loading.get("revision"))
-        return cached or Path(self.path)
+        if self.run is not None:
+            return settings_to_export(self.run.config)
+        return exported_settings(self.files)
+
+    @property
+    def template(self) -> str | None:
+        """The hash of the prompt template that it was trained under, as far as is known."""
+        if self.run is not None:
+            return self.run.manifest.get("template")
+        return exported_template(self.files)
 
     @cached_property
     def fingerprint(self) -> str:
         """What tells its weights apart from all others; read once."""
-        return fingerprint(self.path, self.loading.get("revision"))
+        return fingerprint(self.path, self._revision)
 
     @property
     def identity(self) -> str:
@@ -88,11 +114,11 @@ class Policy:
     @cached_property
     def tokenizer_facts(self) -> TokenizerFacts | Any:
         """End token and chat template, from files where they tell; else the tokenizer itself."""
-        return tokenizer_facts(Path(self.path)) or self.tokenizer()
+        return tokenizer_facts(self.files) or self.tokenizer()
 
     def dtype(self, configured: str) -> str:
         """The type that its weights are computed in under the setting `configured`."""
-        stored = stored_dtype(self.path) if configured == "auto" else None
+        stored = stored_dtype(self.files) if configured == "auto" else None
         return stored or configured
 
     def tokenizer(self) -> Any:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sage_cli.config.model import PromptSection
+from sage_cli.config.model import QUESTION, PromptSection
 from sage_cli.errors import ConfigurationError
 
 BOXED = r"\boxed{"
@@ -39,7 +39,7 @@ class PromptTemplate:
     """
 
     section: PromptSection
-    eos: str
+    eos: str = ""
     tokenizer: TokenizerFacts | None = None
 
     @classmethod
@@ -54,9 +54,10 @@ class PromptTemplate:
         Raises ConfigurationError where the format needs what the tokenizer doesn't have.
         """
         if section.format == "chat" and getattr(tokenizer, "chat_template", None) is None:
+            name = getattr(tokenizer, "name_or_path", "") or "the model"
             raise ConfigurationError(
-                "prompt.format is 'chat', and the tokenizer has no chat template",
-                "use prompt.format=paper, or a model whose tokenizer has one",
+                f"prompt.format is 'chat', and the tokenizer of {name} has no chat template",
+                "use prompt.format=paper or plain, or a model whose tokenizer has one",
             )
         eos = eos if eos is not None else getattr(tokenizer, "eos_token", None)
         if section.format == "paper" and section.system is not None and not eos:
@@ -69,19 +70,33 @@ class PromptTemplate:
 
     def render(self, question: str) -> str:
         """The prompt; under `paper` it has opened the reasoning tag already (Appendix E.4)."""
-        section = self.section
+        section, user = self.section, self.user_turn(question)
         if section.format == "plain":
-            return question
+            return user
         if section.format == "paper":
             system = "" if section.system is None else section.system + self.eos
-            return system + question + section.reasoning_open
+            return system + user + section.reasoning_open
+        from jinja2 import TemplateError
+
         tokenizer: Any = self.tokenizer  # from_section refuses `chat` without one
-        messages = [{"role": "user", "content": question}]
-        if section.system is not None:
-            messages.insert(0, {"role": "system", "content": section.system})
-        return str(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        )
+        try:
+            return str(
+                tokenizer.apply_chat_template(
+                    chat_messages(section, user),
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    **section.chat_template_kwargs,
+                )
+            )
+        except TemplateError as error:
+            raise ConfigurationError(
+                f"the chat template of {tokenizer.name_or_path} refuses the prompt: {error}",
+                "one that knows no system prompt takes --set prompt.system=off",
+            ) from error
+
+    def user_turn(self, question: str) -> str:
+        """What is asked, without anything around it."""
+        return self.section.user.replace(QUESTION, question)
 
     def complete(self, working: str, answer: str) -> str:
         """The demonstration that follows the prompt; the trainer adds end-of-sequence to it."""
@@ -102,9 +117,21 @@ class PromptTemplate:
     def hash(self) -> str:
         """Twelve hexadecimal digits that change with whatever changes the text."""
         prompt: Any
-        if self.section.format == "chat" and self.tokenizer is not None:
-            prompt = [self.tokenizer.chat_template, self.section.system]  # may print today's date
+        section = self.section
+        if section.format == "chat":
+            # rendered it may print today's date; without a tokenizer it is a server's own
+            prompt = [getattr(self.tokenizer, "chat_template", None), section.system]
+            if section.user != QUESTION or section.chat_template_kwargs:
+                prompt += [section.user, section.chat_template_kwargs]
         else:
-            prompt = self.render("{question}")
+            prompt = self.render(QUESTION)
         text = json.dumps([prompt, self.complete("{working}", "{answer}"), self.stop])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def chat_messages(section: PromptSection, user: str) -> list[dict[str, str]]:
+    """The conversation that a chat template is given: the system prompt, if any, and `user`."""
+    messages = [{"role": "user", "content": user}]
+    if section.system is not None:
+        messages.insert(0, {"role": "system", "content": section.system})
+    return messages

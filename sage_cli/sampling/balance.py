@@ -34,10 +34,13 @@ class Balance:
             with self._lock:
                 self._open[server] -= 1
 
-    def failed(self, server: str) -> None:
-        """Let a server rest, so that others are asked as long as there are any."""
+    def failed(self, server: str, asked_s: float = 0.0) -> None:
+        """Let a server rest, so that others are asked as long as there are any.
+
+        `asked_s` is how long it asks to be left alone.
+        """
         with self._lock:
-            self._rests_until_s[server] = self._clock() + REST_S
+            self._rests_until_s[server] = self._clock() + max(REST_S, asked_s)
 
     def _rank(self, server: str) -> tuple[float, int]:
         rest_s = max(0.0, self._rests_until_s[server] - self._clock())

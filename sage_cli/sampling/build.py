@@ -10,8 +10,8 @@ from sage_cli.sampling.sampler import Sampler, SamplerSetup
 def build_sampler(setup: SamplerSetup) -> Sampler:
     """Load what `setup` names, to sample until the sampler is closed.
 
-    Backend `server` loads nothing: what its endpoints serve is the user's word. Raises DataError
-    when there is no model or tokenizer, SamplingError when the backend can't run here,
+    Backend `server` loads nothing. Raises DataError when there is no model or tokenizer,
+    SamplingError when the backend can't run here or a server serves another model,
     ConfigurationError when what another package registered makes no sampler.
     """
     match chosen_backend(setup.section):
@@ -31,7 +31,7 @@ def chosen_backend(section: SamplingSection) -> str:
     """What `auto` stands for: the servers if any are named, vLLM on a GPU, else transformers."""
     if section.backend != "auto":
         return section.backend
-    if section.servers:
+    if section.asks_servers:
         return "server"
     from sage_cli.sampling.vllm_sampler import vllm_obstacle
 
@@ -45,15 +45,20 @@ def _has_gpu() -> bool:
 
 
 def _server(setup: SamplerSetup) -> Sampler:
+    from sage_cli.sampling.server_client import Patience
+    from sage_cli.sampling.server_forms import Chat, Completions
     from sage_cli.sampling.server_sampler import ServerSampler
 
     section = setup.section
     return ServerSampler(
         section.servers,
         setup.parameters,
+        meant=str(setup.model),
         model=section.server_model,
+        form=Chat(setup.prompt) if section.server_form == "chat" else Completions(),
         in_flight=section.batch_rows,
         timeout_s=section.timeout_s,
+        patience=Patience(section.server_attempts, section.server_patience_s),
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sage_cli.sampling.attention import MemoryModel
 from sage_cli.sampling.cohort import Cohort
 from sage_cli.sampling.draw import choose_for, uniforms
 from sage_cli.sampling.memory import SideBySide
@@ -34,7 +34,7 @@ class Decoder:
 
     @torch.inference_mode()
     def run(
-        self, model: Any, tokenized: Sequence[tuple[SampleRequest, Ids]]
+        self, model: MemoryModel, tokenized: Sequence[tuple[SampleRequest, Ids]]
     ) -> Iterator[list[Completion]]:
         """Yield what each step finishes of (request, prompt token ids) pairs.
 
@@ -86,19 +86,17 @@ class Decoder:
         return [row for cohort, ids_S in drawn for row in cohort.advance(ids_S, self._stopping)]
 
 
-def _logits(model: Any, cohorts: list[Cohort]) -> Tensor:
+def _logits(model: MemoryModel, cohorts: list[Cohort]) -> Tensor:
     """Logits (B, V) after each row's last token, which the cohorts' memories take in."""
     tokens_B = np.concatenate([cohort.last_tokens for cohort in cohorts])
     positions_B = np.concatenate([cohort.positions for cohort in cohorts])
     for cohort in cohorts:
         cohort.memory.own.make_room()
-    output = model(
-        input_ids=torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),
+    logits_BV = model.logits(
+        SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
+        torch.from_numpy(tokens_B).unsqueeze(1).to(model.device),
         position_ids=torch.from_numpy(positions_B).unsqueeze(1).to(model.device),
-        use_cache=False,
-        memory=SideBySide([c.memory for c in cohorts], [c.rows for c in cohorts]),
     )
     for cohort in cohorts:
         cohort.memory.own.length += 1
-    logits_BV: Tensor = output.logits[:, -1]
     return logits_BV

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sage_cli.config.plugins import named
-from sage_cli.errors import SamplingError
+from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleSet
@@ -36,9 +36,11 @@ def fill(
     `prompts` maps problem ids to prompt texts. `on_stored` is called with fresh completions once
     they are on disk (grade them, count them). Others may fill the set at the same time: each
     draws its share, and this returns when all samples are there. Raises StoreError when the set
-    can't be written, SamplingError when the sampler fails; all that was drawn until then is kept.
+    can't be written, SamplingError when the sampler fails, RefusedPromptsError when it has drawn
+    all but the samples of prompts that it can't answer; what was drawn is kept in any case.
     """
     drawn = tokens = 0
+    refused: dict[str, str] = {}
 
     def stored(rows: list[Completion]) -> None:
         nonlocal drawn, tokens
@@ -54,9 +56,15 @@ def fill(
                 SampleRequest(problem, prompts[problem], indices, samples.identity.seed)
                 for problem, indices in share.items()
             ]
-            for completion in _drawn(sampler, requests):
-                writer.add(completion)
+            try:
+                for completion in _drawn(sampler, requests):
+                    writer.add(completion)
+            except RefusedPromptsError as error:
+                refused |= error.reasons
+                problem_ids = [problem for problem in problem_ids if problem not in refused]
         lacking = writer.inventory.count_missing(problem_ids, n)
+    if refused:
+        raise RefusedPromptsError(refused)
     if lacking:
         raise SamplingError(
             f"the sampler left out {lacking} of the samples that it was asked for",

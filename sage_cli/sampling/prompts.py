@@ -25,21 +25,22 @@ class PromptMemory:
 
 
 class PromptReading:
-    """Attention while prompts of one length are read; records keys and values, (B, H, T, D)."""
+    """Attention while prompts of one length are read.
+
+    Records keys and values, (B, H, T, D), by layer in the order in which layers attend.
+    """
 
     def __init__(self) -> None:
-        self.keys_Y: list[Tensor] = []
-        self.values_Y: list[Tensor] = []
+        self.layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def memory(self, row: int) -> PromptMemory:
         """What was recorded of one prompt."""
-        return PromptMemory([k[row] for k in self.keys_Y], [v[row] for v in self.values_Y])
+        read = self.layers.values()
+        return PromptMemory([keys[row] for keys, _ in read], [values[row] for _, values in read])
 
     def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
-        """Causal attention within each prompt; layers come in order."""
-        assert layer == len(self.keys_Y)
-        self.keys_Y.append(k_BHTD)
-        self.values_Y.append(v_BHTD)
+        """Causal attention within each prompt."""
+        self.layers[layer] = k_BHTD, v_BHTD
         out_BHTD = scaled_dot_product_attention(
             q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=1.0, enable_gqa=True
         )

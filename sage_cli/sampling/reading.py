@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from sage_cli.errors import SamplingError
+from sage_cli.sampling.attention import MemoryModel
 from sage_cli.sampling.prompts import PromptMemory, PromptReading
 
 READ_AT_ONCE = 4096
@@ -29,7 +28,7 @@ class Prompt:
 
 
 def read_prompts(
-    model: Any, wanted: Collection[Ids], known: Mapping[Ids, Prompt]
+    model: MemoryModel, wanted: Collection[Ids], known: Mapping[Ids, Prompt]
 ) -> dict[Ids, Prompt]:
     """The wanted prompts by their token ids; those not known are read.
 
@@ -45,15 +44,11 @@ def read_prompts(
     return prompts
 
 
-def _read(model: Any, together: list[Ids]) -> Iterator[Prompt]:
+def _read(model: MemoryModel, together: list[Ids]) -> Iterator[Prompt]:
     """Prompts of one length, in one forward pass."""
     reading = PromptReading()
-    ids_BT = torch.tensor(together, device=model.device)
-    output = model(input_ids=ids_BT, use_cache=False, logits_to_keep=1, memory=reading)
-    if len(reading.keys_Y) != model.config.get_text_config().num_hidden_layers:
-        raise SamplingError(
-            f"{type(model).__name__} has layers whose attention can't be replaced",
-            "use --set sampling.backend=vllm or server for this architecture",
-        )
+    logits_BV = model.logits(reading, torch.tensor(together, device=model.device))
+    if list(reading.layers) != list(range(model.layers)):
+        raise model.unfit("has layers whose attention can't be replaced")
     for row, ids in enumerate(together):
-        yield Prompt(ids, reading.memory(row), output.logits[row, -1])
+        yield Prompt(ids, reading.memory(row), logits_BV[row])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from sage_cli.config.decoding import DecodingSection
+from sage_cli.config.model import PromptSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.store.completion import Completion
 
@@ -69,8 +70,9 @@ class Sampler(Protocol):
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield each requested completion once, in the order in which they finish.
 
-        Requests of several seeds may be mixed. Raises SamplingError when the engine can't go on;
-        what was yielded before is valid.
+        Requests of several seeds may be mixed. Raises SamplingError when the engine can't go on,
+        and RefusedPromptsError when it has yielded all but the samples of some prompts that it
+        can't answer; what was yielded before is valid.
         """
         ...
 
@@ -90,7 +92,7 @@ class SamplerSetup:
     """All that there is to make a sampler of: what a backend's factory is called with.
 
     `model` is a folder (with its LoRA adapter where it holds one) or a name of the Hub; `dtype` is
-    torch's name of a type, or `auto`.
+    torch's name of a type, or `auto`. `prompt` is for servers that apply a template of their own.
     """
 
     model: str | Path
@@ -99,6 +101,7 @@ class SamplerSetup:
     dtype: str = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
+    prompt: PromptSection = field(default_factory=PromptSection)
 
     @property
     def options(self) -> Mapping[str, Any]:

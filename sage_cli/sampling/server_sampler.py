@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -12,21 +11,29 @@ from typing import Any
 
 import httpx
 
-from sage_cli.errors import SamplingError
+from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.balance import Balance
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.served_model import served_model
+from sage_cli.sampling.server_client import (
+    API_KEY_VARIABLE,
+    BadPromptError,
+    Patience,
+    ServerClient,
+)
+from sage_cli.sampling.server_forms import Completions, Form, sampling_fields
 from sage_cli.store.completion import Completion
 
-ATTEMPTS = 6
-FIRST_PAUSE_S = 0.5
-API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
-_TRY_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+HOPELESS = 20
+"""Problems that are refused before any is answered: then it isn't the prompts."""
 
 
 class ServerSampler(Sampler):
     """Sends one request per sample, at most `in_flight` at once, to the least busy server.
 
-    A request that fails is tried again elsewhere or later, with pauses that double.
+    `meant` is the model's folder or name of the Hub, with which each server's own word is
+    compared; `model` is what servers call it, where they can't tell. Raises SamplingError for a
+    server that isn't there or serves another model.
     """
 
     def __init__(
@@ -34,9 +41,12 @@ class ServerSampler(Sampler):
         servers: Sequence[str],
         parameters: SamplingParameters,
         *,
+        meant: str,
         model: str | None = None,
+        form: Form | None = None,
         in_flight: int = 256,
         timeout_s: float = 600,
+        patience: Patience | None = None,
     ) -> None:
         if not servers:
             raise SamplingError(
@@ -44,123 +54,95 @@ class ServerSampler(Sampler):
                 "name one: --set sampling.servers='[\"http://localhost:8000\"]'",
             )
         key = os.environ.get(API_KEY_VARIABLE)
-        self._client = httpx.Client(
+        self._http = httpx.Client(
             timeout=httpx.Timeout(timeout_s, connect=min(10.0, timeout_s)),
             limits=httpx.Limits(max_connections=in_flight, max_keepalive_connections=in_flight),
             headers={"Authorization": f"Bearer {key}"} if key else {},
         )
         self._parameters, self._in_flight = parameters, in_flight
+        self._form, self._patience = form or Completions(), patience or Patience()
         self._balance = Balance([server.rstrip("/").removesuffix("/v1") for server in servers])
-        self._model = model or self._served_model()
+        self._models = {
+            server: served_model(self._http, server, meant, model)
+            for server in self._balance.servers
+        }
 
     @property
     def provenance(self) -> Mapping[str, str]:
         """The endpoint's kind and the model it says it serves; a server tells no more."""
-        return {"engine": "server", "served_model": self._model}
+        served = ", ".join(dict.fromkeys(self._models.values()))
+        return {"engine": "server", "served_model": served, "path": self._form.path}
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._http.close()
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """Yield completions as they arrive; SamplingError names a server that stays away."""
-        if self._client.is_closed:
+        """Yield completions as they arrive.
+
+        Raises SamplingError, which names a server that stays away, and at the end
+        RefusedPromptsError where servers can't answer some of the prompts.
+        """
+        if self._http.is_closed:
             raise SamplingError("the server sampler was closed")
-        waiting = ((request, index) for request in requests for index in request.indices)
-        arrived: queue.SimpleQueue[Future[Completion]] = queue.SimpleQueue()
-        giving_up = threading.Event()
+        client = ServerClient(self._http, self._balance, self._patience)
+        refused: dict[str, str] = {}
+        waiting = (
+            (request, index)
+            for request in requests
+            for index in request.indices
+            if request.problem_id not in refused
+        )
+        arrived: queue.SimpleQueue[Future[Completion | None]] = queue.SimpleQueue()
         with ThreadPoolExecutor(self._in_flight) as pool:
 
             def send(count: int) -> int:
                 batch = list(islice(waiting, count))
                 for request, index in batch:
-                    future = pool.submit(self._complete, request, index, giving_up)
+                    future = pool.submit(self._completion, client, request, index, refused)
                     future.add_done_callback(arrived.put)
                 return len(batch)
 
             try:
-                pending = send(self._in_flight)
+                pending, answered = send(self._in_flight), 0
                 while pending:
                     completion = arrived.get().result()
                     pending += send(1) - 1
-                    yield completion
+                    if completion is not None:
+                        answered += 1
+                        yield completion
+                    elif not answered and len(refused) >= HOPELESS:
+                        break
             finally:
-                giving_up.set()
+                client.give_up()
                 pool.shutdown(cancel_futures=True)
+        if refused:
+            raise RefusedPromptsError(refused)
 
-    def _complete(
-        self, request: SampleRequest, index: int, giving_up: threading.Event
-    ) -> Completion:
-        seed = sample_seed(request.seed, request.problem_id, index)
-        body = _request_body(self._parameters, self._model, request.prompt, seed)
-        reply = self._post(body, giving_up)
-        choice = reply["choices"][0]
-        text, stop = choice["text"], self._parameters.stop
-        matched = choice.get("stop_reason") or choice.get("matched_stop")
-        if stop is not None and matched == stop and not text.endswith(stop):
-            text += stop
-        reason = "length" if choice["finish_reason"] == "length" else "stop"
-        tokens = reply["usage"]["completion_tokens"]
-        return Completion(request.problem_id, index, request.seed, text, tokens, reason)
+    def _completion(
+        self, client: ServerClient, request: SampleRequest, index: int, refused: dict[str, str]
+    ) -> Completion | None:
+        """One sample; None where its prompt is refused, which `refused` tells by problem."""
+        fields = {
+            **sampling_fields(self._parameters),
+            **self._form.asked(request.prompt),
+            "seed": sample_seed(request.seed, request.problem_id, index),
+        }
 
-    def _post(self, body: dict[str, Any], giving_up: threading.Event) -> Any:
-        pause_s, failure = FIRST_PAUSE_S, ""
-        for _ in range(ATTEMPTS):
-            with self._balance.chosen() as server:
-                try:
-                    response = self._client.post(f"{server}/v1/completions", json=body)
-                except httpx.TransportError as error:
-                    failure = f"{server} didn't answer: {error or type(error).__name__}"
-                else:
-                    if response.is_success:
-                        return response.json()
-                    failure = f"{server} answered {response.status_code}: {response.text[:300]}"
-                    if response.status_code not in _TRY_AGAIN:
-                        raise SamplingError(failure, "check the model's name and its limits")
-            self._balance.failed(server)
-            if giving_up.wait(pause_s):
-                break
-            pause_s *= 2
-        raise SamplingError(
-            f"{failure} (asked {ATTEMPTS} times)",
-            "start the server again and type the same command: what was drawn is kept",
-        )
+        def read(answer: Any) -> Completion:
+            choice = answer["choices"][0]
+            text, stop = self._form.text(choice), self._parameters.stop
+            matched = choice.get("stop_reason") or choice.get("matched_stop")
+            if stop is not None and matched == stop and not text.endswith(stop):
+                text += stop
+            reason = "length" if choice["finish_reason"] == "length" else "stop"
+            tokens = int(answer["usage"]["completion_tokens"])
+            return Completion(request.problem_id, index, request.seed, text, tokens, reason)
 
-    def _served_model(self) -> str:
-        served = set()
-        for server in self._balance.servers:
-            try:
-                response = self._client.get(f"{server}/v1/models").raise_for_status()
-                served.add(str(response.json()["data"][0]["id"]))
-            except (httpx.HTTPError, ValueError, LookupError) as error:
-                raise SamplingError(
-                    f"{server} doesn't say which model it serves: {error}",
-                    "start it, or name the model with --set sampling.server_model=NAME",
-                ) from error
-        if len(served) > 1:
-            raise SamplingError(
-                f"the servers serve different models: {', '.join(sorted(served))}",
-                "name one with --set sampling.server_model=NAME",
+        try:
+            return client.post(
+                self._form.path, lambda server: {"model": self._models[server], **fields}, read
             )
-        return served.pop()
-
-
-def _request_body(p: SamplingParameters, model: str, prompt: str, seed: int) -> dict[str, Any]:
-    """The request of one sample; what isn't in OpenAI's API is sent only where it matters."""
-    body: dict[str, Any] = {
-        "model": model,
-        "prompt": prompt,
-        "n": 1,
-        "max_tokens": p.max_tokens,
-        "temperature": p.temperature,
-        "top_p": p.top_p,
-        "seed": seed,
-        "add_special_tokens": False,
-    }
-    if p.top_k > 0:
-        body["top_k"] = p.top_k
-    if p.min_p > 0:
-        body["min_p"] = p.min_p
-    if p.stop is not None:
-        body |= {"stop": [p.stop], "include_stop_str_in_output": True}
-    return body
+        except BadPromptError as error:
+            refused[request.problem_id] = str(error)
+            return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling.attention import memory_attention
+from sage_cli.sampling.attention import MemoryModel
 from sage_cli.sampling.decoder import Decoder
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
 from sage_cli.sampling.stopping import Stopping
@@ -31,6 +31,7 @@ class TransformersSampler(Sampler):
         batch_rows: int = 256,
     ) -> None:
         self._model, self._tokenizer, self._device = model, tokenizer, model.device.type
+        self._max_tokens = parameters.max_tokens
         stopping = Stopping(
             tokenizer,
             _eos_ids(model, tokenizer),
@@ -62,8 +63,11 @@ class TransformersSampler(Sampler):
         )
         if not tokenized[0][1]:
             raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
-        with memory_attention(self._model), threads_for(self._model):
-            for ended in self._decoder.run(self._model, tokenized):
+        # the last token that is drawn is never read
+        reach = len(tokenized[-1][1]) + self._max_tokens - 1
+        model = MemoryModel(self._model, reach)
+        with model.attending(), threads_for(self._model):
+            for ended in self._decoder.run(model, tokenized):
                 yield from ended
 
     def close(self) -> None:

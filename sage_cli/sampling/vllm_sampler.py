@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sage_cli.errors import SamplingError
+from sage_cli.errors import RefusedPromptsError, SamplingError
+from sage_cli.models.folders import ADAPTER_FILE, adapter_base, is_adapter, read_json
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
 from sage_cli.store.completion import Completion
 
@@ -52,14 +51,12 @@ class VllmSampler(Sampler):
         from vllm import LLM
         from vllm.lora.request import LoRARequest
 
-        from sage_cli.models.folders import ADAPTER_FILE, adapter_base
-
         model = Path(setup.model)
         base, adapter, options = str(setup.model), None, {}
-        if (model / ADAPTER_FILE).is_file():
-            lora = json.loads((model / ADAPTER_FILE).read_text(encoding="utf-8"))
+        if is_adapter(model):
             base, adapter = adapter_base(model), LoRARequest("adapter", 1, str(model))
-            options = {"enable_lora": True, "max_lora_rank": max(8, lora["r"])}
+            rank = read_json(model / ADAPTER_FILE).get("r", 8)
+            options = {"enable_lora": True, "max_lora_rank": max(8, rank)}
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
         try:
@@ -95,23 +92,34 @@ class VllmSampler(Sampler):
             torch.cuda.empty_cache()
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """Yield completions as the engine finishes them."""
+        """Yield completions as the engine finishes them.
+
+        Raises RefusedPromptsError at the end where the engine refused some prompts as too long.
+        """
         if self._engine is None:
             raise SamplingError("the vLLM sampler was closed")
+        refused: dict[str, str] = {}
         waiting = (
             (request, ids, index)
             for request, ids in zip(requests, self._tokenize(requests), strict=True)
             for index in request.indices
+            if request.problem_id not in refused
         )
         running: dict[str, tuple[SampleRequest, int]] = {}
         while True:
-            for request, ids, index in islice(waiting, 2 * self._rows - len(running)):
-                running[self._start(request, ids, index)] = (request, index)
+            while len(running) < 2 * self._rows and (one := next(waiting, None)) is not None:
+                request, ids, index = one
+                try:
+                    running[self._start(request, ids, index)] = (request, index)
+                except ValueError as error:
+                    refused[request.problem_id] = str(error)
             if not running:
-                return
+                break
             for output in self._engine.step():
                 if output.finished:
                     yield _completion(output.outputs[0], *running.pop(output.request_id))
+        if refused:
+            raise RefusedPromptsError(refused)
 
     def _tokenize(self, requests: Sequence[SampleRequest]) -> list[list[int]]:
         if not requests:
@@ -130,6 +138,9 @@ class VllmSampler(Sampler):
             top_p=p.top_p,
             top_k=p.top_k,
             min_p=p.min_p,
+            repetition_penalty=1.0,
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
             max_tokens=p.max_tokens,
             stop=p.stop,
             include_stop_str_in_output=True,

@@ -89,7 +89,7 @@ def _counts(
     if len(files) == len(names):
         return counts, replace(Provenance.here(surroundings()), files=hashes)
     runs = Runs(config.run.root)
-    policies = {name: _one_policy(name, runs) for name in names if name not in files}
+    policies = {name: _one_policy(name, runs, config) for name in names if name not in files}
     recipe = EvaluationRecipe.of(config)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     found = evaluate(
@@ -105,10 +105,10 @@ def _counts(
     return counts, replace(found.provenance, files=hashes)
 
 
-def _one_policy(name: str, runs: Runs) -> Policy:
+def _one_policy(name: str, runs: Runs, config: SageConfig) -> Policy:
     if name.endswith("@all"):
         raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
-    return named_policy(name, runs)
+    return named_policy(name, runs, config.model)
 
 
 def is_counts_file(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sage_cli.errors import StoreError
 from sage_cli.models.folders import is_model_folder
+from sage_cli.policies.exported import SAGE_FILE
 from sage_cli.policies.names import named_policy
 from sage_cli.policies.policy import Policy
 from sage_cli.store.atomic import write_json
@@ -15,15 +16,13 @@ from sage_cli.store.atomic_folder import replacing_folder
 from sage_cli.store.run import Runs, run_of
 from sage_cli.store.surroundings import surroundings
 
-SAGE_FILE = "sage.json"
-
 
 @dataclass(frozen=True)
 class Exported:
     """What `sage.json` says of an exported model: where it came from and how to prompt it.
 
-    `fingerprint` is the source's, `merged` tells whether a LoRA adapter was merged in. `template`
-    and `prompt` are None for a model that no run made.
+    `fingerprint` is the source's, `merged` tells whether a LoRA adapter was merged in. `template`,
+    `prompt` and `sampling` are None for a model that no run made.
     """
 
     source: str
@@ -34,6 +33,7 @@ class Exported:
     dtype: str
     template: str | None
     prompt: dict[str, Any] | None
+    sampling: dict[str, Any] | None
     versions: dict[str, str]
 
 
@@ -42,10 +42,10 @@ def export(
 ) -> Exported:
     """Write the policy called `name` to `folder`: merged weights, tokenizer and `sage.json`.
 
-    `name` is a run below `root`, RUN@step or a model folder. `dtype` is the type in which weights
-    are merged and written; "auto" keeps the stored one, in which an adapter of a bfloat16 model is
-    rounded once more. Raises StoreError where `folder` holds something: with `force` an earlier
-    model there is replaced, anything else never.
+    `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
+    type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
+    of a bfloat16 model is rounded once more. Raises StoreError where `folder` holds something: with
+    `force` an earlier model there is replaced, anything else never.
     """
     policy = named_policy(name, Runs(root))
     check_destination(folder, policy, force)
@@ -54,6 +54,7 @@ def export(
     if adapted:
         model = model.merge_and_unload(safe_merge=True)
     run = policy.run
+    settings = {"prompt": None, "sampling": None, **policy.own_settings}
     exported = Exported(
         source=policy.label,
         run=run.id if run else None,
@@ -61,8 +62,8 @@ def export(
         fingerprint=policy.fingerprint,
         merged=adapted,
         dtype=str(model.dtype).removeprefix("torch."),
-        template=run.manifest.get("template") if run else None,
-        prompt=run.config.get("prompt") if run else None,
+        template=policy.template,
+        **settings,
         versions=surroundings()["versions"],
     )
     with replacing_folder(folder) as temporary:

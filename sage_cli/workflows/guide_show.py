@@ -44,7 +44,8 @@ def guide_show(
     been measured under `sampling`; the others are drawn, and kept. The problems are those of the
     first benchmark of `evaluation.benchmark`.
     """
-    policy, recipe = named_policy(name, Runs(config.run.root)), EvaluationRecipe.of(config)
+    policy = named_policy(name, Runs(config.run.root), config.model)
+    recipe = EvaluationRecipe.of(config)
     benchmark = load_benchmarks(config.evaluation, config.data)[0]
     samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
     completions = _completions(samples, benchmark, config, progress)

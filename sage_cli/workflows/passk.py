@@ -71,7 +71,7 @@ def passk_of_files(
 def plan(config: SageConfig, names: Sequence[str]) -> list[Stage]:
     """What `sage passk` and `sage eval` would measure, and what is stored of it."""
     try:
-        return [plan_of(config, chosen_policies(names, Runs(config.run.root)))]
+        return [plan_of(config, chosen_policies(names, Runs(config.run.root), config.model))]
     except NoRunsError:
         return [plan_of(config, [planned_base(SftRecipe.of(config), Runs(config.run.root))])]
 

@@ -71,7 +71,7 @@ def policies_to_measure(
 ) -> list[Policy]:
     """The named policies, or the latest run's; where there is none, with `train`, the base's."""
     try:
-        policies = chosen_policies(names, Runs(config.run.root))
+        policies = chosen_policies(names, Runs(config.run.root), config.model)
     except NoRunsError:
         if not train:
             raise

@@ -2,103 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import Endpoint, serving, text_for
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling import server_sampler
+from sage_cli.sampling import server_client
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.server_client import Patience
 from sage_cli.sampling.server_sampler import ServerSampler
 from sage_cli.store.samples import SampleIdentity, SampleSet
 
 PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
 
 
-@dataclass
-class Endpoint:
-    """A served model whose completion is a function of prompt and seed."""
-
-    address: str = ""
-    bodies: list[dict[str, Any]] = field(default_factory=list)
-    stumbles: int = 0
-    """Answers 503 to so many requests."""
-    dies_after: int | None = None
-    """Hangs up on every request after so many."""
-    refuses: bool = False
-    keeps_stop_text: bool = True
-
-
-def text_for(prompt: str, seed: int) -> str:
-    return f"{prompt}{seed}</SOLUTION>"
-
-
-def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
-    lock = threading.Lock()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
-
-        def answer(self, status: int, body: Any) -> None:
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def do_GET(self) -> None:
-            self.answer(200, {"data": [{"id": "tiny"}]})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with lock:
-                endpoint.bodies.append(body)
-                dead = (
-                    endpoint.dies_after is not None and len(endpoint.bodies) > endpoint.dies_after
-                )
-                endpoint.stumbles -= 1
-                stumbles = endpoint.stumbles >= 0
-            if dead:
-                self.connection.close()
-            elif endpoint.refuses:
-                self.answer(404, {"error": "the model `tiny` does not exist"})
-            elif stumbles:
-                self.answer(503, {"error": "busy"})
-            else:
-                text = text_for(body["prompt"], body["seed"])
-                if not endpoint.keeps_stop_text:
-                    text = text.removesuffix("</SOLUTION>")
-                choice = {"text": text, "finish_reason": "stop", "stop_reason": "</SOLUTION>"}
-                self.answer(200, {"choices": [choice], "usage": {"completion_tokens": 3}})
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint.address = f"http://127.0.0.1:{server.server_port}"
-    return server
-
-
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_sampler, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(server_client, "FIRST_PAUSE_S", 0.01)
 
 
 @pytest.fixture
 def endpoints() -> Iterator[list[Endpoint]]:
     made = [Endpoint(), Endpoint()]
-    servers = [serve(endpoint) for endpoint in made]
-    yield made
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with serving(*made):
+        yield made
+
+
+def sampler_of(*addresses: str, **more: Any) -> ServerSampler:
+    given = {"patience": Patience(attempts=6), **more}
+    return ServerSampler(addresses, PARAMETERS, meant="models/tiny", **given)
 
 
 def requests(problems: int, n: int) -> list[SampleRequest]:
@@ -106,9 +44,7 @@ def requests(problems: int, n: int) -> list[SampleRequest]:
 
 
 def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) -> None:
-    sampler = ServerSampler(
-        [endpoints[0].address + "/v1/", endpoints[1].address], PARAMETERS, in_flight=4
-    )
+    sampler = sampler_of(endpoints[0].address + "/v1/", endpoints[1].address, in_flight=4)
     drawn = list(sampler.sample(requests(5, 8)))
     assert len({(completion.problem_id, completion.index) for completion in drawn}) == 40
     for completion in drawn:
@@ -126,6 +62,9 @@ def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) 
         "top_p": 0.9,
         "top_k": 40,
         "min_p": 0.05,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
         "stop": ["</SOLUTION>"],
         "include_stop_str_in_output": True,
         "add_special_tokens": False,
@@ -137,7 +76,7 @@ def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) 
 
 def test_a_stop_text_that_the_server_cuts_off_is_put_back(endpoints: list[Endpoint]) -> None:
     endpoints[0].keeps_stop_text = False
-    sampler = ServerSampler([endpoints[0].address], PARAMETERS)
+    sampler = sampler_of(endpoints[0].address)
     drawn = list(sampler.sample(requests(1, 2)))
     assert all(completion.text.endswith("</SOLUTION>") for completion in drawn)
 
@@ -145,7 +84,7 @@ def test_a_stop_text_that_the_server_cuts_off_is_put_back(endpoints: list[Endpoi
 def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
     for endpoint in endpoints:
         endpoint.stumbles = 3
-    sampler = ServerSampler([e.address for e in endpoints], PARAMETERS, in_flight=3)
+    sampler = sampler_of(*(e.address for e in endpoints), in_flight=3)
     drawn = list(sampler.sample(requests(3, 5)))
     counts = Counter((completion.problem_id, completion.index) for completion in drawn)
     assert len(counts) == 15
@@ -154,7 +93,7 @@ def test_requests_that_fail_are_tried_again(endpoints: list[Endpoint]) -> None:
 
 def test_one_server_of_two_may_die(endpoints: list[Endpoint]) -> None:
     endpoints[0].dies_after = 4
-    sampler = ServerSampler([e.address for e in endpoints], PARAMETERS, in_flight=4)
+    sampler = sampler_of(*(e.address for e in endpoints), in_flight=4)
     assert len(list(sampler.sample(requests(4, 10)))) == 40
 
 
@@ -164,13 +103,13 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {f"p{i}": f"{i}+{i}=" for i in range(4)}
     endpoints[0].dies_after = 17
-    dying = ServerSampler([endpoints[0].address], PARAMETERS, in_flight=3)
+    dying = sampler_of(endpoints[0].address, in_flight=3)
     with pytest.raises(SamplingError, match=endpoints[0].address) as refusal:
         fill(samples, prompts, 10, dying)
     assert "same command" in str(refusal.value.next_step)
     kept = len(list(samples.completions()))
     assert 17 - 3 <= kept <= 17
-    other = ServerSampler([endpoints[1].address], PARAMETERS)
+    other = sampler_of(endpoints[1].address)
     assert fill(samples, prompts, 10, other).drawn == 40 - kept
     keys = sorted((row.problem_id, row.index) for row in samples.completions())
     assert keys == [(problem, index) for problem in sorted(prompts) for index in range(10)]
@@ -178,7 +117,7 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
 
 def test_a_request_that_can_never_succeed_is_not_repeated(endpoints: list[Endpoint]) -> None:
     endpoints[0].refuses = True
-    sampler = ServerSampler([endpoints[0].address], PARAMETERS, in_flight=1)
+    sampler = sampler_of(endpoints[0].address, in_flight=1)
     with pytest.raises(SamplingError, match="does not exist"):
         list(sampler.sample(requests(1, 1)))
     assert len(endpoints[0].bodies) == 1
@@ -186,9 +125,9 @@ def test_a_request_that_can_never_succeed_is_not_repeated(endpoints: list[Endpoi
 
 def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(SamplingError, match=r"127\.0\.0\.1:9"):
-        ServerSampler(["http://127.0.0.1:9"], PARAMETERS)
+        sampler_of("http://127.0.0.1:9")
     with pytest.raises(SamplingError, match="no server"):
-        ServerSampler([], PARAMETERS)
+        sampler_of()
 
 
 class TestServer(SamplerContract):
@@ -197,11 +136,11 @@ class TestServer(SamplerContract):
         self.addresses = [endpoint.address for endpoint in endpoints]
 
     def make(self) -> Sampler:
-        return ServerSampler(self.addresses, self.parameters, in_flight=4)
+        return ServerSampler(self.addresses, self.parameters, meant="tiny", in_flight=4)
 
 
 def test_closing_ends_the_connections(endpoints: list[Endpoint]) -> None:
-    with ServerSampler([endpoints[0].address], PARAMETERS) as sampler:
+    with sampler_of(endpoints[0].address) as sampler:
         assert len(list(sampler.sample(requests(1, 1)))) == 1
     with pytest.raises(SamplingError, match="closed"):
         list(sampler.sample(requests(1, 1)))

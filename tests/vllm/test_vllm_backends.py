@@ -139,11 +139,11 @@ def test_a_sample_depends_on_its_seed_and_not_on_its_company(engine: VllmSampler
 
 
 def test_one_sample_set_is_filled_by_the_engine_and_then_by_a_server(
-    engine: VllmSampler, server: str, tmp_path: Path
+    engine: VllmSampler, server: str, folder: Path, tmp_path: Path
 ) -> None:
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, SEED))
     assert fill(samples, PROMPTS, 8, engine).drawn == 80
-    remote = ServerSampler([server], SAMPLED, in_flight=16)
+    remote = ServerSampler([server], SAMPLED, meant=str(folder), in_flight=16)
     assert fill(samples, PROMPTS, 16, remote).drawn == 80
     rows = {(row.problem_id, row.index): row for row in samples.completions()}
     assert len(rows) == 160

@@ -8,6 +8,7 @@ import yaml
 
 from sage_cli.config.compat import (
     DIFFERENCES,
+    EVALUATION_DIFFERENCES,
     OFFICIAL_SYSTEM_PROMPT,
     Difference,
     official_settings,
@@ -25,10 +26,10 @@ def official(presets=PAPER, sets=(), stored=None, *, algo="dapo", guide="random"
     return load(presets, flags, sets, stored)
 
 
-def documented() -> list[tuple[Difference, object]]:
-    """The rows of the table below `--compat official`, and the column of our own values."""
+def documented(heading="## `--compat official`") -> list[tuple[Difference, object]]:
+    """The rows of the table below a heading, and the column of our own values."""
     text = (Path(__file__).parents[3] / "docs" / "fidelity.md").read_text()
-    section = text.partition("## `--compat official`")[2].partition("\n## ")[0]
+    section = text.partition(heading)[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \| (.+?) \|$", section, re.MULTILINE)
     return [
         (
@@ -141,3 +142,28 @@ def test_compat_none_takes_it_back(layer):
     asks = layer("rl: {compat: official}")
     back = load([*PAPER, asks], {"rl": {"compat": "none"}})
     assert back.config == load(PAPER).config
+
+
+EVALUATION = "## An evaluation with `--compat official`"
+ASKED = {"evaluation": {"compat": "official"}}
+
+
+def test_the_documented_differences_of_an_evaluation_are_those_of_the_layer():
+    rows = documented(EVALUATION)
+    assert tuple(difference for difference, _ in rows) == EVALUATION_DIFFERENCES
+    ours = dict(leaves(load(PAPER).config.model_dump(mode="json")))
+    for difference, value in rows:
+        assert ours[difference.setting] == value
+
+
+def test_an_evaluation_as_the_authors_over_a_stored_configuration_and_overridden():
+    stored = load(PAPER, {"rl": {"compat": "official"}}).config
+    loaded = load((), ASKED, ["sampling.top_p=0.5"], stored.model_dump(mode="json"))
+    theirs = {difference.setting: difference.value for difference in EVALUATION_DIFFERENCES}
+    found = {name: value for name, value, origin in loaded.table() if origin == ORIGIN}
+    assert found == {name: v for name, v in theirs.items() if name != "sampling.top_p"}
+    assert loaded.config.sampling.top_p == 0.5
+    before = dict(leaves(stored.model_dump(mode="json")))
+    after = dict(leaves(loaded.config.model_dump(mode="json")))
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {*theirs, "evaluation.compat"}

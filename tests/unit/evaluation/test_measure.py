@@ -8,7 +8,7 @@ import pytest
 from sage_cli import content
 from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.errors import DataError
+from sage_cli.errors import DataError, RefusedPromptsError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
@@ -207,6 +207,27 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     assert sum(one.wanted for one in told) == 2 * 3 * 12
     assert sum(one.held for one in told) < 2 * 3 * 12
     assert sum(one.judged for one in told) < sum(one.held for one in told)
+
+
+def test_prompts_that_cannot_be_answered_stop_no_other(policies, recipe, tmp_path, monkeypatch):
+    """Nor other benchmarks, seeds and policies; what is missing is named at the end."""
+
+    class Refusing(Scripted):
+        def sample(self, requests):
+            short = [one for one in requests if not one.prompt.startswith("two1")]
+            yield from super().sample(short)
+            if len(short) < len(requests):
+                (long,) = set(requests) - set(short)
+                raise RefusedPromptsError({long.problem_id: "9 tokens are too many"})
+
+    monkeypatch.setattr(drawing, "build_sampler", Refusing)
+    with pytest.raises(RefusedPromptsError, match="1 problems have no samples") as refusal:
+        found(policies, recipe, tmp_path)
+    assert "9 tokens are too many" in refusal.value.cause
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    stored = missing(policies, benchmarks, recipe, tmp_path / "runs")
+    # two problems of two samples under three seeds; one of them is missing on the second file
+    assert [(one.held, one.judged) for one in stored] == [(12, 12), (6, 6), (12, 12)] * 2
 
 
 def test_a_gold_that_is_no_answer_to_itself_is_named(tmp_path):

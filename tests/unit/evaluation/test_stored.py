@@ -107,7 +107,8 @@ def measured(tmp_path, monkeypatch):
     policies = [Policy(str(tmp_path / name)) for name in ("a", "b")]
     samples = [PolicySamples.of_evaluation(one, recipe, tmp_path / "runs") for one in policies]
     measure(samples, benchmarks, recipe, Silent())
-    return ["--benchmark", str(file), "--n", "2", "--k", "1,2", "--runs", str(tmp_path / "runs")]
+    settings = ["--preset", "tiny", "--n", "2", "--k", "1,2"]
+    return ["--benchmark", str(file), *settings, "--runs", str(tmp_path / "runs")]
 
 
 @pytest.mark.parametrize(

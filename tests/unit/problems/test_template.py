@@ -1,7 +1,9 @@
 """The text around questions and answers, character by character."""
 
 import pytest
+from jinja2 import TemplateError
 
+from sage_cli.config.load import load
 from sage_cli.config.model import PAPER_SYSTEM_PROMPT, PromptSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.template import PromptTemplate
@@ -12,11 +14,17 @@ class Tokenizer:
 
     eos_token = "<eos>"
     chat_template = "[role] content"
+    name_or_path = "somebody/chat"
 
-    def apply_chat_template(self, conversation, *, tokenize, add_generation_prompt):
+    def apply_chat_template(
+        self, conversation, *, tokenize, add_generation_prompt, enable_thinking=True
+    ):
         assert not tokenize
+        if conversation[0] == {"role": "system", "content": "unknown"}:
+            raise TemplateError("System role not supported")
         text = "".join(f"[{turn['role']}]{turn['content']}" for turn in conversation)
-        return text + "[assistant]" * add_generation_prompt
+        thought = "" if enable_thinking else "<think></think>"
+        return text + "[assistant]" * add_generation_prompt + thought
 
 
 def test_paper_prompt_is_system_eos_question_opening_tag():
@@ -85,3 +93,54 @@ def test_chat_hash_follows_the_chat_template():
     other.chat_template = "changed"
     first = PromptTemplate.from_section(section, Tokenizer())
     assert first.hash != PromptTemplate.from_section(section, other).hash
+
+
+def test_what_a_chat_template_is_given_is_part_of_the_prompt_and_of_its_hash():
+    def made(**changes):
+        return PromptTemplate.from_section(PromptSection(format="chat", **changes), Tokenizer())
+
+    silent = made(system=None, chat_template_kwargs={"enable_thinking": False})
+    assert silent.render("1+1=?") == "[user]1+1=?[assistant]<think></think>"
+    # Pinned: hashes of prompts without such arguments are as before there were any.
+    assert made().hash == "a69b9d3ee895"
+    assert len({made().hash, made(system=None).hash, silent.hash, made(user="Q: {question}").hash,
+                made(chat_template_kwargs={"enable_thinking": True}).hash}) == 5  # fmt: skip
+
+
+@pytest.mark.parametrize("off", ["off", "null", "false"])
+def test_a_system_prompt_that_is_off(off):
+    section = load(sets=["prompt.format=chat", f"prompt.system={off}"]).config.prompt
+    assert section.system is None
+    assert PromptTemplate.from_section(section, Tokenizer()).render("q") == "[user]q[assistant]"
+
+
+def test_the_users_turn_stands_around_the_question_in_every_format():
+    user = "Problem: {question}\nAnswer."
+    plain = PromptTemplate.from_section(PromptSection(format="plain", user=user))
+    assert plain.render("{1}") == "Problem: {1}\nAnswer."
+    paper = PromptTemplate.from_section(PromptSection(system="S", user=user), eos="|")
+    assert paper.render("q") == "S|Problem: q\nAnswer.<start_working_out>"
+    chat = PromptSection(format="chat", system=None, user=user)
+    assert PromptTemplate.from_section(chat, Tokenizer()).render("q") == (
+        "[user]Problem: q\nAnswer.[assistant]"
+    )
+    with pytest.raises(ValueError, match=r"must hold \{question\}"):
+        PromptSection(user="What?")
+
+
+def test_arguments_that_no_chat_template_reads_are_refused():
+    with pytest.raises(ValueError, match="format 'plain' reads none"):
+        PromptSection(format="plain", chat_template_kwargs={"enable_thinking": False})
+    with pytest.raises(ValueError, match="can't hold tokenize"):
+        PromptSection(format="chat", chat_template_kwargs={"tokenize": True})
+
+
+def test_a_tokenizer_without_a_chat_template_or_one_that_refuses_is_named():
+    bare = Tokenizer()
+    bare.chat_template = None
+    with pytest.raises(ConfigurationError, match="somebody/chat has no chat template"):
+        PromptTemplate.from_section(PromptSection(format="chat"), bare)
+    section = PromptSection(format="chat", system="unknown")
+    with pytest.raises(ConfigurationError, match=r"somebody/chat refuses .*not supported") as no:
+        PromptTemplate.from_section(section, Tokenizer()).render("q")
+    assert "prompt.system=off" in no.value.next_step

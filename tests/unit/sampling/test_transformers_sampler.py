@@ -5,17 +5,25 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import SamplingError
+from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.draw import choose, uniforms
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.sampler import (
+    SampleRequest,
+    SamplerSetup,
+    SamplingParameters,
+    sample_seed,
+)
 from sage_cli.sampling.transformers_sampler import TransformersSampler
 from sage_cli.store.completion import Completion
 
@@ -176,7 +184,7 @@ def test_what_the_loop_cannot_compute_is_refused(
     make_model: Any, tokenizer: PreTrainedTokenizerBase
 ) -> None:
     sliding = make_model(use_sliding_window=True, sliding_window=4, max_window_layers=0)
-    with pytest.raises(SamplingError, match="sliding_window"):
+    with pytest.raises(SamplingError, match="windows or chunks of 4 tokens"):
         draw(sliding, tokenizer, GREEDY, requests(n=1), batch_rows=4)
     empty = [SampleRequest("p", "", (0,))]
     with pytest.raises(SamplingError, match="empty"):
@@ -285,3 +293,31 @@ def test_a_closed_sampler_holds_no_model_and_says_so(
     assert alive() is None
     with pytest.raises(SamplingError, match="closed"):
         list(sampler.sample(requests(n=1)))
+
+
+def test_only_the_ends_of_a_models_generation_config_are_taken(
+    make_model: Any, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    """Its sampling settings contradict ours and have no effect; where it ends is the model's."""
+    model = make_model()
+    free = SamplingParameters(1.0, 1.0, 0, 0.0, 24, None)
+    before = draw(model, tokenizer, free, requests(n=8), batch_rows=64)
+    # a token that some of the texts hold, and not as their first
+    other = next(row.token_ids[5] for row in before.values() if row.tokens > 5)
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=0.2, repetition_penalty=1.3, top_k=5, top_p=0.5,
+        eos_token_id=[tokenizer.eos_token_id, other],
+    )  # fmt: skip
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    section = SamplingSection(backend="transformers")
+    with build_sampler(SamplerSetup(tmp_path, free, section)) as sampler:
+        after = {(row.problem_id, row.index): row for row in sampler.sample(requests(n=8))}
+    assert after.keys() == before.keys()
+    shortened = 0
+    for key, row in before.items():
+        ids = list(row.token_ids or ())
+        expected = ids[: ids.index(other) + 1] if other in ids else ids
+        assert list(after[key].token_ids or ()) == expected
+        shortened += len(expected) < len(ids)
+    assert shortened

@@ -18,6 +18,7 @@ from sage_cli.workflows.export import export
 
 SMALL = ScratchModel(kind="scratch", hidden=32, layers=2, heads=2, feed_forward=64, seed=3)
 PROMPT = {"format": "plain", "system": None}
+SAMPLING = {"temperature": 1.0, "max_tokens": 48, "servers": ["http://elsewhere"]}
 
 
 def save_adapter(base, folder):
@@ -40,7 +41,8 @@ def made(tmp_path_factory):
     base, policy = runs.at("sft", "base", "1" * 8), runs.at("rl", "lora", "2" * 8)
     with base.recording({"prompt": PROMPT}, kind="sft", template="t0"):
         save_scratch(SMALL, ("<a>",), [], base.model)
-    with policy.recording({"prompt": PROMPT}, kind="rl", parent=base.id, template="t1"):
+    config = {"prompt": PROMPT, "sampling": SAMPLING}
+    with policy.recording(config, kind="rl", parent=base.id, template="t1"):
         save_adapter(base.model, policy.model)
         shutil.copytree(base.model, policy.checkpoints / "checkpoint-7")
     return root
@@ -68,6 +70,7 @@ def test_sage_json_says_where_it_came_from(made, tmp_path):
     said = json.loads((tmp_path / "out" / "sage.json").read_text())
     assert (said["run"], said["checkpoint"], said["template"]) == ("rl-lora-22222222", None, "t1")
     assert said["prompt"] == PROMPT
+    assert said["sampling"] == {"temperature": 1.0, "max_tokens": 48}
     assert said["fingerprint"] == fingerprint(made / "rl-lora-22222222" / "model")
     assert said["dtype"] == "float32"
     assert said["versions"]["torch"] == torch.__version__
@@ -81,7 +84,9 @@ def test_checkpoints_and_folders_are_exported_as_well(made, tmp_path):
     )  # fmt: skip
     torch.testing.assert_close(logits(tmp_path / "seven"), logits(base), atol=0, rtol=0)
     again = export(str(tmp_path / "seven"), tmp_path / "copy", made)
-    assert (again.run, again.template) == (None, None)
+    # a copy goes on saying how it is prompted
+    assert (again.run, again.template, again.prompt) == (None, "t1", PROMPT)
+    assert again.sampling == exported.sampling
     assert again.fingerprint == exported.fingerprint == fingerprint(tmp_path / "copy")
 
 

@@ -1,0 +1,59 @@
+"""A model of the Hub: which commit is meant, and its small files in the Hub's local cache.
+
+What the cache holds of a branch is what is meant, until somebody fetches it anew: a model doesn't
+change between two commands because its branch has moved on.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from sage_cli.errors import DataError
+
+_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_EVERY_MODEL_HAS_ONE = ("config.json", "adapter_config.json")
+_SMALL_FILES = ["*.json", "*.jinja"]
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether `name` reads as ORG/MODEL and can't be meant as a folder here."""
+    return bool(_NAME.fullmatch(name)) and not Path(name.partition("/")[0]).is_dir()
+
+
+def cached_files(name: str, revision: str | None) -> Path:
+    """The cached folder of the commit that is meant, with at least the model's small files.
+
+    They are fetched unless the cache holds them. Raises DataError where there is no such model, or
+    the Hub can't be reached.
+    """
+    found = _snapshot(name, revision)
+    if isinstance(found, Path):
+        return found
+    raise DataError(
+        f"'{name}' is no folder here, and the Hub doesn't give a model of that name: {found}",
+        f"check the name; fetch it where there is a network with `hf download {name}`, or name "
+        "the folder of a copy",
+    )
+
+
+def commit_of(name: str, revision: str | None) -> str | None:
+    """The commit that is meant; None where neither cache nor Hub tells."""
+    found = _snapshot(name, revision)
+    return found.name if isinstance(found, Path) else None
+
+
+@cache
+def _snapshot(name: str, revision: str | None) -> Path | str:
+    """The folder, or why there is none: the Hub is asked once a process at most."""
+    from huggingface_hub import snapshot_download, try_to_load_from_cache
+
+    try:
+        for file in _EVERY_MODEL_HAS_ONE:
+            cached = try_to_load_from_cache(name, file, revision=revision)
+            if isinstance(cached, str):
+                return Path(cached).parent
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_SMALL_FILES))
+    except Exception as error:  # the Hub's clients fail in a dozen unrelated classes
+        return (str(error).strip().splitlines() or [type(error).__name__])[0]

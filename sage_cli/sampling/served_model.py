@@ -1,0 +1,57 @@
+"""Which model a server serves, held against the one that is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from sage_cli.errors import SamplingError
+
+
+def served_model(client: httpx.Client, server: str, meant: str, named: str | None) -> str:
+    """What `server` calls the model that is meant, a folder or a name of the Hub.
+
+    A server that doesn't tell, or tells of others, is refused unless the user has said how it
+    calls the model (`named`). Raises SamplingError.
+    """
+    try:
+        response = client.get(f"{server}/v1/models")
+    except httpx.HTTPError as error:
+        raise SamplingError(
+            f"{server} didn't answer: {error or type(error).__name__}", "start it, or name another"
+        ) from error
+    models = _listed(response)
+    names = [str(model["id"]) for model in models]
+    if named is not None:
+        if names and named not in names:
+            raise SamplingError(
+                f"{server} serves {', '.join(names)}, and not '{named}'",
+                "name one of those with --set sampling.server_model=NAME",
+            )
+        return named
+    for model in models:
+        if any(_same(str(model.get(key)), meant) for key in ("id", "root")):
+            return str(model["id"])
+    tells = f"serves {', '.join(names)}" if names else "doesn't say which model it serves"
+    raise SamplingError(
+        f"{server} {tells}, and {meant} is meant",
+        "serve that one; or, to measure what is served under a name of its own, say so with "
+        f"--set sampling.server_model={names[0] if names else 'NAME'}",
+    )
+
+
+def _listed(response: httpx.Response) -> list[dict[str, Any]]:
+    """The models of a server's list; none where it has no list, or one that can't be read."""
+    try:
+        found = response.raise_for_status().json()["data"]
+    except (httpx.HTTPError, ValueError, LookupError, TypeError):
+        return []
+    models = found if isinstance(found, list) else []
+    return [model for model in models if isinstance(model, dict) and "id" in model]
+
+
+def _same(told: str, meant: str) -> bool:
+    """Whether two names are one, or lead to one folder of this machine."""
+    return told == meant or (Path(meant).is_dir() and Path(told).resolve() == Path(meant).resolve())

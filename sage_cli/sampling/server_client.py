@@ -1,0 +1,116 @@
+"""Requests to servers that stumble: sent again elsewhere or later, given up by name."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import httpx
+
+from sage_cli.errors import SamplingError
+from sage_cli.sampling.balance import Balance
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+ATTEMPTS_AT_NONSENSE = 3
+"""An answer that is none may be a proxy's page of the moment, or what the server always says."""
+API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_ABOUT_THE_PROMPT = frozenset({400, 413, 422})
+
+Read = TypeVar("Read")
+
+
+class BadPromptError(Exception):
+    """A server says that it can't answer this prompt, which is no matter of trying again."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often a request is sent, and for how many seconds, before servers are given up."""
+
+    attempts: int = 10
+    total_s: float = 300.0
+
+
+class ServerClient:
+    """Sends requests to the least busy of several servers."""
+
+    def __init__(self, http: httpx.Client, balance: Balance, patience: Patience) -> None:
+        self._http, self._balance, self._patience = http, balance, patience
+        self._giving_up = threading.Event()
+
+    def give_up(self) -> None:
+        """Let every request that waits for another attempt fail now."""
+        self._giving_up.set()
+
+    def post(
+        self, path: str, body_for: Callable[[str], dict[str, Any]], read: Callable[[Any], Read]
+    ) -> Read:
+        """What `read` makes of the JSON that a server answers to `body_for(server)`.
+
+        `read` raises ValueError, LookupError or TypeError for what isn't an answer: that, like a
+        server that is busy or gone, is tried again. Raises BadPromptError for a prompt that
+        can't be answered, SamplingError when patience ends.
+        """
+        began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
+        attempts = self._patience.attempts
+        while True:
+            with self._balance.chosen() as server:
+                try:
+                    response = self._http.post(f"{server}{path}", json=body_for(server))
+                except httpx.TransportError as error:
+                    failure, asked_s = f"didn't answer: {error or type(error).__name__}", 0.0
+                else:
+                    answered = f"answered {response.status_code}: {_beginning(response)}"
+                    if response.is_success:
+                        try:
+                            return read(response.json())
+                        except (ValueError, LookupError, TypeError) as error:
+                            kind = type(error).__name__
+                            failure = f"{answered}, which holds no completion ({kind}: {error})"
+                            attempts = min(attempts, ATTEMPTS_AT_NONSENSE)
+                    elif response.status_code in _ABOUT_THE_PROMPT:
+                        raise BadPromptError(f"{server} {answered}")
+                    elif response.status_code not in _TRY_AGAIN:
+                        raise SamplingError(
+                            f"{server} {answered}",
+                            f"check its address, the model's name and ${API_KEY_VARIABLE}",
+                        )
+                    else:
+                        failure = answered
+                    asked_s = _retry_after_s(response)
+            wait_s = max(pause_s, asked_s)
+            self._balance.failed(server, asked_s)
+            spent_s = time.monotonic() - began
+            if attempt >= attempts or spent_s + wait_s > self._patience.total_s:
+                break
+            if self._giving_up.wait(wait_s):
+                break
+            attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
+        raise SamplingError(
+            f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)",
+            "start the server again and type the same command: what was drawn is kept; "
+            "sampling.server_attempts and sampling.server_patience_s say how long is tried",
+        )
+
+
+def _beginning(response: httpx.Response) -> str:
+    return " ".join(response.text[:300].split()) or "nothing"
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """The seconds that a server asks to be left alone, given as such or as a date; else 0."""
+    said = response.headers.get("Retry-After", "")
+    try:
+        return max(0.0, float(said))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0

@@ -1,0 +1,80 @@
+"""The two forms of OpenAI's API: a prompt that is completed as it is, and messages of a chat."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from sage_cli.config.model import PromptSection
+from sage_cli.problems.template import chat_messages
+from sage_cli.sampling.sampler import SamplingParameters
+
+
+class Form(Protocol):
+    """How a prompt is asked for and its answer read."""
+
+    path: str
+
+    def asked(self, prompt: str) -> dict[str, Any]:
+        """The part of a request's body that holds the prompt."""
+        ...
+
+    def text(self, choice: Any) -> str:
+        """The completion in one of an answer's choices. Raises LookupError or TypeError."""
+        ...
+
+
+class Completions(Form):
+    """`/v1/completions`: the prompt is the whole text, tokenised without special tokens."""
+
+    path = "/v1/completions"
+
+    def asked(self, prompt: str) -> dict[str, Any]:
+        """The text itself."""
+        return {"prompt": prompt, "add_special_tokens": False}
+
+    def text(self, choice: Any) -> str:
+        """What follows the prompt."""
+        return str(choice["text"])
+
+
+class Chat(Form):
+    """`/v1/chat/completions`: the prompt is the user's turn; the server applies its template."""
+
+    path = "/v1/chat/completions"
+
+    def __init__(self, prompt: PromptSection) -> None:
+        self._prompt = prompt
+
+    def asked(self, prompt: str) -> dict[str, Any]:
+        """The messages, and arguments for the template where there are any."""
+        body: dict[str, Any] = {"messages": chat_messages(self._prompt, prompt)}
+        if self._prompt.chat_template_kwargs:
+            body["chat_template_kwargs"] = self._prompt.chat_template_kwargs
+        return body
+
+    def text(self, choice: Any) -> str:
+        """The assistant's turn; reasoning that the server took out of it stands first."""
+        said = choice["message"]
+        reasoning = said.get("reasoning_content") or said.get("reasoning")
+        return "\n".join(part for part in (reasoning, said["content"]) if part)
+
+
+def sampling_fields(p: SamplingParameters) -> dict[str, Any]:
+    """All that decides the distribution, spelt out.
+
+    A server fills what a request leaves out from the model's generation_config.json. `top_k` -1 is
+    off for vLLM, SGLang and llama.cpp alike.
+    """
+    return {
+        "n": 1,
+        "max_tokens": p.max_tokens,
+        "temperature": p.temperature,
+        "top_p": p.top_p,
+        "top_k": p.top_k if p.top_k > 0 else -1,
+        "min_p": p.min_p,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "stop": [] if p.stop is None else [p.stop],
+        "include_stop_str_in_output": True,
+    }

@@ -1,0 +1,104 @@
+"""A small real HTTP server that speaks OpenAI's API, and can stumble, hang up, refuse and die."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = tuple[int, Any, dict[str, str]]
+"""Status, body (what isn't bytes is sent as JSON), headers."""
+
+
+@dataclass
+class Endpoint:
+    """A served model whose completion is a function of prompt and seed."""
+
+    address: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    models: Any = field(default_factory=lambda: [{"id": "tiny", "root": "models/tiny"}])
+    """What `/v1/models` lists."""
+    stumbles: int = 0
+    """Answers 503 to so many requests."""
+    dies_after: int | None = None
+    """Hangs up on every request after so many."""
+    refuses: bool = False
+    keeps_stop_text: bool = True
+    says: Callable[[dict[str, Any], Answer], Answer] = lambda body, usual: usual
+    """Changes what it would answer to a request."""
+
+
+def text_for(prompt: str, seed: int) -> str:
+    return f"{prompt}{seed}</SOLUTION>"
+
+
+def usual_answer(endpoint: Endpoint, body: dict[str, Any]) -> Answer:
+    chat = "messages" in body
+    prompt = body["messages"][-1]["content"] if chat else body["prompt"]
+    text = text_for(prompt, body["seed"])
+    if not endpoint.keeps_stop_text:
+        text = text.removesuffix("</SOLUTION>")
+    said = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    choice = {**said, "finish_reason": "stop", "stop_reason": "</SOLUTION>"}
+    return 200, {"choices": [choice], "usage": {"completion_tokens": 3}}, {}
+
+
+def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+        def answer(self, status: int, body: Any, headers: dict[str, str]) -> None:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            if endpoint.models is None:
+                self.answer(404, {"error": "no such path"}, {})
+            else:
+                self.answer(200, {"object": "list", "data": endpoint.models}, {})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                endpoint.bodies.append(body)
+                endpoint.paths.append(self.path)
+                asked = len(endpoint.bodies)
+                dead = endpoint.dies_after is not None and asked > endpoint.dies_after
+                endpoint.stumbles -= 1
+                stumbles = endpoint.stumbles >= 0
+            if dead:
+                self.connection.close()
+            elif endpoint.refuses:
+                self.answer(404, {"error": "the model `tiny` does not exist"}, {})
+            elif stumbles:
+                self.answer(503, {"error": "busy"}, {})
+            else:
+                self.answer(*endpoint.says(body, usual_answer(endpoint, body)))
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint.address = f"http://127.0.0.1:{server.server_port}"
+    return server
+
+
+@contextmanager
+def serving(*endpoints: Endpoint) -> Iterator[None]:
+    """Serve all of them for the length of the block."""
+    servers = [serve(endpoint) for endpoint in endpoints]
+    try:
+        yield
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
