@@ -25,6 +25,9 @@ MAX_LENGTH = 2000
 
 _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
+_SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+_BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
+_COMMAS = re.compile(r",*(∨),*|,{2,}")
 _TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
@@ -47,8 +50,9 @@ def gold_text(gold: object) -> str:
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
     """The normal form of a gold or an answer of at most MAX_LENGTH characters."""
-    text = re.sub(r"([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+)", lambda m: "^{" + m[1].translate(SUPERSCRIPTS) + "}", text)
-    text = text.translate(ONE_CHARACTER)
+    text = (text if text.isascii() else _ascii(text)).replace(";", ",")
+    if text.count(r"\boxed") > 1:
+        text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
     text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
@@ -58,11 +62,17 @@ def normalise(text: str) -> str:
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
     text = _AND.sub(",", _OR.sub("∨", text))
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
+    text = _COMMAS.sub(lambda m: m[1] or ",", text)
     text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
     text = unwrapped(unwrapped(_trimmed(text)))
     if not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
         text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
+
+
+def _ascii(text: str) -> str:
+    text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(SUPERSCRIPTS) + "}", text)
+    return text.translate(ONE_CHARACTER)
 
 
 def _roots_in_braces(text: str) -> str:

@@ -75,7 +75,8 @@ def test_each_is_overridden_on_its_own(name, value):
 def test_what_a_run_has_nothing_of_is_left_alone():
     loaded = official(algo="grpo", guide="branch")
     found = {name for name, _, origin in loaded.table() if origin == ORIGIN}
-    assert found == {"rl.prompts_per_step", "anchor.reference"}
+    everywhere = {"rl.prompts_per_step", "grading.mode", "grading.extract"}
+    assert found == everywhere | {"anchor.reference"}
     # the tiny preset tunes in full: both stacks hold it to what it starts from
     assert official(["tiny"]).config.anchor.reference == "sft"
     assert official(["tiny"], ["model.tuning=lora"]).config.anchor.reference == "base"
