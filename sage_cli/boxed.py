@@ -52,11 +52,13 @@ def last_boxes(text: str) -> str | None:
 
 def _joint(text: str, box: Span) -> re.Match[str] | None:
     """The closing brace before a box, with what joins the two."""
-    return _BETWEEN.search(text, max(0, box[0] - _JOINT), box[0])
+    begin = max(0, box[0] - _JOINT)
+    return _BETWEEN.search(text, begin, box[0]) if text.find("}", begin, box[0]) >= 0 else None
 
 
 def _last_box(text: str) -> Span | None:
-    last = max(text.rfind(r"\boxed"), text.rfind(r"\fbox"))
+    last = text.rfind(r"\boxed")
+    last = max(last, text.rfind(r"\fbox", last + 1))
     if last < 0:
         return None
     # what follows the last one is read first, which is mostly enough

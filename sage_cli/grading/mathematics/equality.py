@@ -43,7 +43,12 @@ class Equality:
 
     def __call__(self, gold_text: str, answer_text: str) -> bool | None:
         """Whether the answer equals the gold; both as written."""
-        return self.equal(normalise(gold_text), normalise(answer_text))
+        same = self.equal(normalise(gold_text), normalise(answer_text))
+        if same or "," not in gold_text or "," not in answer_text:
+            return same
+        # 3, 500 is a list and 3,500 perhaps one, perhaps a number: as texts they are the same
+        closed = [normalise(text.replace(", ", ",")) for text in (gold_text, answer_text)]
+        return same if closed[0] != closed[1] or not closed[0] else True
 
     def equal(self, gold: str, answer: str) -> bool | None:
         """Whether the normalised answer equals the normalised gold."""
@@ -74,8 +79,18 @@ class Equality:
             return False
         shapes = read_shape(gold), read_shape(answer)
         if "leaf" in (shapes[0].kind, shapes[1].kind) and shapes[0].kind != shapes[1].kind:
-            return self._leaf_beside_structure(gold, answer, *shapes)
-        return self._same_shape(*shapes)
+            same = self._leaf_beside_structure(gold, answer, *shapes)
+        else:
+            same = self._same_shape(*shapes)
+        if same is False and shapes[1].kind in _UNORDERED and shapes[0].kind not in _UNORDERED:
+            return self._named_again(gold, *shapes[1].items)
+        return same
+
+    def _named_again(self, gold: str, first: str, *others: str) -> bool | None:
+        """Whether an answer that is given more than once, the same each time, equals the gold."""
+        if not others or not all(_exactly(first, item) for item in others):
+            return False
+        return _all(self.equal(gold, item) for item in (first, *others))
 
     def _is_number(self, name: str, gold: Number, answer: str) -> bool:
         shape = read_shape(answer)
@@ -127,7 +142,7 @@ class Equality:
     def _leaf_beside_structure(
         self, gold: str, answer: str, gold_shape: Shape, answer_shape: Shape
     ) -> bool | None:
-        """A set of one, one element named again, a name of a structure, a region."""
+        """A set of one beside its element, a name that a structure is assigned to, a region."""
         if gold_shape.kind == "set" and len(gold_shape.items) == 1:
             return self.equal(gold_shape.items[0], answer)
         if answer_shape.kind == "set" and len(answer_shape.items) == 1:
@@ -136,10 +151,6 @@ class Equality:
             *names, last = split(leaf, "=")
             if names and all(map(is_name, names)) and read_shape(last).kind != "leaf":
                 return self.equal(last, other) if leaf is gold else self.equal(other, last)
-        if answer_shape.kind in _UNORDERED and len(answer_shape.items) > 1:
-            first, *others = answer_shape.items
-            if all(_exactly(first, item) for item in others):
-                return _all(self.equal(gold, item) for item in answer_shape.items)
         if _REGION.search(gold) and _REGION.search(answer):
             return self._ask(gold, answer)
         return False
@@ -149,10 +160,10 @@ class Equality:
 
     def _same_items(self, gold: Sequence[str], answer: Sequence[str]) -> bool | None:
         """Whether the answer's items are the gold's in some order, some of them named again."""
-        names = {parts[0] for item in answer if len(parts := split(item, "=")) > 1}
-        if len(answer) < len(gold) or (len(names) > 1 and not any("=" in item for item in gold)):
+        names = _names(gold)
+        if len(answer) < len(gold) or (not names and len(_names(answer)) > 1):
             return False
-        again = len(answer) > len(gold) and not _any_twice(gold)
+        again = len(answer) > len(gold) and len(names) < 2 and not _any_twice(gold)
         left, unsure = list(gold), False
         found: list[str] = []
         for item in answer:
@@ -254,6 +265,11 @@ def _without_unit(text: str) -> str:
         if place > 0 and read_unit(text[place:]) and text[place - 1] not in "_^{"
         else text
     )
+
+
+def _names(items: Sequence[str]) -> set[str]:
+    """What items are assigned to."""
+    return {parts[0] for item in items if len(parts := split(item, "=")) > 1}
 
 
 def _exactly(one: str, other: str) -> bool:

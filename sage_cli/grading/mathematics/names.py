@@ -19,7 +19,7 @@ _NO_NAME = frozenset("<>≤≥≠≈,∨±%")
 
 def is_symbol(text: str) -> bool:
     """Whether `text` is one name, as x, x_1, f(3), AB, and no expression of several."""
-    return _SYMBOL.fullmatch(text) is not None
+    return _SYMBOL.fullmatch(text) is not None and not _NEGATED.search(text)
 
 
 def is_quantity(text: str) -> bool:

@@ -15,8 +15,8 @@ FUNCTIONS = words("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh l
 _CHARACTERS = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "*", "·": "*", "⋅": "*",
     "∙": "*", "÷": "/", "∕": "/",
-    "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "、": ",",
-    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": ",",
+    "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "、": ", ",
+    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": ", ",
     "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
     "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
     "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": r"\langle ",
@@ -48,9 +48,9 @@ SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
-    "lor": "∨", "land": ",", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
+    "lor": "∨", "land": ", ", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
     "prime": "'", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
-    "quad": ",", "qquad": ",", "newline": ",",
+    "quad": ", ", "qquad": ", ", "newline": ", ",
 }  # fmt: skip
 DROPPED = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits boxed fbox "

@@ -133,9 +133,9 @@ def test_extraction_is_linear(unit, place):
         text = unit * repeats
         times = []
         for _ in range(3):
-            began = time.perf_counter()
+            began = time.process_time()
             extract(text, TAGS, place)
-            times.append(time.perf_counter() - began)
+            times.append(time.process_time() - began)
         return min(times)
 
     assert seconds(80_000) < 40 * 10 * max(seconds(2_000), 1e-5)
