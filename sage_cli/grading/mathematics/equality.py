@@ -68,15 +68,12 @@ class Equality:
         numerals = _BASED.fullmatch(gold), _BASED.fullmatch(answer)
         if numerals[0] or numerals[1]:
             return _digits(numerals[0]) == _digits(numerals[1])
-        named, answered = read_solutions(gold), read_solutions(answer)
-        if named and answered:
-            return self._same_solutions(named, answered)
-        if named and "=" not in answer:
-            return self.equal(named.unnamed(), answer)
+        named = read_solutions(gold) if "=" in gold else None
+        answered = read_solutions(answer) if "=" in answer else None
+        if named and (answered or "=" not in answer or "∨" in answer):
+            return self._are_solutions(named, answered, answer)
         if answered and "=" not in gold:
             return self.equal(gold, answered.as_answer())
-        if named and "∨" in answer:
-            return False
         shapes = read_shape(gold), read_shape(answer)
         if "leaf" in (shapes[0].kind, shapes[1].kind) and shapes[0].kind != shapes[1].kind:
             same = self._leaf_beside_structure(gold, answer, *shapes)
@@ -94,9 +91,12 @@ class Equality:
 
     def _is_number(self, name: str, gold: Number, answer: str) -> bool:
         shape = read_shape(answer)
-        first, *others = shape.items if shape.kind in _UNORDERED else (answer,)
-        return self._is_one_number(name, gold, first) and all(
-            self._is_one_number(name, gold, item) and _exactly(first, item) for item in others
+        if shape.kind not in _UNORDERED:
+            return self._is_one_number(name, gold, answer)
+        items = shape.items
+        return all(
+            self._is_one_number(name, gold, item) and (item is items[0] or _exactly(items[0], item))
+            for item in items
         )
 
     def _is_one_number(self, name: str, gold: Number, answer: str) -> bool:
@@ -122,10 +122,15 @@ class Equality:
             close(exact, value, self.tolerance) for exact in (number.value, number.bare)
         )
 
-    def _same_solutions(self, gold: Solutions, answer: Solutions) -> bool | None:
-        if sorted(gold.names) != sorted(answer.names):
+    def _are_solutions(
+        self, gold: Solutions, answered: Solutions | None, answer: str
+    ) -> bool | None:
+        """Whether values without names, or with the same names in any order, are the gold's."""
+        if answered is None:
+            return "=" not in answer and self.equal(gold.unnamed(), answer)
+        if sorted(gold.names) != sorted(answered.names):
             return False
-        return self.equal(gold.unnamed(), answer.in_order(gold.names).unnamed())
+        return self.equal(gold.unnamed(), answered.in_order(gold.names).unnamed())
 
     def _same_shape(self, gold: Shape, answer: Shape) -> bool | None:
         if gold.name and answer.name and gold.name != answer.name:

@@ -66,7 +66,8 @@ def normalise(text: str) -> str:
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
     text = _AND.sub(",", _OR.sub("∨", text))
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
-    text = _COMMAS.sub(lambda m: m[1] or ",", text)
+    if "∨" in text or ",," in text:
+        text = _COMMAS.sub(lambda m: m[1] or ",", text)
     text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
     text = unwrapped(unwrapped(_trimmed(text)))
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))

@@ -51,7 +51,7 @@ def read_solutions(text: str) -> Solutions | None:
 
     A name that occurs again begins the next solution, and so does "or".
     """
-    if "=" not in text or "," not in text:
+    if "," not in text:
         return None
     rows: list[dict[str, str]] = []
     tuple_names: list[str] = []
