@@ -12,12 +12,13 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, Presets, Sets, load_config
-from sage_cli.config.judging import BUILT_IN_JUDGES, MODES, GradingMode
+from sage_cli.config.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
 
 if TYPE_CHECKING:
     from sage_cli.workflows.grade import GradedFile
 
 _SHOWN = 20
+_EXTRACT = "Where answers stand. Default: grading.extract, or what the prompt says."
 _JUDGES = ", ".join(BUILT_IN_JUDGES) + ", or one that a package registers."
 
 
@@ -27,7 +28,8 @@ Mode = Literal[GradingMode, "both"]
 def command(
     file: Annotated[Path, typer.Argument(help="JSONL with gold and completion(s).")],
     mode: Annotated[Mode | None, typer.Option("--mode", help="Default: grading.mode.")] = None,
-    boxed: Annotated[bool, typer.Option("--boxed", help="Answers stand in \\boxed{}.")] = False,
+    boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
+    extract: Annotated[Extraction | None, typer.Option("--extract", help=_EXTRACT)] = None,
     judge: Annotated[str, typer.Option("--judge", help=_JUDGES)] = "math",
     preset: Presets = None,
     set_: Sets = None,
@@ -36,9 +38,13 @@ def command(
     """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
     from sage_cli.workflows.grade import grade_file
 
-    flags: dict[str, Any] = {"prompt": {"answer": "boxed"}} if boxed else {}
+    said = {
+        "extract": extract or ("boxed" if boxed else None),
+        "mode": None if mode == "both" else mode,
+    }
+    flags = {"grading": {name: value for name, value in said.items() if value}}
     config = load_config(preset, None, set_, **flags).config
-    modes = MODES if mode == "both" else (mode or config.grading.mode,)
+    modes = MODES if mode == "both" else (config.grading.mode,)
     with Live() as progress:
         graded = grade_file(file, config, modes, judge, progress)
     if json:

@@ -30,6 +30,12 @@ class Difference:
     concerns: tuple[str, ...] = ()
 
 
+_GRADING = (
+    # Math-Verify is given the completion, not what stands between the tags
+    Difference("grading.mode", "math-verify"),
+    Difference("grading.extract", "text"),
+)
+
 DIFFERENCES = (
     # older TRL switched the adapter off for the reference; TRL 1 copies it. Of a model that is
     # tuned in full it loads the reference by name: as published
@@ -53,6 +59,7 @@ DIFFERENCES = (
     # their DAPO sets epsilon_high and nothing else of it
     Difference("rl.dynamic_sampling", False, ("dapo",)),
     Difference("rl.overlong_punishment", False, ("dapo",)),
+    *_GRADING,
 )
 """What docs/fidelity.md lists under `--compat official`."""
 
@@ -68,6 +75,7 @@ EVALUATION_DIFFERENCES = (
     Difference("sampling.min_p", 0.0),
     Difference("sampling.stop_at_answer", False),
     Difference("grading.tolerance", 0.0),  # Minerva's as well
+    *_GRADING,
 )
 """What docs/fidelity.md lists under an evaluation with `--compat official`."""
 

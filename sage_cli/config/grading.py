@@ -5,13 +5,16 @@ from __future__ import annotations
 from pydantic import Field
 
 from sage_cli.config.base import COSMETIC, Section
-from sage_cli.config.judging import GradingMode
+from sage_cli.config.judging import Extraction, GradingMode
 
 
 class GradingSection(Section):
     """`strict` is sage's judge; `math-verify` the field's plain recipe, for comparison."""
 
     mode: GradingMode = "strict"
+    extract: Extraction | None = None
+    """Where a completion's answer stands; null takes the prompt's (`prompt.answer`). `text` has
+    Math-Verify search the whole completion, as the authors do, and needs its mode."""
     workers: int = Field(1, ge=1, json_schema_extra=COSMETIC)
     timeout_s: int = Field(5, ge=1)
     memory_mb: int = Field(1024, ge=128)

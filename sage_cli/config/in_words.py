@@ -84,7 +84,8 @@ def evaluation_facts(recipe: EvaluationRecipe) -> dict[str, Any]:
         "k": evaluation.k,
         "sampling": f"temperature {sampling.temperature:g}, min_p {sampling.min_p:g}, "
         f"{sampling.max_tokens} new tokens, backend {sampling.backend}",
-        "grading": recipe.grading.mode,
+        "grading": f"{recipe.grading.mode}, answers from "
+        + (recipe.grading.extract or recipe.prompt.answer),
     }
 
 

@@ -9,6 +9,12 @@ from sage_cli.config.plugins import plugin_names
 GradingMode = Literal["strict", "math-verify"]
 """How mathematics is judged: by sage's own rules, or by the field's plain recipe."""
 
+Extraction = Literal["tags", "boxed", "tags-then-boxed", "text"]
+"""Where the answer stands: between the last closed tags, in the last closed \\boxed{}, there where
+there are no such tags; or Math-Verify looks for it in the whole completion."""
+
+EXTRACTIONS: tuple[Extraction, ...] = get_args(Extraction)
+
 MODES: tuple[GradingMode, ...] = get_args(GradingMode)
 
 BUILT_IN_JUDGES = ("math", "roles")

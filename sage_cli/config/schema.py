@@ -92,6 +92,12 @@ def contradictions(config: SageConfig) -> list[str]:
             f"rl.loss 'cispo' reads rl.epsilon_high as an absolute cap on the ratio, and "
             f"{rl.epsilon_high} would cut every token off (about 5 is usual)"
         )
+    if config.grading.extract == "text" and config.grading.mode != "math-verify":
+        found.append(
+            "grading.extract 'text' has Math-Verify search the whole completion, and grading.mode "
+            f"is '{config.grading.mode}', which compares answers (use grading.mode=math-verify, or "
+            "grading.extract=tags-then-boxed)"
+        )
     sft = config.sft
     if sft.micro_batch is not None and sft.batch_size % sft.micro_batch:
         found.append(

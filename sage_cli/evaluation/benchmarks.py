@@ -73,7 +73,7 @@ def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Gra
         tolerance=(grading.tolerance if grading.tolerance is not None else tolerance) or None,
         answer_open=prompt.answer_open,
         answer_close=prompt.answer_close,
-        boxed=prompt.answer == "boxed",
+        extract=grading.extract or prompt.answer,
     )
 
 

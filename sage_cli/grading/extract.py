@@ -1,24 +1,35 @@
-r"""The final answer of a completion: the last closed pair of tags, or the last closed \boxed{}."""
+r"""The final answer of a completion: between tags, in \boxed{}, or wherever it stands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sage_cli.boxed import last_boxed
+from sage_cli.boxed import last_boxes
+from sage_cli.config.judging import Extraction
 
 
 @dataclass(frozen=True)
 class AnswerTags:
-    r"""What encloses the final answer; with `boxed` it is \boxed{} whatever the tags say."""
+    """What encloses the final answer."""
 
     open: str = "<SOLUTION>"
     close: str = "</SOLUTION>"
-    boxed: bool = False
 
 
-def extract(completion: str, tags: AnswerTags) -> str | None:
-    """The answer, or None where no pair is closed; linear in the completion's length."""
-    return last_boxed(completion) if tags.boxed else _last_tagged(completion, tags)
+def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> str | None:
+    r"""The answer that stands at `place`, None where there is none; linear in the length.
+
+    `tags`: in the last closed pair. `boxed`: in the last closed \boxed{}, and in those that "and",
+    "or" or a comma joins to it. `tags-then-boxed`: in the tags, or in the box where no pair is
+    closed or the last one is blank. `text`: the whole completion.
+    """
+    if place == "text":
+        return completion
+    tagged = None if place == "boxed" else _last_tagged(completion, tags)
+    if place == "tags" or (tagged and not tagged.isspace()):
+        return tagged
+    boxed = last_boxes(completion)
+    return tagged if boxed is None else boxed
 
 
 def _last_tagged(text: str, tags: AnswerTags) -> str | None:

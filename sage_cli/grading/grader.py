@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache, partial
 from types import TracebackType
 
+from sage_cli.config.judging import Extraction
 from sage_cli.grading.extract import AnswerTags, extract
 from sage_cli.grading.identity import GraderIdentity, grading_version
 from sage_cli.grading.judges.registry import find_judge, package_of
@@ -18,6 +19,8 @@ from sage_cli.grading.workers.pool import WorkerPool
 from sage_cli.grading.workers.process import WorkerProcess
 
 _REMEMBERED = 65_536
+_MAX_TEXT = 100_000
+"""Characters of a whole completion that are searched for an answer."""
 _GRACE_S = 1.0
 """What a worker has beyond its own whole-second alarms before it is killed."""
 
@@ -29,12 +32,14 @@ class Grader:
     """Grades completions against golds; a context manager, because it keeps worker processes.
 
     `judge` says what kind of answer it is, `mode` how strictly mathematics is judged (`strict` or
-    `math-verify`), `tolerance` is relative and None where answers must be exact. The answer stands
-    between the tags, or in the last \\boxed{} when `boxed`. A pair has `timeout_s` whole seconds,
-    and a worker may grow by `memory_mb`. Workers start with the first pair that needs one.
-    `identity` is all of that but the number of workers: what grades may be stored by.
+    `math-verify`), `tolerance` is relative and None where answers must be exact. `extract` says
+    where the answer stands (see `extract.py`); `boxed` is short for `extract="boxed"`. A pair has
+    `timeout_s` whole seconds, and a worker may grow by `memory_mb`. Workers start with the first
+    pair that needs one. `identity` is all of that but the number of workers: what grades may be
+    stored by.
 
-    Raises ConfigurationError for a judge or mode that doesn't exist.
+    Only mathematics is searched for in a whole text: under `text` other judges take the tags.
+    Raises ConfigurationError for a judge or mode that doesn't exist, and for `text` under `strict`.
     """
 
     def __init__(
@@ -48,21 +53,26 @@ class Grader:
         answer_open: str = AnswerTags.open,
         answer_close: str = AnswerTags.close,
         boxed: bool = False,
+        extract: Extraction | None = None,
     ) -> None:
-        self._judge = find_judge(judge, mode)
+        place: Extraction = extract or ("boxed" if boxed else "tags")
+        if place == "text" and judge != "math":
+            place = "tags"
+        self._judge = find_judge(judge, mode, place)
         self.identity = GraderIdentity(
             mode=mode,
             judge=judge,
             tolerance=tolerance,
             answer_open=answer_open,
             answer_close=answer_close,
-            boxed=boxed,
+            extract=place,
             timeout_s=timeout_s,
             memory_mb=memory_mb,
             version=grading_version(package_of(judge)),
         )
-        self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode))
-        self._tags = AnswerTags(answer_open, answer_close, boxed)
+        self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
+        self._tags, self._place = AnswerTags(answer_open, answer_close), place
+        self._longest = _MAX_TEXT if place == "text" else MAX_LENGTH
         self._known: OrderedDict[Pair, Status] = OrderedDict()
         self._lock = threading.Lock()
         self._judge_failed = False
@@ -101,7 +111,7 @@ class Grader:
         return [
             Grade("unparseable" if gold else "error", None)
             if answer is None
-            else Grade(statuses[gold, answer] or "error", answer)
+            else Grade(statuses[gold, answer] or "error", self._shown(answer))
             for gold, answer in read
         ]
 
@@ -110,13 +120,19 @@ class Grader:
         return self.grade_many([(gold, completion)])[0]
 
     def _extracted(self, completion: object) -> str | None:
-        return extract(completion, self._tags) if isinstance(completion, str) else None
+        if not isinstance(completion, str):
+            return None
+        return extract(completion, self._tags, self._place)
+
+    def _shown(self, answer: str) -> str | None:
+        """What a grade keeps: a text that was searched is no answer."""
+        return None if self._place == "text" else answer
 
     def _quick(self, gold: str, answer: str) -> Status | None:
         if not gold or len(gold) > MAX_LENGTH:
             return "error"
         answer = answer.strip()
-        if not answer or len(answer) > MAX_LENGTH:
+        if not answer or len(answer) > self._longest:
             return "unparseable"
         with self._lock:
             known = self._known.get((gold, answer))
@@ -159,6 +175,8 @@ class Grader:
             log.warning("%s fails, and such answers count as errors; the first: %s", who, why)
 
     def _remember(self, pair: Pair, status: Status) -> None:
+        if len(pair[1]) > MAX_LENGTH:
+            return
         with self._lock:
             self._known[pair] = status
             if len(self._known) > _REMEMBERED:

@@ -15,7 +15,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A status, and the text between the answer tags: None without closed tags."""
+    """A status, and the answer: None where there is none, and where a whole text was searched."""
 
     status: Status
     extracted: str | None

@@ -104,7 +104,7 @@ def _grader(config: SageConfig, mode: str, judge: str) -> Grader:
         tolerance=settings.tolerance,
         answer_open=prompt.answer_open,
         answer_close=prompt.answer_close,
-        boxed=prompt.answer == "boxed",
+        extract=settings.extract or prompt.answer,
     )
 
 

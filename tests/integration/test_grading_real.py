@@ -20,7 +20,7 @@ def answer(row):
 
 
 def boxed(row):
-    return (extract(row["solution"], AnswerTags(boxed=True)) or "").strip()
+    return (extract(row["solution"], AnswerTags(), "boxed") or "").strip()
 
 
 def after_hashes(row):

@@ -58,5 +58,5 @@ def test_it_is_the_slow_readings(units):
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", "a", " "])))
 def test_golds_and_completions_are_read_alike(units):
     text = "".join(units)
-    answer = extract(text, AnswerTags(boxed=True))
+    answer = extract(text, AnswerTags(), "boxed")
     assert in_last_box(text) == ((answer or "").strip() or None)

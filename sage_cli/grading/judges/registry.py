@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from sage_cli.config.judging import BUILT_IN_JUDGES, JUDGES_GROUP, MODES, judge_names
+from sage_cli.config.judging import (
+    BUILT_IN_JUDGES,
+    EXTRACTIONS,
+    JUDGES_GROUP,
+    MODES,
+    Extraction,
+    judge_names,
+)
 from sage_cli.config.plugins import load_plugin
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading.judges.judge import Judge
-from sage_cli.grading.judges.plain import PlainMathVerify
+from sage_cli.grading.judges.plain import PlainMathVerify, SearchingMathVerify
 from sage_cli.grading.judges.plugins import plugin_judge
 from sage_cli.grading.judges.roles import Roles
 from sage_cli.grading.judges.strict import StrictMath
 
 
-def find_judge(name: str, mode: str) -> Judge:
+def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
     """The judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
-    Raises ConfigurationError for a name or mode that doesn't exist and for a plug-in that is no
-    judge.
+    Raises ConfigurationError for a name or mode that doesn't exist, for a mode that doesn't search
+    texts under `text`, and for a plug-in that is no judge.
     """
     if mode not in MODES:
         raise ConfigurationError(
             f"no grading mode is called '{mode}'", "one of: " + ", ".join(MODES)
         )
+    if extract not in EXTRACTIONS:
+        raise ConfigurationError(
+            f"no way of extracting answers is called '{extract}'",
+            "one of: " + ", ".join(EXTRACTIONS),
+        )
+    if name == "math" and extract == "text" and mode != "math-verify":
+        raise ConfigurationError(
+            f"the grading mode '{mode}' compares answers; it doesn't search a text for one",
+            "grade 'text' in the mode math-verify, or extract tags-then-boxed",
+        )
     match name:
+        case "math" if mode == "math-verify":
+            return SearchingMathVerify() if extract == "text" else PlainMathVerify()
         case "math":
-            return PlainMathVerify() if mode == "math-verify" else StrictMath()
+            return StrictMath()
         case "roles":
             return Roles()
     if name in (known := judge_names()):

@@ -122,13 +122,17 @@ class _Parser:
 
     def product(self, *, within_function: bool = False) -> Evaluate:
         factors: list[tuple[bool, Evaluate]] = [(False, self.power())]
+        ratios = 0
         while True:
             token = self.next
-            if token in ("*", "/") and not within_function:
+            if token in ("*", "/", ":") and not within_function:
                 self.take()
+                ratios += token == ":"
+                if ratios > 1:
+                    raise UnreadableError("a proportion of several parts")
                 sign = self.take() if self.next in ("+", "-") else "+"
                 factor = self.power()
-                factors.append((token == "/", _negated(factor) if sign == "-" else factor))
+                factors.append((token != "*", _negated(factor) if sign == "-" else factor))
             elif self._starts_factor(token) and not (within_function and token in _FUNCTIONS):
                 if token.isdigit() and self.tokens[self.place - 1][-1:].isdigit():
                     raise UnreadableError("two numbers side by side")

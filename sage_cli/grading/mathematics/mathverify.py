@@ -6,6 +6,7 @@ seconds, for the main thread; the process that waits for the worker enforces the
 
 from __future__ import annotations
 
+import re
 import time
 from functools import lru_cache
 from typing import Any
@@ -22,6 +23,8 @@ _AS_WRITTEN = LatexExtractionConfig(
     )
 )
 """Without stripping units, which takes the t of 4t for one."""
+_ENVIRONMENT = re.compile(r"(?<!\\)\$.+?(?<!\\)\$|(?<!\\)\\[(\[]|\\boxed\s*\{", re.DOTALL)
+_LATEX = re.compile(r"[\\^_{}]")
 _DECIMALS = 12
 _WARM_UP_S = 60
 
@@ -56,19 +59,23 @@ def equal(gold: str, answer: str, deadline: float) -> bool:
         raise TimeoutError from error
 
 
-def recipe(gold: str, answer: str, deadline: float) -> Status:
-    r"""The field's recipe: both sides in \boxed{}, everything else as Math-Verify has it."""
+def recipe(gold: str, answer: str, deadline: float, *, search: bool = False) -> Status:
+    r"""Math-Verify's own parse and verify, with no rule of ours between them.
+
+    What brings an environment ($...$, \(...\), \boxed{}) is parsed as it stands, anything else in
+    \boxed{}, because bare LaTeX is read in part or not at all; an answer of plain text counts as
+    it stands, too. With `search`, `answer` is a text in which Math-Verify finds the answer.
+    """
     try:
-        target = parse(_boxed(answer), parsing_timeout=_left(deadline), raise_on_error=True)
-        if not target:
-            return "unparseable"
-        reference = parse(_boxed(gold), parsing_timeout=_left(deadline), raise_on_error=True)
-        if verify(reference, target, timeout_seconds=_left(deadline)):
-            return "right"
-        verify(reference, target, timeout_seconds=_left(deadline), raise_on_error=True)
+        reference = _parsed(gold if _ENVIRONMENT.search(gold) else _boxed(gold), deadline)
+        found = [_parsed(one, deadline) for one in ([answer] if search else _readings(answer))]
+        for target in filter(None, found):
+            if verify(reference, target, timeout_seconds=_left(deadline)):
+                return "right"
+            verify(reference, target, timeout_seconds=_left(deadline), raise_on_error=True)
     except TimeoutException:
         return "timeout"
-    return "wrong"
+    return "wrong" if any(found) else "unparseable"
 
 
 def warm_up() -> None:
@@ -79,6 +86,16 @@ def warm_up() -> None:
 def _expression(text: str, deadline: float) -> Any | None:
     found = parse(_boxed(text), [_AS_WRITTEN], parsing_timeout=_left(deadline), raise_on_error=True)
     return next((one for one in found if not isinstance(one, str)), None)
+
+
+def _readings(answer: str) -> list[str]:
+    if _ENVIRONMENT.search(answer):
+        return [answer]
+    return [_boxed(answer)] if _LATEX.search(answer) else [_boxed(answer), answer]
+
+
+def _parsed(text: str, deadline: float) -> list[Any]:
+    return parse(text, parsing_timeout=_left(deadline), raise_on_error=True)
 
 
 def _gold(text: str, deadline: float) -> Any | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 
 from sage_cli.grading.mathematics.vocabulary import (
     AS_LATEX,
@@ -25,6 +26,9 @@ MAX_LENGTH = 2000
 
 _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
+_SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+_BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
+_COMMAS = re.compile(r",*(∨),*|,{2,}")
 _TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 _AND = re.compile(r",?\s*(?:\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z]))")
@@ -33,7 +37,7 @@ _SPACED = re.compile(r"(?<![\d.A-Za-z^_])[1-9]\d{0,2}(?: \d{3})+(?!\d| \d)")
 _IMAGINARY = re.compile(r"(?<![A-Za-z\\_])(?<!_\{)i(?![A-Za-z])")
 """Set apart, because Math-Verify takes the i of 5i for a variable and that of 5 i for a number."""
 _SUBSCRIPT = re.compile(r"_(\d+|[A-Za-z])(?![A-Za-z])")
-_TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,{([^_&[$"), frozenset("+-*/=<>,})]^_&$.")
+_TIES_AFTER, _TIES_BEFORE = frozenset("+-*/=<>,{([^_&["), frozenset("+-*/=<>,})]^_&.")
 _USELESS_SPACE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 
 
@@ -47,22 +51,31 @@ def gold_text(gold: object) -> str:
 @lru_cache(maxsize=8192)
 def normalise(text: str) -> str:
     """The normal form of a gold or an answer of at most MAX_LENGTH characters."""
-    text = re.sub(r"([⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+)", lambda m: "^{" + m[1].translate(SUPERSCRIPTS) + "}", text)
-    text = text.translate(ONE_CHARACTER)
+    text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
+    if text.count(r"\boxed") > 1:
+        text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
     text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
     text = re.sub(r"\^\s*(?:\{\s*)?\\circ(?![A-Za-z])\s*\}?", "°", text)
     text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
+    text = unwrapped(_trimmed(text))
+    if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
+        text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)  # 100, 200 stay two numbers
     text = _TEXT_OF_FUNCTION.sub(lambda m: f"\\{m[1]} " if m[1] in FUNCTIONS else m[0], text)
     text = " ".join(_WORD.sub(_one_word, text).split())  # or patterns try each of many spaces
     text = _AND.sub(",", _OR.sub("∨", text))
     text = _USELESS_SPACE.sub("", " ".join(text.split()))
+    if "∨" in text or ",," in text:
+        text = _COMMAS.sub(lambda m: m[1] or ",", text)
     text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
     text = unwrapped(unwrapped(_trimmed(text)))
-    if not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
-        text = _GROUPED.sub(lambda m: m[0].replace(",", ""), text)
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
+
+
+def _ascii(text: str) -> str:
+    text = _SUPERSCRIPT.sub(lambda m: "^{" + m[0].translate(SUPERSCRIPTS) + "}", text)
+    return text.translate(ONE_CHARACTER)
 
 
 def _roots_in_braces(text: str) -> str:
@@ -88,9 +101,10 @@ def _one_line(text: str) -> str:
         return text
     lines = [line for line in map(str.strip, lines) if line]
     joined = lines[0] if lines else ""
-    for line in lines[1:]:
+    for last, line in pairwise(lines):
         tied = joined[-1] in _TIES_AFTER or line[0] in _TIES_BEFORE or joined.count("$") % 2
-        joined += (" " if tied else ",") + line
+        tied = tied or not last.strip("$") or not line.strip("$")
+        joined += (" " if tied else ", ") + line
     return joined
 
 
@@ -124,7 +138,7 @@ def _one_command(match: re.Match[str]) -> str:
     if character is not None:
         return {"{": r"\{", "}": r"\}", "%": "%", "$": ""}.get(character, " ")
     if name is None:
-        return match[0] if r"\begin" in match.string else ","
+        return match[0] if r"\begin" in match.string else ", "
     if name in SYMBOLS:
         return SYMBOLS[name]
     if name in DROPPED:

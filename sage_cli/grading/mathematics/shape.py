@@ -6,20 +6,22 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sage_cli.grading.mathematics.normalise import closing
+from sage_cli.grading.mathematics.normalise import closing, unwrapped
 
 _ENVIRONMENT = re.compile(
     r"\\begin ?\{([pb]?matrix|smallmatrix|array)\}(?:\{[lcr|]*\})?(.*)\\end ?\{\1\}", re.DOTALL
 )
 _INEQUALITY = re.compile(r"[<>≤≥]")
+_MEMBER_OF = re.compile(r"(\\?[A-Za-z]+|\([A-Za-z]+(?:,[A-Za-z]+)+\))∈")
 _NAME = re.compile(r"\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?(?:\(\w\))?")
 
 
 @dataclass(frozen=True)
 class Shape:
-    r"""`kind` is the pair of brackets, or `set`, `list`, `union`, `matrix 2x1`, `leaf`.
+    r"""`kind` is the pair of brackets, or `set`, `list`, `either`, `union`, `matrix 2x1`, `leaf`.
 
-    `name` is the variable of an inequality, which is read as the interval that it describes.
+    `either` are alternatives, written with "or" or ±. `name` is the variable of an inequality,
+    which is read as the interval that it describes.
     """
 
     kind: str
@@ -29,7 +31,7 @@ class Shape:
     @property
     def ordered(self) -> bool:
         """Whether the items' order counts."""
-        return self.kind not in ("set", "list", "union")
+        return self.kind not in ("set", "list", "either", "union")
 
 
 @lru_cache(maxsize=8192)
@@ -40,8 +42,8 @@ def read_shape(text: str) -> Shape:
     if "∨" in text and len(parts := split(text, "∨")) > 1:
         if all(_INEQUALITY.search(part) for part in parts):
             return Shape("union", tuple(parts))
-        return Shape("list", _items(",".join(parts)))
-    if (match := re.match(r"(\\?[A-Za-z]+)∈", text)) and _INEQUALITY.search(text) is None:
+        return Shape("either", _items(",".join(parts)))
+    if (match := _MEMBER_OF.match(text)) and _INEQUALITY.search(text) is None:
         inside = read_shape(text[match.end() :])
         return Shape(inside.kind, inside.items, match[1])
     if "," in text and len(split(text, ",")) > 1:
@@ -53,7 +55,7 @@ def read_shape(text: str) -> Shape:
     if bracketed := _bracketed(text):
         return bracketed
     if "±" in text or "∓" in text:
-        return Shape("list", _items(text))
+        return Shape("either", _items(text))
     return Shape("leaf", (text,))
 
 
@@ -79,7 +81,7 @@ def _items(text: str) -> tuple[str, ...]:
             lower = item.replace("±", "-").replace("∓", "+")
             items += [upper.lstrip("+"), lower.lstrip("+")]
         else:
-            items.append(item)
+            items.append(unwrapped(item))
     return tuple(items)
 
 

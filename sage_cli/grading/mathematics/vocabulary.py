@@ -2,6 +2,8 @@ r"""The words of LaTeX and Unicode mathematics, and the one character or command
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 
 def words(text: str) -> frozenset[str]:
     """The set of the words of `text`."""
@@ -11,12 +13,13 @@ def words(text: str) -> frozenset[str]:
 FUNCTIONS = words("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp sqrt")
 
 _CHARACTERS = {
-    "−": "-", "–": "-", "—": "-", "×": "*", "·": "*", "⋅": "*", "∙": "*", "÷": "/", "∕": "/",
-    "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "，": ",",
-    "、": ",", "；": ";", "（": "(", "）": ")", "＝": "=", "。": ".",
-    "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}",
-    "¾": r"\frac{3}{4}", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
-    "\u2002": " ", "\u2003": " ", "\u200b": "", "\ufeff": "", ";": ",", "⟨": r"\langle ",
+    "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "*", "·": "*", "⋅": "*",
+    "∙": "*", "÷": "/", "∕": "/",
+    "⁄": "/", "√": r"\sqrt ", "µ": r"\mu ", "∏": r"\prod ", "∑": r"\sum ", "′": "'", "、": ", ",
+    "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": ", ",
+    "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
+    "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
+    "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": r"\langle ",
     "⟩": r"\rangle ",
 }  # fmt: skip
 _LOWER_CASE = (
@@ -24,20 +27,30 @@ _LOWER_CASE = (
     "upsilon phi chi psi omega"
 )
 _LETTERS = "αβγδεζηθικλμνξρστυφχψω"
+_GREEK = {letter: f"\\{name} " for letter, name in zip(_LETTERS, _LOWER_CASE.split(), strict=True)}
+_FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
+_DIRECTIONS = dict.fromkeys(map(chr, (0x200E, 0x200F, *range(0x202A, 0x202F))), "")
+_FRACTIONS = {
+    one: r"\frac{{{}}}{{{}}}".format(*normalize("NFKC", one).split("⁄"))
+    for one in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+}
+_STYLED = {  # 𝟐, 𝑥, 𝜋: the bold, italic and other letters and digits of mathematics
+    chr(code): _GREEK.get(plain := normalize("NFKC", chr(code)), plain)
+    for code in range(0x1D400, 0x1D800)
+}
 ONE_CHARACTER = str.maketrans(
-    _CHARACTERS
-    | {letter: f"\\{name} " for letter, name in zip(_LETTERS, _LOWER_CASE.split(), strict=True)}
-    | {digit: str(value) for value, digit in enumerate("０１２３４５６７８９")}
+    _CHARACTERS | _GREEK | _FULL_WIDTH | _DIRECTIONS | _FRACTIONS | _STYLED
 )
+"""What is no ASCII, and the ASCII or the single character that it becomes."""
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 
 SYMBOLS = {
     "cdot": "*", "times": "*", "ast": "*", "div": "/", "pm": "±", "mp": "∓", "le": "≤", "leq": "≤",
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
-    "lor": "∨", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
+    "lor": "∨", "land": ", ", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
     "prime": "'", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
-    "quad": ",", "qquad": ",", "newline": ",",
+    "quad": ", ", "qquad": ", ", "newline": ", ",
 }  # fmt: skip
 DROPPED = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits boxed fbox "

@@ -19,15 +19,15 @@ class WorkerProcess:
     """A fresh interpreter: nothing is forked, and the caller's main module is not imported again.
 
     That makes it work from threads, beside CUDA, in daemonic processes and under launchers.
-    It knows one judge, by name and grading mode. `deadline` is when it must have answered, infinity
-    while it has nothing to do.
+    It knows one judge, by name, mode and extraction. `deadline` is when it must have answered,
+    infinity while it has nothing to do.
     """
 
-    def __init__(self, memory_mb: int, judge: str, mode: str) -> None:
+    def __init__(self, memory_mb: int, judge: str, mode: str, extract: str = "tags") -> None:
         folders = [folder for folder in sys.path if folder]  # "" is the caller's own folder
         path = os.pathsep.join(filter(None, [_PACKAGE_ROOT, os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _WORKER, str(memory_mb), judge, mode, *folders],
+            [sys.executable, "-P", "-m", _WORKER, str(memory_mb), judge, mode, extract, *folders],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

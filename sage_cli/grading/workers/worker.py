@@ -1,6 +1,6 @@
 """The process that judges untrusted answers.
 
-    python -m sage_cli.grading.workers.worker MB JUDGE MODE FOLDERS...
+    python -m sage_cli.grading.workers.worker MB JUDGE MODE EXTRACT FOLDERS...
 
 It imports from FOLDERS what it doesn't find by itself, plug-in judges among it.
 One JSON object a line in, one out. It limits its own address space, and the kernel ends it when a
@@ -17,8 +17,9 @@ import signal
 import sys
 import time
 import warnings
-from typing import Any
+from typing import Any, cast
 
+from sage_cli.config.judging import Extraction
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.registry import find_judge
 from sage_cli.grading.status import STATUSES
@@ -32,9 +33,9 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints is no reply
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    megabytes, name, mode, *folders = sys.argv[1:]
+    megabytes, name, mode, extract, *folders = sys.argv[1:]
     sys.path += [folder for folder in folders if folder not in sys.path]
-    judge = find_judge(name, mode)
+    judge = find_judge(name, mode, cast(Extraction, extract))
     judge.warm_up()
     allowance = int(megabytes) << 20
     _limit_address_space(allowance)

@@ -72,9 +72,20 @@ def test_both_modes_show_where_they_differ(type_):
 def test_answers_in_boxes_and_other_judges(type_):
     boxed = rb'{"gold": "27", "completion": "\\boxed{27}"}'
     assert json.loads(type_(boxed, "--boxed", "--json").stdout)["statuses"]["strict"]["right"] == 1
+    assert said(type_(boxed, "--json", "--extract", "tags-then-boxed")) == {"strict": ["right"]}
+    assert said(type_(boxed, "--json", "--extract", "tags")) == {"strict": ["unparseable"]}
+    plain = rb'{"gold": "27", "completion": "It is 27."}'
+    searched = type_(plain, "--json", "--extract", "text", "--mode", "math-verify")
+    assert said(searched) == {"math-verify": ["right"]}
     roles = rb'{"gold": "Ann is a knight.", "completion": "<SOLUTION>Ann: knight</SOLUTION>"}'
     done = type_(roles, "--judge", "roles", "--json")
     assert json.loads(done.stdout)["statuses"]["strict"]["right"] == 1
+
+
+def said(done):
+    """The status of the only completion, by mode."""
+    statuses = json.loads(done.stdout)["statuses"]
+    return {mode: [name for name, n in counts.items() if n] for mode, counts in statuses.items()}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +95,11 @@ def test_answers_in_boxes_and_other_judges(type_):
         (b"", (), "no row to grade"),
         (b"\xff\xfe\n", (), "line 1: not JSON"),
         (b'{"gold": "1", "completion": "1"}', ("--judge", "maths"), "no judge is called 'maths'"),
+        (
+            b'{"gold": "1", "completion": "1"}',
+            ("--extract", "text"),
+            "use grading.mode=math-verify",
+        ),
     ],
 )
 def test_mistakes_are_panels(type_, content, words, message):

@@ -69,6 +69,7 @@ def test_all_problems_at_once_in_the_schemas_order():
             "rl.advantage 'beta' is defined for rewards in [0, 1]",
         ),
         ({}, ["rl.loss=cispo"], "rl.loss 'cispo' reads rl.epsilon_high as an absolute cap"),
+        ({}, ["grading.extract=text"], "grading.mode is 'strict', which compares answers"),
         ({}, ["sft.micro_batch=7"], "sft.micro_batch 7 doesn't divide sft.batch_size 64"),
         ({}, ["sweep.samples=8"], "sweep.k asks for pass@64 of 8 samples"),
         ({}, ["anchor.reference=base"], "a model from scratch has random weights"),

@@ -32,6 +32,13 @@ def test_the_promised_presets_are_there():
     } <= set(preset_names())  # fmt: skip
 
 
+@pytest.mark.parametrize("name", preset_names())
+def test_models_that_were_taught_to_box_their_answers_are_paid_for_it(name):
+    config = load([name]).config
+    chat = config.prompt.format == "chat"
+    assert config.grading.extract == ("tags-then-boxed" if chat else None)
+
+
 @pytest.mark.parametrize("path", sorted(shipped("sweeps").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_search_space_resolves(path: Path):
     file = space_file(path.stem)

@@ -31,10 +31,11 @@ def test_golds_that_do_not_grade_themselves_right_are_named():
     assert check_golds([("a", "Ann is a knight."), ("b", "27")], judge="roles") == ["b"]
 
 
-def test_every_judged_case(facts, grader):
-    lines = (facts / "grading_cases.jsonl").read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize(("name", "count"), [("grading_cases", 84), ("grading_forms", 170)])
+def test_every_judged_case(facts, grader, name, count):
+    lines = (facts / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     cases = [json.loads(line) for line in lines]
-    assert len(cases) == 84
+    assert len(cases) == count
     grades = grader.grade_many(
         (case["gold"], f"So we are done.\n<SOLUTION>{case['answer']}</SOLUTION>") for case in cases
     )

@@ -117,7 +117,57 @@ def test_a_tolerance_is_relative_and_off_by_default(grader):
     assert [one.status == "right" for one in grader.grade_many(pairs)] == [True] + 4 * [False]
 
 
+HEDGES = {
+    "tags": [
+        r"\boxed{27}", "27", "<SOLUTION>27", "<SOLUTION>26</SOLUTION> no, 27",
+        "<SOLUTION>27</SOLUTION><SOLUTION>28</SOLUTION>", "<SOLUTION>26 or 27</SOLUTION>",
+    ],
+    "boxed": [
+        tagged("27"), r"\boxed{27", r"\boxed{27} and \boxed{28}", r"\boxed{28} or \boxed{27}",
+        r"\boxed{28}, \boxed{27}", r"\boxed{27 \text{ or } 28}", r"27 \boxed{28}",
+    ],
+    "tags-then-boxed": [
+        "27", tagged("28") + r"\boxed{27}", r"\boxed{27}" + tagged("28"), r"\boxed{27",
+        r"\boxed{26} or \boxed{27}", tagged(r"\boxed{26} or \boxed{27}"), "<SOLUTION>27",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", HEDGES)
+def test_an_answer_elsewhere_and_a_second_one_earn_nothing(place):
+    with Grader(extract=place) as grader:
+        grades = grader.grade_many([("27", completion) for completion in HEDGES[place]])
+    assert {one.status for one in grades} <= {"wrong", "unparseable"}, grades
+
+
+def test_a_whole_text_is_searched_by_math_verify():
+    long = "so it goes on and on. " * 500  # 11,000 characters
+    texts = ["It is 27.", r"so $x = 27$.", rf"{long} \boxed{{27}}", "It is 28.", " ", "9" * 200_000]
+    with Grader(workers=1, mode="math-verify", extract="text", timeout_s=60) as searching:
+        grades = searching.grade_many([("27", text) for text in texts])
+        assert len(searching._known) == 3  # neither what is blank nor what is long
+    assert [one.status for one in grades] == [
+        "right", "right", "right", "wrong", "unparseable", "unparseable",
+    ]  # fmt: skip
+    assert {one.extracted for one in grades} == {None}
+
+
+def test_other_judges_take_the_tags_where_a_text_is_searched():
+    with Grader(judge="roles", extract="text") as roles:
+        assert roles.identity == Grader(judge="roles").identity
+        assert roles.grade("Ann is a knight.", tagged("Ann: knight")).status == "right"
+
+
+def test_boxed_is_short_for_an_extraction():
+    assert Grader(boxed=True).identity == Grader(extract="boxed").identity
+    assert Grader(boxed=True).grade("27", r"\boxed{27}") == Grade("right", "27")
+
+
 def test_settings_that_do_not_exist():
+    with pytest.raises(ConfigurationError, match="no way of extracting answers is called 'box'"):
+        Grader(extract="box")
+    with pytest.raises(ConfigurationError, match="the grading mode 'strict' compares answers"):
+        Grader(extract="text")
     with pytest.raises(ConfigurationError, match="no judge is called 'maths'"):
         Grader(judge="maths")
     with pytest.raises(ConfigurationError, match="no grading mode is called 'loose'"):

@@ -12,7 +12,7 @@ from sage_cli.grading import GRADING_VERSION, Grader, GraderIdentity
 def test_every_setting_that_decides_a_grade_is_part_of_it():
     changed = {
         "mode": "math-verify", "judge": "roles", "tolerance": 0.01, "answer_open": "<A>",
-        "answer_close": "</A>", "boxed": True, "timeout_s": 6, "memory_mb": 512,
+        "answer_close": "</A>", "extract": "boxed", "timeout_s": 6, "memory_mb": 512,
     }  # fmt: skip
     plain = Grader().identity
     assert {*changed, "version"} == {field.name for field in fields(GraderIdentity)}
@@ -38,4 +38,4 @@ def test_it_survives_being_stored():
 
 def test_another_math_verify_is_another_version():
     """Whoever raises the pin raises GRADING_VERSION, and then this line."""
-    assert (GRADING_VERSION, version("math-verify")) == (1, "0.9.0")
+    assert (GRADING_VERSION, version("math-verify")) == (2, "0.9.0")

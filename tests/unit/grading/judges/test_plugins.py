@@ -9,7 +9,7 @@ from judge_package import PARITY, install
 
 from sage_cli.config.judging import BUILT_IN_JUDGES, MODES, judge_names
 from sage_cli.errors import ConfigurationError
-from sage_cli.grading import Grader
+from sage_cli.grading import GRADING_VERSION, Grader
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.registry import find_judge, package_of
 
@@ -50,7 +50,7 @@ def test_a_registered_judge_is_found_here_and_in_a_worker(plugin):
     assert [grade.status for grade in grades] == [
         "right", "wrong", "unparseable", "right", "wrong", "timeout", "error",
     ]  # fmt: skip
-    assert grader.identity.version == "1, parity-one 0.3"
+    assert grader.identity.version == f"{GRADING_VERSION}, parity-one 0.3"
 
 
 def test_a_judge_on_the_environment_s_path_works_from_the_command_line(tmp_path):
