@@ -106,3 +106,28 @@ def test_same_seed_same_band() -> None:
     assert curve(counts, KS).at(8)[0] == curve(counts, KS).mean_K[1]
     with pytest.raises(MetricError, match="no k = 3"):
         curve(counts, KS).at(3)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "problems", "k"), [(0.05, 1.0, 30, 1), (1.0, 2.0, 30, 64), (2.0, 0.3, 60, 64)]
+)
+def test_covers_where_values_sit_near_0_or_1(a: float, b: float, problems: int, k: int) -> None:
+    # 1 - E (1-p)^k with p Beta(a, b): 1 - B(a, b + k) / B(a, b), here by its recursion over k.
+    truth = 1 - np.prod([(b + i) / (a + b + i) for i in range(k)])
+    generator = np.random.default_rng(4)
+    covered, repetitions = 0, 300
+    for repetition in range(repetitions):
+        counts = drawn(generator.beta(a, b, problems), 256, generator)
+        band = curve(counts, (k,), resamples=600, seed=repetition)
+        covered += bool(band.low_K[0] <= truth <= band.high_K[0])
+    assert covered / repetitions >= 0.93
+
+
+def test_a_thousand_ks_stay_within_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = drawn(even(np.random.default_rng(3), 40), 64, np.random.default_rng(4))
+    whole = curve(counts, range(1, 65), resamples=200)
+    for place in ("gaffke", "interval"):
+        monkeypatch.setattr(f"sage_cli.metrics.{place}.BLOCK", 1000)
+    parts = curve(counts, range(1, 65), resamples=200)
+    np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
+    np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
