@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.interval import BLOCK, Interval, in_columns, tail_rank
+from sage_cli.metrics.interval import BLOCK, Interval, in_columns, ranked, tail_rank
 
 
 def gaffke(
@@ -49,8 +49,7 @@ def _gaffke(
     means_RK, unseen_R1 = weighted_means(values_PK, resamples=resamples, seed=seed)
     below_RK, above_RK = means_RK + lowest * unseen_R1, means_RK + highest * unseen_R1
     far_K = np.minimum((below_RK <= 0).sum(axis=0), (above_RK >= 0).sum(axis=0))
-    low_K = np.partition(below_RK, rank - 1, axis=0)[rank - 1]
-    high_K = np.partition(above_RK, -rank, axis=0)[-rank]
+    low_K, high_K = ranked(below_RK, rank), ranked(above_RK, -rank)
     p_K = np.minimum(1.0, 2 * (far_K + 1) / (resamples + 1))
     alike_K = (values_PK == values_PK[0]).all(axis=0)
     if alike_K.any():

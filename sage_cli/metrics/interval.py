@@ -52,6 +52,14 @@ def tail_rank(alpha: float, resamples: int) -> int:
     return rank
 
 
+def ranked(draws_RK: FloatArray, rank: int) -> FloatArray:
+    """The draw of that rank in every column, shape (K,): 1 the smallest, -1 the largest."""
+    place = rank - 1 if rank > 0 else rank
+    # rows that lie together in memory are partitioned three times as fast
+    draw_K: FloatArray = np.partition(draws_RK.T.copy(), place, axis=1)[:, place]
+    return draw_K
+
+
 def in_columns(of: Callable[[FloatArray], Interval], values_PK: FloatArray, width: int) -> Interval:
     """`of` applied to `width` columns at a time, so that its memory doesn't grow with K."""
     K = values_PK.shape[1]

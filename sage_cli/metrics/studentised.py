@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.interval import BLOCK, Interval, in_columns, tail_rank
+from sage_cli.metrics.interval import BLOCK, Interval, in_columns, ranked, tail_rank
 from sage_cli.metrics.resampling import drawn_times
 
 ROUNDING = 1e-12
@@ -42,7 +42,7 @@ def _studentised(values_PK: FloatArray, confidence: float, resamples: int, seed:
         error = np.sqrt(np.where(known, variance, 1) / (problems - 1))
         distance_RK[rows] = np.where(known, np.abs(shift) / error, np.inf)
     rank = tail_rank(1 - confidence, resamples)
-    reach_K = np.partition(distance_RK, -rank, axis=0)[-rank]
+    reach_K = ranked(distance_RK, -rank)
     varied_K = error_K > 0
     observed_K = np.divide(np.abs(mean_K), error_K, out=np.zeros(K), where=varied_K)
     p_K = ((distance_RK >= observed_K).sum(axis=0) + 1) / (resamples + 1)

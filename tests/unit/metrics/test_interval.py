@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sage_cli.errors import MetricError
 from sage_cli.metrics.comparison import gap_interval
 from sage_cli.metrics.gaffke import gaffke
-from sage_cli.metrics.interval import Interval, in_columns, narrower, tail_rank
+from sage_cli.metrics.interval import Interval, in_columns, narrower, ranked, tail_rank
 from sage_cli.metrics.studentised import studentised
 
 GAPS = st.lists(st.sampled_from([-1.0, -0.25, 0.0, 0.0, 0.01, 0.25, 0.5, 1.0]), min_size=2)
@@ -60,3 +60,10 @@ def test_columns_in_blocks_are_the_columns_at_once() -> None:
     assert widths == [3, 3, 1, 7]
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
+
+
+def test_ranked_from_either_end() -> None:
+    draws_RK = np.array([[3.0, 0.0], [1.0, 5.0], [2.0, 4.0]])
+    assert ranked(draws_RK, 1).tolist() == [1, 0]
+    assert ranked(draws_RK, 2).tolist() == [2, 4]
+    assert ranked(draws_RK, -1).tolist() == [3, 5]
