@@ -126,9 +126,8 @@ class Training:
 
 
 TRAININGS = [
-    Training(seeds, samples, *sds, problem_sd)
-    for problem_sd in (0.0, 0.5)
-    for sds in ((0.2, 0.2), (0.1, 0.3))
+    Training(seeds, samples, *deviations)
+    for deviations in ((0.2, 0.2, 0.0), (0.1, 0.3, 0.0), (0.2, 0.2, 0.5))
     for samples in (8, 256)
     for seeds in (2, 3, 5)
 ]

@@ -63,12 +63,12 @@ def paired_gaps(
 
 
 def gap_interval(gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int) -> Interval:
-    """Intervals of the mean differences: bootstrap-t where the problems carry it, else Gaffke's.
+    """Intervals of the mean differences, as wide as the problems at hand ask for.
 
     Gaffke's bounds hold whatever the differences are, but have to reckon with unseen ones of -1
     and 1, which makes them twice as wide as needed where many problems differ by a little.
-    Bootstrap-t is right there, and wide beyond use where few problems differ. The narrower end
-    of both is taken. NaN for one problem.
+    Bootstrap-t is right there, and has no end where few problems differ. The narrower of the two
+    is taken at either end. NaN for one problem.
     """
     bounded = gaffke(gap_PK, (-1, 1), confidence=confidence, resamples=resamples, seed=seed)
     if len(gap_PK) < 2:

@@ -31,8 +31,8 @@ def gaffke(
     if problems < 2:
         return Interval(*np.full((3, K), np.nan))
     return in_columns(
-        lambda some_PK: _gaffke(some_PK, bounds, confidence, resamples, seed),
-        values_PK,
+        lambda columns: _gaffke(values_PK[:, columns], bounds, confidence, resamples, seed),
+        K,
         BLOCK // resamples,
     )
 
@@ -49,13 +49,11 @@ def _gaffke(
     means_RK, unseen_R1 = weighted_means(values_PK, resamples=resamples, seed=seed)
     below_RK, above_RK = means_RK + lowest * unseen_R1, means_RK + highest * unseen_R1
     far_K = np.minimum((below_RK <= 0).sum(axis=0), (above_RK >= 0).sum(axis=0))
-    low_K, high_K = ranked(below_RK, rank), ranked(above_RK, -rank)
     p_K = np.minimum(1.0, 2 * (far_K + 1) / (resamples + 1))
+    drawn = ranked(below_RK, rank), ranked(above_RK, -rank), p_K
     alike_K = (values_PK == values_PK[0]).all(axis=0)
-    if alike_K.any():
-        exact = _of_one_value(values_PK[0, alike_K], bounds, tail, len(values_PK))
-        low_K[alike_K], high_K[alike_K], p_K[alike_K] = exact
-    return Interval(low_K, high_K, p_K)
+    exact = _of_one_value(values_PK[0], bounds, tail, len(values_PK))
+    return Interval(*np.where(alike_K, exact, drawn))
 
 
 def weighted_means(
@@ -77,18 +75,20 @@ def weighted_means(
 
 def _of_one_value(
     value_K: FloatArray, bounds: tuple[float, float], tail: float, problems: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The bounds where all values are alike, in closed form: the weights' sum is Beta(P, 1).
+) -> FloatArray:
+    """Ends and p where all values are alike, (3, K), in closed form: their weight is Beta(P, 1).
 
     A share s of the population that differs goes unseen with probability (1 - s)^P; where that
     is `tail`, s is the weight of the extreme value (at 95 % about 3.7 / P).
     """
-    lowest, highest = bounds
-    seen = tail ** (1 / problems)
-    low_K = lowest + seen * (value_K - lowest)
-    high_K = highest - seen * (highest - value_K)
-    # where the weight of the unseen just moves the mean to 0
+    (lowest, highest), seen = bounds, tail ** (1 / problems)
+    # the share of the values at which their mean with the extreme one is 0
     up_K = np.divide(-lowest, value_K - lowest, out=np.ones_like(value_K), where=value_K > 0)
     down_K = np.divide(highest, highest - value_K, out=np.ones_like(value_K), where=value_K < 0)
-    p_K = np.minimum(1.0, 2 * np.minimum(up_K, down_K) ** problems)
-    return low_K, high_K, p_K
+    return np.stack(
+        [
+            lowest + seen * (value_K - lowest),
+            highest - seen * (highest - value_K),
+            np.minimum(1.0, 2 * np.minimum(up_K, down_K) ** problems),
+        ]
+    )

@@ -60,10 +60,10 @@ def ranked(draws_RK: FloatArray, rank: int) -> FloatArray:
     return draw_K
 
 
-def in_columns(of: Callable[[FloatArray], Interval], values_PK: FloatArray, width: int) -> Interval:
+def in_columns(of: Callable[[slice], Interval], K: int, width: int) -> Interval:
     """`of` applied to `width` columns at a time, so that its memory doesn't grow with K."""
-    K = values_PK.shape[1]
-    parts = [of(values_PK[:, start : start + width]) for start in range(0, K, max(1, width))]
+    width = max(1, width)
+    parts = [of(slice(start, start + width)) for start in range(0, max(1, K), width)]
     return Interval(
         *(np.concatenate([getattr(part, name) for part in parts])
           for name in ("low_K", "high_K", "p_K"))

@@ -1,4 +1,4 @@
-"""Intervals of a mean in units of its standard error: from the resamples, or Student's."""
+"""Bootstrap-t: intervals of a mean in units of its standard error."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def studentised(values_PK: FloatArray, *, confidence: float, resamples: int, see
     line, and says that the sample can't carry one.
     """
     return in_columns(
-        lambda some_PK: _studentised(some_PK, confidence, resamples, seed),
-        values_PK,
+        lambda columns: _studentised(values_PK[:, columns], confidence, resamples, seed),
+        values_PK.shape[1],
         BLOCK // resamples,
     )
 

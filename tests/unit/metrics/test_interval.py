@@ -52,11 +52,11 @@ def test_columns_in_blocks_are_the_columns_at_once() -> None:
     values_PK = np.random.default_rng(0).random((9, 7))
     widths: list[int] = []
 
-    def work(some_PK: np.ndarray) -> Interval:
-        widths.append(some_PK.shape[1])
-        return gaffke(some_PK, (0, 1), confidence=0.9, resamples=99, seed=3)
+    def work(columns: slice) -> Interval:
+        widths.append(values_PK[:, columns].shape[1])
+        return gaffke(values_PK[:, columns], (0, 1), confidence=0.9, resamples=99, seed=3)
 
-    parts, whole = in_columns(work, values_PK, 3), work(values_PK)
+    parts, whole = in_columns(work, 7, 3), work(slice(None))
     assert widths == [3, 3, 1, 7]
     np.testing.assert_allclose(parts.low_K, whole.low_K, rtol=1e-12)
     np.testing.assert_allclose(parts.high_K, whole.high_K, rtol=1e-12)
