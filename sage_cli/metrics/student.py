@@ -28,8 +28,8 @@ def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
     direct_K = x_K < (half_K + 1) / (half_K + 2.5)
     a_K, b_K = np.where(direct_K, half_K, 0.5), np.where(direct_K, 0.5, half_K)
     part_K = front_K * _fraction(a_K, b_K, np.where(direct_K, x_K, rest_K)) / a_K
-    p_K = np.where(direct_K, part_K, 1 - part_K)
-    return np.clip(p_K, 0, 1)
+    p_K: FloatArray = np.clip(np.where(direct_K, part_K, 1 - part_K), 0, 1)
+    return p_K
 
 
 def two_sided_reach(alpha: float, freedom_K: FloatArray) -> FloatArray:

@@ -94,7 +94,7 @@ def test_noise_that_is_in_runs_and_gaps_is_taken_off_once() -> None:
 def test_errs_as_often_as_it_says_and_finds_what_students_t_finds() -> None:
     """Three seeds: at a gain that a pooled t over the runs finds in 3 of 4 trials."""
     generator = np.random.default_rng(7)
-    repetitions = 300
+    repetitions = 200
     erred = found = found_by_t = 0
     for _ in range(repetitions):
         logit_P = generator.normal(-1, 1.5, 60)
