@@ -38,6 +38,19 @@ def cached_files(name: str, revision: str | None) -> Path:
     )
 
 
+def whole_model(name: str, revision: str | None) -> Path:
+    """The cached folder of the commit that is meant with all that loading takes, fetched if need be.
+
+    Raises DataError as `cached_files` does.
+    """
+    from huggingface_hub import snapshot_download
+
+    files = cached_files(name, revision)
+    if any(files.glob("*.safetensors")):
+        return files
+    return Path(snapshot_download(name, revision=files.name, ignore_patterns=["*.bin", "*.pth"]))
+
+
 def commit_of(name: str, revision: str | None) -> str | None:
     """The commit that is meant; None where neither cache nor Hub tells."""
     found = _snapshot(name, revision)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sage_cli.config.model import PretrainedModel
 from sage_cli.models.folders import fingerprint, model_files, pinned_revision, stored_dtype
+from sage_cli.models.hub import whole_model
 from sage_cli.models.tokenizer_files import TokenizerFacts, tokenizer_facts
 from sage_cli.policies.exported import (
     exported_settings,
@@ -76,6 +77,12 @@ class Policy:
     def files(self) -> Path:
         """The folder with its small files. Raises DataError for a Hub model that can't be had."""
         return model_files(self.path, self._revision)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with its weights, fetched from the Hub where they aren't here yet."""
+        local = Path(self.path)
+        return local if local.is_dir() else whole_model(self.path, self._revision)
 
     @property
     def own_settings(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class WandbMirror:
             )  # fmt: skip
             self._wandb = self._started("online", resume="allow")
 
-    def _started(self, mode: str, **words: Any) -> Any:
+    def _started(self, mode: Any, **words: Any) -> Any:
         """W&B's run, by what `words` add for `wandb.init`."""
         import wandb
 

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 
 from sage_cli.config.load import load
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.reference import reference_samples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
@@ -146,7 +146,8 @@ def test_a_reference_of_the_hub_is_read_at_its_revision(hub):
     assert folder == hub / "snapshots" / COMMITS["v1"]
     norms = [loaded.model.norm.weight.mean().item() for loaded in (model, load_model(folder))]
     assert norms == [1, 1]  # main's are 2
-    assert Policy("other/model").folder == Path("other/model")
+    with pytest.raises(DataError, match="'other/model' is no folder here"):
+        Policy("other/model").folder
 
 
 def test_an_adapter_on_a_model_of_the_hub_is_read_at_the_runs_revision(hub, tmp_path):
