@@ -40,7 +40,7 @@ def test_list_says_what_is_here_without_asking_the_hub(type_):
     found = listed(type_)
     assert (found["amc23"]["where"], found["amc23"]["problems"]) == ("local", 40)
     assert (found["math500"]["where"], found["math500"]["problems"]) == ("Hub", None)
-    assert (found["arithmetic"]["where"], found["arithmetic"]["problems"]) == ("generated", 60)
+    assert (found["arithmetic"]["where"], found["arithmetic"]["problems"]) == ("generated", 200)
     assert {name: source["expected"] for name, source in found.items() if source["expected"]} == {
         "aime24": 30, "aime25": 30, "aime": 60, "amc23": 40, "math500": 500, "math500-l5": 134,
         "minerva": 272, "gsm8k": 1319, "dapo-math-dev": 100,
