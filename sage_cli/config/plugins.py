@@ -124,10 +124,11 @@ def load_plugin(group: str, name: str) -> Plugin:
     """
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points:
+        other = f", or choose another: --set {NAMED_BY[group]}=NAME" if group in NAMED_BY else ""
         raise ConfigurationError(
             f"no installed package registers the {_kind(group)} '{name}' "
             f"(entry-point group '{group}')",
-            "install the package that it comes from",
+            f"install the package that it comes from{other}",
         )
     return _loaded(points)
 
