@@ -68,13 +68,16 @@ def blamed(
 ) -> Iterator[None]:
     """Turn what another package's code raises inside the block into a ConfigurationError.
 
-    It names `who`, and the line where that is one of `module`. A SageError says enough by itself.
+    It names `who`, and the line where that is one of `module`. A SageError says enough by itself,
+    and what a lack of memory calls for is said where the memory is asked for.
     """
     try:
         yield
-    except SageError:
+    except (SageError, MemoryError):
         raise
     except Exception as error:  # whatever another package's code does
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which isn't imported for this
+            raise
         raise ConfigurationError(
             f"{who} {doing}: {type(error).__name__}: {error}{_place(error, module)}",
             next_step or "mend the package that registers it, or choose another",
@@ -121,10 +124,11 @@ def load_plugin(group: str, name: str) -> Plugin:
     """
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points:
+        other = f", or choose another: --set {NAMED_BY[group]}=NAME" if group in NAMED_BY else ""
         raise ConfigurationError(
             f"no installed package registers the {_kind(group)} '{name}' "
             f"(entry-point group '{group}')",
-            "install the package that it comes from",
+            f"install the package that it comes from{other}",
         )
     return _loaded(points)
 

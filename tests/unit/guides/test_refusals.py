@@ -67,6 +67,14 @@ def test_what_raises_inside_is_named_with_its_line():
         Giving(raising).log_q(signals(), 0)
 
 
+def test_a_lack_of_memory_is_the_trainings_to_explain():
+    def full(s: Signals) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        Giving(full).log_q(signals(), 0)
+
+
 def test_a_bug_of_sages_own_guides_stays_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(BranchGuide, "q", lambda *_: {}["q"])
     with pytest.raises(KeyError):

@@ -163,8 +163,10 @@ def test_a_sampler_that_cannot_be_made_is_named_with_its_options(
         build_sampler(setup(Path("anywhere"), section))
     assert "sampling.options.NAME=VALUE" in str(caught.value.next_step)
     monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: ())
-    with pytest.raises(ConfigurationError, match="no installed package registers the sampler"):
+    said = "no installed package registers the sampler 'echo'"
+    with pytest.raises(ConfigurationError, match=said) as caught:
         build_sampler(setup(Path("anywhere"), section))
+    assert "--set sampling.backend=NAME" in str(caught.value.next_step)
 
 
 def test_an_unknown_backend_is_refused_with_those_that_are_known(
