@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sage_cli.config.compat import OFFICIAL
+from sage_cli.config.model import trained_dtype
 from sage_cli.config.schema import SageConfig
 
 ESTIMATORS = {
@@ -17,7 +18,8 @@ def remarks(config: SageConfig) -> list[str]:
     official = [
         "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
     ]
-    return (official if config.rl.compat == OFFICIAL else []) + _of_the_anchor(config)
+    found = official if config.rl.compat == OFFICIAL else []
+    return found + _of_the_anchor(config) + _of_the_weights(config)
 
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
@@ -39,3 +41,15 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
             "k3-corrected: it only adds variance (use anchor.estimator=k3 or reward)"
         )
     return found
+
+
+def _of_the_weights(config: SageConfig) -> list[str]:
+    """For vLLM the trainer merges the adapter into its base and takes it out again, every step."""
+    coarse = trained_dtype(config.model) != "float32"
+    if config.model.tuning == "full" or config.rollout.backend == "transformers" or not coarse:
+        return []
+    return [
+        "warning: rollouts by vLLM add the adapter to the frozen weights and subtract it again at "
+        "every step: in bfloat16 rounding moves those weights (a quarter of a layer's after 1,000 "
+        "steps; model.dtype=float32 with model.compute_dtype=bfloat16 holds them still)"
+    ]

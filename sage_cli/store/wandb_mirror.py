@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sage_cli.store.run import Run
 
@@ -35,7 +35,7 @@ class WandbMirror:
         """Start W&B's run; online without a key becomes offline, since W&B would ask for one."""
         import wandb
 
-        mode: Any = self._mode
+        mode = self._mode
         if mode == "online" and not wandb.login(prompt=False, verify=False):
             log.warning("W&B has no key: %s is mirrored offline (`wandb login`)", self._run.id)
             mode = "offline"
@@ -61,7 +61,7 @@ class WandbMirror:
             )  # fmt: skip
             self._wandb = self._started("online", resume="allow")
 
-    def _started(self, mode: Any, **words: Any) -> Any:
+    def _started(self, mode: Literal["online", "offline"], **words: Any) -> Any:
         """W&B's run, by what `words` add for `wandb.init`."""
         import wandb
 
