@@ -349,7 +349,8 @@ def test_sigterm_while_the_base_is_trained_saves_the_base(lab: Lab) -> None:
     started.terminate()
     out, errors = started.communicate(timeout=120)
     assert started.returncode == 143, out + errors
-    (base,) = runs.iterdir()
+    (base,) = runs.glob("sft-*")
+    assert not list(runs.glob("rl-*"))
     steps = len((base / "metrics.jsonl").read_text().splitlines())
     assert 5 <= steps < 150
     assert f"{base.name} is saved at step {steps};" in squeezed(out)
@@ -360,8 +361,8 @@ def test_sigterm_while_the_base_is_trained_saves_the_base(lab: Lab) -> None:
 def test_a_base_that_others_grew_from_is_not_trained_anew_silently(
     lab: Lab, trained: Interrupted
 ) -> None:
-    refused = squeezed(lab.here("sft", *PRESETS, "--fresh", code=2))
-    assert trained.manifest["id"] in refused.replace(" ", "")
+    refused = squeezed(lab.here("sft", *PRESETS, "--fresh", code=2)).replace(" ", "")
+    assert trained.manifest["id"] in refused
     assert "--replace-parent" in refused
     again = lab.json("sft", *PRESETS, "--fresh", "--replace-parent")
     assert again["created"] > trained.base["ended"]
