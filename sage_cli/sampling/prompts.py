@@ -27,10 +27,11 @@ class PromptMemory:
 class PromptReading:
     """Attention while prompts of one length are read.
 
-    Records keys and values, (B, H, T, D), by layer in the order in which layers attend.
+    Records keys and values, (B, H, T, D), by layer, and `order`, in which layers attend.
     """
 
     def __init__(self) -> None:
+        self.order: list[int] = []
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def memory(self, row: int) -> PromptMemory:
@@ -40,6 +41,7 @@ class PromptReading:
 
     def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
         """Causal attention within each prompt."""
+        self.order.append(layer)
         self.layers[layer] = k_BHTD, v_BHTD
         out_BHTD = scaled_dot_product_attention(
             q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=1.0, enable_gqa=True

@@ -48,7 +48,7 @@ def _read(model: MemoryModel, together: list[Ids]) -> Iterator[Prompt]:
     """Prompts of one length, in one forward pass."""
     reading = PromptReading()
     logits_BV = model.logits(reading, torch.tensor(together, device=model.device))
-    if list(reading.layers) != list(range(model.layers)):
+    if reading.order != list(range(model.layers)):  # some run otherwise, or several times
         raise model.unfit("has layers whose attention can't be replaced")
     for row, ids in enumerate(together):
         yield Prompt(ids, reading.memory(row), logits_BV[row])

@@ -123,14 +123,14 @@ def test_a_revision_is_of_the_model_it_was_said_for(runs, tmp_path):
 
 
 CACHED = """
-import json, sys
+import json
 from pathlib import Path
 from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.names import named_policy
 from sage_cli.store.run import Runs
-policy = named_policy("org/model", Runs("runs"))
+policy = named_policy("org/model", Runs(Path("runs")))
 recipe = EvaluationRecipe.of(load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config)
 samples = PolicySamples.of_evaluation(policy, recipe, Path("runs"))
 print(json.dumps([policy.loading, samples.at(0).identity.sampling, policy.fingerprint]))

@@ -45,7 +45,8 @@ def rope(kind: str, **more: Any) -> dict[str, Any]:
 def longrope(original: int) -> dict[str, Any]:
     """Short factors up to `original` tokens, long ones beyond; 8 per head, half of them rotate."""
     factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4}
-    return rope("longrope", **factors, original_max_position_embeddings=original)
+    # Phi-3 takes the setting beside RoPE's, which it would put above one among them
+    return {"original_max_position_embeddings": original, **rope("longrope", **factors)}
 
 
 PLAIN: dict[str, tuple[type, dict[str, Any]]] = {

@@ -302,8 +302,8 @@ def test_only_the_ends_of_a_models_generation_config_are_taken(
     model = make_model()
     free = SamplingParameters(1.0, 1.0, 0, 0.0, 24, None)
     before = draw(model, tokenizer, free, requests(n=8), batch_rows=64)
-    # a token that some of the texts hold, and not as their first
-    other = next(row.token_ids[5] for row in before.values() if row.tokens > 5)
+    # a token that one of the texts holds, and doesn't end with
+    other = next(row.token_ids[5] for row in before.values() if row.tokens > 6 and row.token_ids)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=0.2, repetition_penalty=1.3, top_k=5, top_p=0.5,
         eos_token_id=[tokenizer.eos_token_id, other],
