@@ -42,7 +42,7 @@ def sage(pairs: Pairs) -> list[bool]:
     """A grader that has seen nothing."""
     for cached in CACHES:
         cached.cache_clear()
-    with Grader(workers=2, boxed=True) as grader:
+    with Grader(workers=2, extract="boxed") as grader:
         return [grade.status == "right" for grade in grader.grade_many(pairs)]
 
 

@@ -95,7 +95,8 @@ def _readings(answer: str) -> list[str]:
 
 
 def _parsed(text: str, deadline: float) -> list[Any]:
-    return parse(text, parsing_timeout=_left(deadline), raise_on_error=True)
+    found: list[Any] = parse(text, parsing_timeout=_left(deadline), raise_on_error=True)
+    return found
 
 
 def _gold(text: str, deadline: float) -> Any | None:

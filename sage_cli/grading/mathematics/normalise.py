@@ -28,6 +28,11 @@ _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 _BOX_AFTER_BOX = re.compile(r"\}[\s$]*\\(?:boxed|fbox)")
+_SYSTEM = re.compile(
+    r"(?:\\left\s*\\\{\s*)?\\begin\s*\{(cases|aligned|array)\}(?:\{[lcr]\})?([^&]*?)"
+    r"\\end\s*\{\1\}(?:\s*\\right\s*\.)?"
+)
+"""Lines below each other, as of a system of equations; with columns it is something else."""
 _COMMAS = re.compile(r",*(∨),*|,{2,}")
 _TEXT_OF_FUNCTION = re.compile(r"\\text\{\s*([a-z]+)\s*\}")
 _OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
@@ -54,6 +59,8 @@ def normalise(text: str) -> str:
     text = (text if text.isascii() else _ascii(text)).replace(";", ", ")
     if text.count(r"\boxed") > 1:
         text = _BOX_AFTER_BOX.sub(r"},\\boxed", text)
+    if r"\begin" in text:
+        text = _SYSTEM.sub(r"\2", text)
     text = re.sub(r"(?<=[\w)}])\*\*(?=[\w({+-])", "^", text).replace("**", "")
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
@@ -91,7 +98,9 @@ def _roots_in_braces(text: str) -> str:
 
 
 def _trimmed(text: str) -> str:
-    return text.strip(" ,").rstrip(" .,")
+    text = text.strip(" ,")
+    # 1, 2, ... goes on
+    return text[:-1].rstrip(" ,") if text[-1:] == "." and text[-2:-1] != "." else text
 
 
 def _one_line(text: str) -> str:

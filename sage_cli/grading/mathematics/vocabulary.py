@@ -54,7 +54,8 @@ SYMBOLS = {
 }  # fmt: skip
 DROPPED = words(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr displaystyle textstyle limits boxed fbox "
-    "thinspace mathbf mathit bm boldsymbol mathstrut"
+    "thinspace enspace space mathbf mathit mathsf mathtt bm boldsymbol bf sf tt large Large LARGE "
+    "huge Huge underline mathstrut"
 )
 TEXTS = words("text textbf textit textrm textnormal mbox mathrm hbox operatorname")
 
