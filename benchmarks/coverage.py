@@ -3,14 +3,15 @@
     python benchmarks/coverage.py [bands|differences|crossings|methods ...] [--repetitions 1000]
 
 Prints a table each, in Markdown. Every repetition draws new problems, new policies and 256 samples
-per problem (fewer where a row says so), and calls what `sage passk` and `sage compare` call.
+per problem (fewer where a row says so), and goes through what `sage passk` and `sage compare` call;
+many repetitions are columns of one call, as the ks of a curve are.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from simulated import (
@@ -20,26 +21,26 @@ from simulated import (
     TRAININGS,
     Array,
     Beta,
+    Change,
+    Generator,
     N,
     Training,
     counted,
     runs_of,
 )
 
-from sage_cli.metrics import (
-    Counts,
-    Crossing,
-    curve,
-    curve_ks,
-    find_crossing,
-    method_difference,
-    paired_difference,
-)
+from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
+from sage_cli.metrics.comparison import gap_interval
+from sage_cli.metrics.gaffke import gaffke
+from sage_cli.metrics.interval import Interval
+from sage_cli.metrics.methods import error_of
 from sage_cli.metrics.student import two_sided_p
 
 KS = (1, 64, 256)
 RESAMPLES = 799
 """Fewer than the default of 2,000; so many that tails of 2.5 % are whole draws."""
+BATCH = 20
+"""Repetitions that share their resamples."""
 LARGE = 400_000
 """Problems that stand for a population where its mean has no closed form."""
 
@@ -50,27 +51,31 @@ def bands(
     """The band of one policy's curve, against the population's pass@k."""
     for beta, problems in populations:
         generator = np.random.default_rng(0)
-        found = [
-            curve(
-                counted(beta.draw(problems, generator), generator),
-                KS,
-                resamples=RESAMPLES,
-                seed=seed,
-            )
-            for seed in range(repetitions)
-        ]
+        mean_RK, low_RK, high_RK, _ = _stacked(
+            _band(beta, problems, generator, seed) for seed in range(repetitions // BATCH)
+        )
         for place, k in enumerate(KS):
             truth = beta.pass_at(k)
-            low, mean, high = (
-                np.array([getattr(one, name)[place] for one in found])
-                for name in ("low_K", "mean_K", "high_K")
-            )
+            low, mean, high = low_RK[:, place], mean_RK[:, place], high_RK[:, place]
             yield {
                 "population": beta, "problems": problems, "k": k, "pass@k": truth,
                 "covers": np.mean((low <= truth) & (truth <= high)),
                 "too high": np.mean(low > truth), "too low": np.mean(high < truth),
                 "width": np.mean(high - low), "width / oracle": _oracle(low, mean, high),
             }  # fmt: skip
+
+
+def _band(beta: Beta, problems: int, generator: Generator, seed: int) -> tuple[Array, Interval]:
+    pass_PBK = pass_at_k(N, generator.binomial(N, beta.draw((problems, BATCH), generator)), KS)
+    columns = pass_PBK.reshape(problems, -1)
+    found = gaffke(columns, (0, 1), confidence=0.95, resamples=RESAMPLES, seed=seed)
+    return columns.mean(axis=0), found
+
+
+def _stacked(batches: Iterable[tuple[Array, Interval]]) -> Array:
+    """Means, low and high ends and p-values, shape (4, R, K)."""
+    parts = [[mean, found.low_K, found.high_K, found.p_K] for mean, found in batches]
+    return np.concatenate(np.reshape(parts, (len(parts), 4, BATCH, len(KS))), axis=1)
 
 
 def _oracle(low: Array, mean: Array, high: Array) -> float:
@@ -88,23 +93,32 @@ def differences(
             generator = np.random.default_rng(0)
             base_M = beta.draw(LARGE, generator)
             changed_M = change(base_M, generator)
-            found = []
-            for seed in range(repetitions):
-                base_P = beta.draw(problems, generator)
-                a, b = (counted(p_P, generator) for p_P in (change(base_P, generator), base_P))
-                found.append(paired_difference(a, b, KS, resamples=RESAMPLES, seed=seed))
+            mean_RK, low_RK, high_RK, p_RK = _stacked(
+                _gap(beta, problems, change, generator, seed)
+                for seed in range(repetitions // BATCH)
+            )
             for place, k in enumerate(KS):
                 truth = float(np.mean((1 - base_M) ** k - (1 - changed_M) ** k))
-                low, mean, high, p = (
-                    np.array([getattr(one, name)[place] for one in found])
-                    for name in ("low_K", "mean_K", "high_K", "p_K")
-                )
+                low, mean, high = low_RK[:, place], mean_RK[:, place], high_RK[:, place]
                 yield {
                     "change": name, "population": beta, "problems": problems, "k": k,
                     "difference": truth, "covers": np.mean((low <= truth) & (truth <= high)),
-                    "p at most .05": np.mean(p <= 0.05), "width": np.mean(high - low),
+                    "p at most .05": np.mean(p_RK[:, place] <= 0.05), "width": np.mean(high - low),
                     "width / oracle": _oracle(low, mean, high),
                 }  # fmt: skip
+
+
+def _gap(
+    beta: Beta, problems: int, change: Change, generator: Generator, seed: int
+) -> tuple[Array, Interval]:
+    base_PB = beta.draw((problems, BATCH), generator)
+    a_PBK, b_PBK = (
+        pass_at_k(N, generator.binomial(N, p_PB), KS)
+        for p_PB in (change(base_PB, generator), base_PB)
+    )
+    columns = (a_PBK - b_PBK).reshape(problems, -1)
+    found = gap_interval(columns, confidence=0.95, resamples=RESAMPLES, seed=seed)
+    return columns.mean(axis=0), found
 
 
 def crossings(repetitions: int, sizes: Sequence[int] = (60, 300)) -> Iterator[dict[str, object]]:
@@ -154,35 +168,30 @@ def methods(
         rates = []
         for gain in (0.0, 0.5):
             generator = np.random.default_rng(3)
-            p, pooled = [], []
-            for _ in range(repetitions):
-                logit_P = generator.normal(-1, 1.5, problems)
-                sides = [
-                    runs_of(logit_P + shift, training, sd, generator)
-                    for shift, sd in ((gain, training.sd_a), (0.0, training.sd_b))
-                ]
-                p.append(method_difference(sides[0], sides[1], (1,)).p_K[0])
-                pooled.append(_pooled_t(sides[0], sides[1]))
-            rates.append((np.mean(np.array(p) <= 0.05), np.mean(np.array(pooled) <= 0.05)))
+            logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
+            a_TPR = runs_of(logit_PR + gain, training, training.sd_a, generator)
+            b_TPR = runs_of(logit_PR, training, training.sd_b, generator)
+            gap_R = a_TPR.mean(axis=(0, 1)) - b_TPR.mean(axis=(0, 1))
+            error_R, freedom_R = error_of(a_TPR, b_TPR)
+            t_R = np.divide(gap_R, error_R, out=np.zeros_like(gap_R), where=error_R > 0)
+            rates.append(np.mean(two_sided_p(t_R, freedom_R) <= 0.05))
+            rates.append(np.mean(_pooled_t(a_TPR.mean(axis=1), b_TPR.mean(axis=1)) <= 0.05))
         yield {
             "seeds": training.seeds, "samples": training.samples,
             "deviations of the seeds": f"{training.sd_a:g}, {training.sd_b:g}",
             "of problems": training.problem_sd,
-            "type-I error": rates[0][0], "power": rates[1][0],
-            "type-I error, t over runs": rates[0][1], "power, t over runs": rates[1][1],
+            "type-I error": rates[0], "power": rates[2],
+            "type-I error, t over runs": rates[1], "power, t over runs": rates[3],
         }  # fmt: skip
 
 
-def _pooled_t(a_runs: list[list[Counts]], b_runs: list[list[Counts]]) -> float:
-    """Student's two-sample t over the runs' pass@1 alone: about these problems, not others."""
-    a_T, b_T = (
-        np.array([r[0].c_P.mean() / r[0].n_P[0] for r in runs]) for runs in (a_runs, b_runs)
-    )
-    freedom = len(a_T) + len(b_T) - 2
-    square = (len(a_T) * a_T.var() + len(b_T) * b_T.var()) / freedom
-    error = np.sqrt(square * (1 / len(a_T) + 1 / len(b_T)))
-    t = np.array([(a_T.mean() - b_T.mean()) / error])
-    return float(two_sided_p(t, np.array([float(freedom)]))[0])
+def _pooled_t(a_TR: Array, b_TR: Array) -> Array:
+    """p of Student's two-sample t over the runs' pass@1 alone: about these problems, not others."""
+    freedom = len(a_TR) + len(b_TR) - 2
+    square_R = (len(a_TR) * a_TR.var(axis=0) + len(b_TR) * b_TR.var(axis=0)) / freedom
+    error_R = np.sqrt(np.maximum(square_R, 1e-12) * (1 / len(a_TR) + 1 / len(b_TR)))
+    t_R = (a_TR.mean(axis=0) - b_TR.mean(axis=0)) / error_R
+    return two_sided_p(t_R, np.full_like(t_R, float(freedom)))
 
 
 TABLES = {

@@ -26,7 +26,7 @@ class Beta:
     def __str__(self) -> str:
         return f"Beta({self.a:g}, {self.b:g})" + (f", {self.name}" if self.name else "")
 
-    def draw(self, problems: int, generator: Generator) -> Array:
+    def draw(self, problems: int | tuple[int, ...], generator: Generator) -> Array:
         """Success probabilities of so many problems."""
         return generator.beta(self.a, self.b, problems)
 
@@ -63,12 +63,12 @@ def shifted(p_P: Array, by: Array | float) -> Array:
 
 def raised(p_P: Array, generator: Generator) -> Array:
     """Better by 0.5 logits on average, with a deviation of 0.7 between problems."""
-    return shifted(p_P, generator.normal(0.5, 0.7, len(p_P)))
+    return shifted(p_P, generator.normal(0.5, 0.7, p_P.shape))
 
 
 def a_tenth_lost(p_P: Array, generator: Generator) -> Array:
     """Better by 1 logit, but one problem of ten is lost altogether: a skewed difference."""
-    return np.where(generator.random(len(p_P)) < 0.1, 0.0, shifted(p_P, 1.0))
+    return np.where(generator.random(p_P.shape) < 0.1, 0.0, shifted(p_P, 1.0))
 
 
 Change = Callable[[Array, Generator], Array]
@@ -133,12 +133,9 @@ TRAININGS = [
 ]
 
 
-def runs_of(
-    logit_P: Array, training: Training, sd: float, generator: Generator
-) -> list[list[Counts]]:
-    """Counts of one method's runs, all on the same problems: a seed moves all problems together."""
-    own_P = logit_P + generator.normal(0, training.problem_sd, len(logit_P))
-    return [
-        [counted(1 / (1 + np.exp(-own_P - shift)), generator, training.samples)]
-        for shift in generator.normal(0, sd, training.seeds)
-    ]
+def runs_of(logit_PR: Array, training: Training, sd: float, generator: Generator) -> Array:
+    """pass@1 of a method's runs, shape (T, P, R): a seed moves all problems of a repetition."""
+    own_PR = logit_PR + generator.normal(0, training.problem_sd, logit_PR.shape)
+    shift_T1R = generator.normal(0, sd, (training.seeds, 1, logit_PR.shape[1]))
+    right_TPR = generator.binomial(training.samples, 1 / (1 + np.exp(-own_PR - shift_T1R)))
+    return right_TPR / training.samples
