@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -28,6 +28,10 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
 
+Published = Literal["paper"]
+PAPERS_SEEDS = 5
+"""Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
+
 
 def command(
     names: Names = None,
@@ -38,6 +42,12 @@ def command(
     limit: Limit = None,
     paper: Annotated[
         str | None, typer.Option("--paper", help="Lay a table of the paper beside, as table1.")
+    ] = None,
+    protocol: Annotated[
+        Published | None,
+        typer.Option(
+            help="paper: five evaluation seeds, and pass@k of k samples beside that of all."
+        ),
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
@@ -50,6 +60,8 @@ def command(
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     speak(json)
+    if protocol and seeds is None:
+        seeds = PAPERS_SEEDS
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
     if dry_run:
@@ -61,5 +73,7 @@ def command(
 
     trained = may_train(train, names, settings)
     with Live() as live:
-        report = evaluate(settings, names or [], live, paper=paper, train=trained)
+        report = evaluate(
+            settings, names or [], live, paper=paper, k_draws=protocol == "paper", train=trained
+        )
     show_report(report, json)

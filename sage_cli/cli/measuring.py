@@ -27,7 +27,8 @@ def load_for_measuring(
 ) -> Loaded:
     """The stored configuration of the first run named, or of the latest, then flags, `--set`.
 
-    Refuses k > n here, before anything is trained or sampled.
+    Where only n was typed, the ks that nobody asked for end there; k > n is refused here, before
+    anything is trained or sampled.
     """
     from sage_cli.config.load import runs_root
     from sage_cli.store.run import Run, Runs, run_of
@@ -42,11 +43,16 @@ def load_for_measuring(
             run = store.latest()
         elif run_of(Path(first)) is not None or not Path(first).is_dir():
             run = store.find(first)
-    from sage_cli.metrics.ks import parse_ks
+    from sage_cli.metrics.ks import capped_ks, parse_ks
 
     stored = run.folder / "config.json" if run is not None else config
     loaded = load_config(preset, stored, sets, **flags)
     evaluation = loaded.config.evaluation
+    origins = (loaded.origins.get(f"evaluation.{key}") for key in ("k", "samples"))
+    if [origin in ("flag", "--set") for origin in origins] == [False, True]:
+        fitting = {"k": capped_ks(evaluation.k, evaluation.samples)}
+        flags["evaluation"] = {**flags.get("evaluation", {}), **fitting}
+        return load_config(preset, stored, sets, **flags)
     parse_ks(evaluation.k, evaluation.samples)
     return loaded
 
