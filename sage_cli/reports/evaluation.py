@@ -16,7 +16,6 @@ from sage_cli.reports.published import evaluation_tables, published, published_s
 from sage_cli.reports.render import to_records
 from sage_cli.reports.table import Column, Measure, Row, Scores, Table
 
-
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"
 
