@@ -9,7 +9,7 @@ import numpy as np
 
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.student import quantile, within
+from sage_cli.metrics.student import two_sided_p, two_sided_reach
 
 POWER = 0.8
 """How often the smallest detectable difference would be detected."""
@@ -36,29 +36,25 @@ class Precision:
         detectable effects"): that far from 0 the estimate exceeds the test's threshold in `power`
         of all repetitions, as long as the error stays what it was.
         """
-        return self.error_K * (
-            self._quantiles(1 - (1 - confidence) / 2) + self._quantiles(max(power, 0.5))
-        )
+        return self.error_K * (self._reach(1 - confidence) + self._reach(2 * (1 - power)))
 
     def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Student's interval of the difference, within [-1, 1]."""
-        half_K = self._quantiles(1 - (1 - confidence) / 2) * self.error_K
+        half_K = self._reach(1 - confidence) * self.error_K
         return np.maximum(self.mean_K - half_K, -1), np.minimum(self.mean_K + half_K, 1)
 
     def p(self) -> FloatArray:
         """Two-sided p-values of "no difference" by Student's t."""
-        return np.array(
-            [
-                1 - within(abs(mean / error), freedom) if error > 0 else np.nan
-                for mean, error, freedom in zip(
-                    self.mean_K, self.error_K, self.freedom_K, strict=True
-                )
-            ]
-        )
+        p_K, known_K = np.full(len(self.error_K), np.nan), ~np.isnan(self.error_K)
+        t_K = self.mean_K[known_K] / self.error_K[known_K]
+        p_K[known_K] = two_sided_p(t_K, self.freedom_K[known_K])
+        return p_K
 
-    def _quantiles(self, share: float) -> FloatArray:
-        known = {f: quantile(share, f) for f in set(self.freedom_K[~np.isnan(self.freedom_K)])}
-        return np.array([known.get(f, np.nan) for f in self.freedom_K])
+    def _reach(self, alpha: float) -> FloatArray:
+        """The t that |T| passes with probability `alpha`."""
+        reach_K, known_K = np.full(len(self.error_K), np.nan), ~np.isnan(self.error_K)
+        reach_K[known_K] = two_sided_reach(alpha, self.freedom_K[known_K])
+        return reach_K
 
 
 def precision(benchmarks: Sequence[tuple[Runs, Runs]], ks: Sequence[int]) -> Precision:
