@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.counts import Counts, FloatArray, IntArray
 from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.precision import POWER
 from sage_cli.metrics.student import two_sided_reach
@@ -26,8 +27,10 @@ HETEROGENEITY = 0.5
 60 problems x 256 samples, less sampling noise: .57 and .52 between the base and RL runs with and
 without KL, close to 0 between those runs."""
 DRAWS = 6_000
-SHIFTS = np.round(np.arange(-8, 14.01, 0.1), 1)
+SHIFTS = np.linspace(-6, 16, 111)
 """Log-odds that are tried; from below 0, because heterogeneity alone moves the mean."""
+RARE = 1e-6
+"""Success probabilities nearer to 0 or 1 are taken for this; no training would be seen to end one."""
 LOGITS = np.linspace(-18, 18, 1441)
 """Where the estimator's variance is computed; between them it is interpolated."""
 
@@ -56,7 +59,7 @@ class Population:
         each = max(1, draws // len(counts))
         right_P, wrong_P = a + counts.c_P, b + counts.n_P - counts.c_P
         p_M = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
-        p_M = np.clip(p_M, 1e-9, 1 - 1e-9)
+        p_M = np.clip(p_M, RARE, 1 - RARE)
         return cls(np.log(p_M) - np.log1p(-p_M), (a, b))
 
     def shifted(self, shift: float, heterogeneity: float = 0.0) -> FloatArray:
@@ -115,7 +118,7 @@ def multiple(problems: int, confidence: float = 0.95, power: float = POWER) -> f
     return float(sum(reaches))
 
 
-def estimator_variance(logit_G: FloatArray, n: int, ks: Sequence[int]) -> FloatArray:
+def estimator_variance(logit_G: FloatArray, n: int, ks: ArrayLike) -> FloatArray:
     """The variance of pass@k's unbiased estimate from n samples, shape (G, K), exact.
 
     The binomial distribution of c is summed over, at each success probability.
@@ -126,7 +129,8 @@ def estimator_variance(logit_G: FloatArray, n: int, ks: Sequence[int]) -> FloatA
     chance_GC = np.exp(log_ways_C + np.outer(log_right_G, c_C) + np.outer(log_wrong_G, n - c_C))
     estimate_CK = pass_at_k(np.full(n + 1, n), c_C, np.asarray(ks))
     mean_GK = chance_GC @ estimate_CK
-    return np.maximum(chance_GC @ estimate_CK**2 - mean_GK**2, 0)
+    variance_GK: FloatArray = np.maximum(chance_GC @ estimate_CK**2 - mean_GK**2, 0)
+    return variance_GK
 
 
 def fit_beta(counts: Counts) -> tuple[float, float]:
@@ -135,7 +139,8 @@ def fit_beta(counts: Counts) -> tuple[float, float]:
     The beta-binomial likelihood is searched on a grid of mean and a + b that is refined three
     times: to within 1 % of both.
     """
-    pairs, times = np.unique(np.stack([counts.n_P, counts.c_P]), axis=1, return_counts=True)
+    pairs, seen = np.unique(np.stack([counts.n_P, counts.c_P]), axis=1, return_counts=True)
+    times = seen.astype(np.int64)
     middle, reach = np.array([0.0, 1.0]), np.array([8.0, 6.0])
     for _ in range(4):
         steps = np.linspace(-1, 1, 17)
@@ -151,7 +156,7 @@ def _shape(point: FloatArray) -> tuple[float, float]:
     return float(total * mean), float(total * (1 - mean))
 
 
-def _log_likelihood(a: float, b: float, pairs: FloatArray, times: FloatArray) -> float:
+def _log_likelihood(a: float, b: float, pairs: IntArray, times: IntArray) -> float:
     """Of (n, c) pairs, each seen so many `times`, up to what doesn't depend on a and b."""
     n_U, c_U = pairs
     up_to = np.arange(n_U.max())

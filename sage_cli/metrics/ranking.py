@@ -9,7 +9,7 @@ import numpy as np
 
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import Counts
-from sage_cli.metrics.precision import precision
+from sage_cli.metrics.student import two_sided_p
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,18 @@ def rank(models: Sequence[Counts], k: int, confidence: float = 0.95) -> Ranking:
     the number of pairs (Bonferroni), so that a model as good as all others is told apart from any
     with probability 1 - `confidence` at most.
     """
-    means = [pass_matrix(one, (k,)).mean() for one in models]
-    best = int(np.argmax(means))
+    ids = models[0].problem_ids
+    values_PM = np.concatenate([pass_matrix(one.ordered(ids), (k,)) for one in models], axis=1)
+    best = int(values_PM.mean(axis=0).argmax())
+    error_M = np.full(len(models), np.nan)
+    if len(ids) > 1:
+        gap_PM = values_PM[:, [best]] - values_PM
+        error_M = gap_PM.std(axis=0, ddof=1) / np.sqrt(len(ids))
+    told_M = error_M > 0  # without an error there is no evidence
+    freedom_M = np.full(int(told_M.sum()), len(ids) - 1.0)
+    t_M = gap_PM.mean(axis=0)[told_M] / error_M[told_M] if told_M.any() else freedom_M
     pairs = len(models) * (len(models) - 1) / 2
-    alike, errors = [], []
-    for place, one in enumerate(models):
-        found = precision([([[models[best]]], [[one]])], (k,))
-        if not found.p()[0] * pairs <= 1 - confidence:  # NaN is no evidence
-            alike.append(place)
-        if place != best:
-            errors.append(found.error_K[0])
-    known = [error for error in errors if not np.isnan(error)]
-    return Ranking(best, tuple(alike), float(np.median(known)) if known else np.nan, confidence)
+    told_M[told_M] = two_sided_p(t_M, freedom_M) * pairs <= 1 - confidence
+    known_M = error_M[error_M > 0]
+    error = float(np.median(known_M)) if known_M.size else np.nan
+    return Ranking(best, tuple(map(int, np.flatnonzero(~told_M))), error, confidence)

@@ -38,20 +38,20 @@ def evaluation_document(
         counts.setdefault(policy, {})[benchmark] = [one.counts for one in seeds]
     every = [one for seeds in measured.values() for one in seeds]
     notes = [_settings_note(every, provenance)]
-    results = {
-        policy: score({name: _means(seeds, ks) for name, seeds in by_benchmark.items()}, ks)
-        for policy, by_benchmark in counts.items()
-    }
-    beside: dict[str, tuple[str, Scores]] = {}
+    results = {policy: score(by_benchmark, ks) for policy, by_benchmark in counts.items()}
+    beside: dict[str, dict[str, Scores]] = {}
     if k_draws:
-        for policy, by_benchmark in counts.items():
-            means = {name: _means_of_k_draws(k_draws[name, policy], ks) for name in by_benchmark}
-            beside[f"{policy} ({PROTOCOL})"] = (PROTOCOL, score(means, ks))
+        beside[PROTOCOL] = {
+            f"{policy} ({PROTOCOL})": _scores(
+                {name: _means_of_k_draws(k_draws[name, policy], ks) for name in by_benchmark}, ks
+            )
+            for policy, by_benchmark in counts.items()
+        }
         notes += _protocol_notes(every, ks)
     if paper:
         scores = published_scores(paper)
         model = evaluation_tables()[paper]
-        beside |= {f"{name} (paper, {model})": ("paper", by_k) for name, by_k in scores.items()}
+        beside["paper"] = {f"{name} (paper, {model})": by_k for name, by_k in scores.items()}
         notes.append(f"(paper): {paper} of {published()['source']}")
     table = evaluation_table("pass@k", results, beside, notes)
     return Document(
@@ -72,12 +72,17 @@ def evaluation_document(
     )
 
 
-def score(means_by_benchmark: Mapping[str, FloatArray], ks: Sequence[int]) -> Scores:
-    """Mean and standard deviation (n - 1) over evaluation seeds of means of shape (S, K).
+def score(seeds_by_benchmark: Mapping[str, Sequence[Counts]], ks: Sequence[int]) -> Scores:
+    """Mean pass@k over problems, then mean and standard deviation over the evaluation seeds.
 
-    The unweighted average over benchmarks is one of them, with the deviation of the seeds'
-    averages.
+    With several benchmarks of as many seeds their unweighted average is one more, with the
+    deviation of the seeds' averages.
     """
+    return _scores({name: _means(seeds, ks) for name, seeds in seeds_by_benchmark.items()}, ks)
+
+
+def _scores(means_by_benchmark: Mapping[str, FloatArray], ks: Sequence[int]) -> Scores:
+    """The same from the seeds' means, of shape (S, K)."""
     every = dict(means_by_benchmark)
     if len(every) > 1 and len({len(means_SK) for means_SK in every.values()}) == 1:
         every[AVERAGE] = np.mean(list(every.values()), axis=0)
@@ -103,12 +108,12 @@ def _means_of_k_draws(by_k: Mapping[int, Sequence[Counts]], ks: Sequence[int]) -
 def evaluation_table(
     title: str,
     results: Mapping[str, Scores],
-    beside: Mapping[str, tuple[str, Scores]] | None = None,
+    beside: Mapping[str, Mapping[str, Scores]] | None = None,
     notes: Sequence[str] = (),
 ) -> Table:
     """A row per model, two or more columns per benchmark, and the unweighted average of each k.
 
-    Benchmarks and ks are those of `results`; the rows of `beside` (label -> section and scores)
+    Benchmarks and ks are those of `results`; the rows of `beside` (section -> label -> scores)
     stand below, with "–" where there is no number. An average needs every benchmark: with one
     missing it is undefined.
     """
@@ -123,7 +128,8 @@ def evaluation_table(
     rows = [_row(label, scores, benchmarks, ks) for label, scores in results.items()]
     rows += [
         _row(label, scores, benchmarks, ks, section)
-        for label, (section, scores) in (beside or {}).items()
+        for section, rows_of in (beside or {}).items()
+        for label, scores in rows_of.items()
     ]
     return Table(title, tuple(columns), tuple(rows), tuple(notes))
 

@@ -92,10 +92,8 @@ def draw_heatmaps(
     return outputs(stem)
 
 
-def _cells(
-    axes: Any, values_DA: FloatArray, failed_DA: np.ndarray, alike: Alike | None
-) -> ScalarMappable | None:
-    """Draw all cells; returns the scale of those whose colour is a value, if there are any."""
+def _cells(axes: Any, values_DA: FloatArray, failed_DA: np.ndarray, alike: Alike | None) -> Any:
+    """Draw all cells; returns the scale of those whose colour is a value, None if all are alike."""
     axes.grid(visible=False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -122,7 +120,7 @@ def _cells(
     return scale
 
 
-def _scale(values: FloatArray, best: float, least: float) -> ScalarMappable | None:
+def _scale(values: FloatArray, best: float, least: float) -> Any:
     """Colours from the worst of `values` up to the best cell, at least so far; None for none."""
     if not values.size:
         return None

@@ -25,7 +25,7 @@ def draw_power(bases: Sequence[Base], asked: Question, stem: Path) -> tuple[Path
     """
     samples = sorted({design.samples for design in asked.designs})
     seeds = sorted({design.seeds for design in asked.designs})
-    kinds = {
+    kinds: dict[tuple[int, int], dict[str, Any]] = {
         (n, s): {
             "color": COLOURS[colour % len(COLOURS)],
             "linestyle": DASHES[dash % len(DASHES)],
