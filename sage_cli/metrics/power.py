@@ -30,7 +30,7 @@ DRAWS = 6_000
 SHIFTS = np.linspace(-6, 16, 111)
 """Log-odds that are tried; from below 0, because heterogeneity alone moves the mean."""
 RARE = 1e-6
-"""Success probabilities nearer to 0 or 1 are taken for this; no training would be seen to end one."""
+"""The nearest to 0 or 1 that a success probability is taken to be."""
 LOGITS = np.linspace(-18, 18, 1441)
 """Where the estimator's variance is computed; between them it is interpolated."""
 
