@@ -41,7 +41,8 @@ def command(
     seeds: Seeds = None,
     limit: Limit = None,
     paper: Annotated[
-        str | None, typer.Option("--paper", help="Lay a table of the paper beside, as table1.")
+        str | None,
+        typer.Option("--paper", help="Lay the paper's table1, table3, table4 or table9 beside."),
     ] = None,
     protocol: Annotated[
         Published | None,
