@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import t, ttest_1samp
 
-from sage_cli.metrics import Counts, paired_difference
+from sage_cli.metrics import Counts, paired_difference, pass_at_k
 from sage_cli.metrics.precision import precision
 
 ALL = 64
@@ -64,22 +64,31 @@ def test_the_smallest_difference_is_detected_in_about_80_of_100_repetitions(
     """With the test that `compare` prints, where the truth is what studies of it would state."""
     generator = np.random.default_rng(problems + n + k)
     population = generator.normal(-1, 1.6, 20_000)
+    estimates_C = pass_at_k(np.full(n + 1, n), np.arange(n + 1), k)
 
-    def study(shift: float) -> tuple[Counts, Counts]:
-        logit_P = generator.choice(population, problems)
-        return drawn(generator, logit_P + shift, n), drawn(generator, logit_P, n)
+    def studies(shift: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+        logit_RP = generator.choice(population, (count, problems))
+        chances = (1 / (1 + np.exp(-logit_RP - s)) for s in (shift, 0.0))
+        a_RP, b_RP = (generator.binomial(n, chance_RP) for chance_RP in chances)
+        return a_RP, b_RP
 
     def truth(shift: float) -> float:
         after, before = (1 - (1 + np.exp(population + s)) ** -float(k) for s in (shift, 0.0))
         return float((after - before).mean())
 
     shift = 0.4
-    for _ in range(3):  # towards the shift whose true difference is the one stated
-        pilot = [precision([([[a]], [[b]])], (k,)) for a, b in (study(shift) for _ in range(30))]
-        shift *= float(np.mean([one.smallest()[0] for one in pilot])) / truth(shift)
-    repetitions = 150
-    p = [paired_difference(*study(shift), (k,), resamples=500).p_K[0] for _ in range(repetitions)]
-    # repetitions alone scatter by sqrt(.8 x .2 / 150) = .033
+    for _ in range(5):  # towards the shift whose true difference is the one stated
+        a_RP, b_RP = studies(shift, 2_000)
+        deviation_R = (estimates_C[a_RP] - estimates_C[b_RP]).std(axis=1, ddof=1)
+        stated = t.ppf([0.975, 0.8], problems - 1).sum() * deviation_R.mean() / np.sqrt(problems)
+        shift *= stated / truth(shift)
+    p, said = [], []
+    for a_P, b_P in zip(*studies(shift, 120), strict=True):
+        a, b = counts(a_P, n), counts(b_P, n)
+        p.append(paired_difference(a, b, (k,), resamples=500).p_K[0])
+        said.append(precision([([[a]], [[b]])], (k,)).smallest()[0])
+    assert np.mean(said) == pytest.approx(truth(shift), rel=0.05)
+    # 120 repetitions alone scatter by sqrt(.8 x .2 / 120) = .037
     assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.8, abs=0.1)
 
 
