@@ -24,13 +24,12 @@ def two_sided_p(t_K: FloatArray, freedom_K: FloatArray) -> FloatArray:
     x_K = 2 * half_K / (2 * half_K + t_K**2)
     beta_K = np.array([lgamma(a) + lgamma(0.5) - lgamma(a + 0.5) for a in half_K])
     front_K = np.exp(half_K * np.log(x_K) + 0.5 * np.log(np.maximum(rest_K, TINY)) - beta_K)
+    # I_x(a, b) = 1 - I_{1-x}(b, a), whichever fraction converges quickly
     direct_K = x_K < (half_K + 1) / (half_K + 2.5)
-    p_K = np.where(
-        direct_K,
-        front_K * _fraction(half_K, np.full_like(half_K, 0.5), x_K) / half_K,
-        1 - front_K * _fraction(np.full_like(half_K, 0.5), half_K, rest_K) / 0.5,
-    )
-    return np.clip(p_K, 0, 1)
+    a_K, b_K = np.where(direct_K, half_K, 0.5), np.where(direct_K, 0.5, half_K)
+    part_K = front_K * _fraction(a_K, b_K, np.where(direct_K, x_K, rest_K)) / a_K
+    p_K: FloatArray = np.clip(np.where(direct_K, part_K, 1 - part_K), 0, 1)
+    return p_K
 
 
 def two_sided_reach(alpha: float, freedom_K: FloatArray) -> FloatArray:
@@ -45,7 +44,7 @@ def two_sided_reach(alpha: float, freedom_K: FloatArray) -> FloatArray:
         density_K = peak_K * (1 + t_K**2 / (2 * half_K)) ** -(half_K + 0.5)
         step_K = (two_sided_p(t_K, freedom_K) - alpha) / (2 * density_K)
         t_K = t_K + step_K
-        if bool((np.abs(step_K) < 1e-12 * t_K).all()):
+        if bool((np.abs(step_K) < 1e-11 * t_K).all()):
             break
     return t_K
 
@@ -67,6 +66,6 @@ def _fraction(a_K: FloatArray, b_K: FloatArray, x_K: FloatArray) -> FloatArray:
         d_K, c_K = 1 / kept(1 + odd_K * d_K), kept(1 + odd_K / c_K)
         step_K = d_K * c_K
         value_K = value_K * step_K
-        if bool((np.abs(step_K - 1) < 1e-15).all()):
+        if bool((np.abs(step_K - 1) < 1e-13).all()):
             break
     return value_K
