@@ -34,9 +34,11 @@ class Precision:
 
         (t[1 - alpha/2] + t[power]) standard errors (Bloom 1995, Evaluation Review 19(5), "minimum
         detectable effects"): that far from 0 the estimate exceeds the test's threshold in `power`
-        of all repetitions, as long as the error stays what it was.
+        of all repetitions, as long as the error stays what it was. NaN where that is more than 1,
+        which no difference can be.
         """
-        return self.error_K * (self._reach(1 - confidence) + self._reach(2 * (1 - power)))
+        smallest_K = self.error_K * (self._reach(1 - confidence) + self._reach(2 * (1 - power)))
+        return np.where(smallest_K <= 1, smallest_K, np.nan)
 
     def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Student's interval of the difference, within [-1, 1]."""

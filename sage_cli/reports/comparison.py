@@ -75,7 +75,7 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
         notes=(
             "detectable: the smallest true difference that these problems, samples and seeds would "
             f"have shown in {POWER:.0%} of repetitions, at {1 - first.difference.confidence:.0%} "
-            "two-sided: t + t standard errors of the difference (Bloom 1995)",
+            "two-sided: t + t standard errors of the difference (Bloom 1995); – : none, or unknown",
             f"p (Holm): adjusted for the {tests} tests of these tables, k = "
             f"{', '.join(map(str, shown))} on {', '.join(rows)}",
         ),

@@ -37,6 +37,10 @@ def test_what_has_no_error_is_undefined() -> None:
     found = precision([([[same]], [[same]])], (1, 4))
     for part_K in (found.error_K, found.smallest(), found.p(), *found.interval()):
         assert np.isnan(part_K).all()
+    # gaps of 3/4 and -1/4: an error of 1/2 and 12.7 + 1.4 of it, which no difference can be
+    two = precision([([[counts(np.array([4, 0]), 4)]], [[counts(np.array([1, 1]), 4)]])], (1,))
+    assert two.error_K[0] == pytest.approx(0.5, abs=1e-15)
+    assert np.isnan(two.smallest()[0])
     one = counts(np.array([1]), 4)
     assert np.isnan(precision([([[one]], [[one]])], (1,)).error_K).all()
 
