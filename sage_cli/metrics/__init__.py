@@ -6,7 +6,7 @@ from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.counts_file import read_counts
 from sage_cli.metrics.crossing import Crossing, find_crossing
 from sage_cli.metrics.estimator import pass_at_k
-from sage_cli.metrics.ks import parse_ks
+from sage_cli.metrics.ks import curve_ks, parse_ks
 from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.sides import Comparison, Side, compare_sides
 from sage_cli.metrics.spread import Spread, measure_spread
@@ -24,6 +24,7 @@ __all__ = [
     "compare_sides",
     "compare_support",
     "curve",
+    "curve_ks",
     "find_crossing",
     "measure_spread",
     "method_difference",

@@ -1,4 +1,4 @@
-"""pass@k of one model on one benchmark, with a band for the draw of problems."""
+"""pass@k of one model on one benchmark, with a band for the population of problems."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from sage_cli.errors import MetricError
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.estimator import pass_at_k
-from sage_cli.metrics.resampling import mean_interval
+from sage_cli.metrics.gaffke import gaffke
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Mean pass@k over problems at each k, and the band that holds it with `confidence`.
+    """Mean pass@k over problems at each k, and a band, NaN where there is one problem only.
 
-    `low_K` and `high_K` are NaN where there is one problem only.
+    At each k the band holds, with `confidence`, the mean pass@k over the population that the
+    problems were drawn from: what other problems of the kind and other samples would give.
     """
 
     ks: tuple[int, ...]
@@ -55,15 +56,15 @@ def curve(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Curve:
-    """Estimate pass@k at every k; the band comes from resampling problems, never samples.
+    """Estimate pass@k at every k; the band is Gaffke's bound over problems (metrics/gaffke.py).
 
-    Resampling the samples of a problem puts a right one back twice and leaves another out, which
+    Samples are never resampled: that puts a right one back twice and leaves another out, which
     biases pass@k downwards when k is near n. What sampling adds is in the problems' values
     already: they vary by both.
     """
     pass_PK = pass_matrix(counts, ks)
-    low_K, high_K = mean_interval(
-        pass_PK, (0, 1), confidence=confidence, resamples=resamples, seed=seed
-    )
-    mean_K = pass_PK.mean(axis=0)
-    return Curve(tuple(map(int, ks)), mean_K, low_K, high_K, confidence, len(pass_PK))
+    band = gaffke(pass_PK, (0, 1), confidence=confidence, resamples=resamples, seed=seed)
+    return Curve(
+        tuple(map(int, ks)), pass_PK.mean(axis=0), band.low_K, band.high_K, confidence,
+        len(pass_PK),
+    )  # fmt: skip

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.resampling import BLOCK, mean_interval
-
-EXACT_UP_TO = 13
-"""Problems up to which all 2^P sign patterns are tried."""
-FLIPS = 9_999
+from sage_cli.metrics.gaffke import gaffke
+from sage_cli.metrics.interval import Interval, narrower
+from sage_cli.metrics.studentised import studentised
 
 
 @dataclass(frozen=True, eq=False)
 class Difference:
     """Mean of A's pass@k less B's at each k, its interval, and the p-value of "no difference".
 
+    0 lies outside of the interval exactly where p is at most 1 - confidence.
     `runs` are the training seeds of A and of B: (1, 1) says something about these two models,
     more about the methods that trained them.
     """
@@ -45,17 +42,15 @@ def paired_difference(
 ) -> Difference:
     """A less B, problem by problem; several counts are evaluation seeds of one model.
 
-    The interval resamples problems; the p-value flips the signs of the problems' differences.
+    Interval and p-value are about the mean difference over the population of problems.
     Raises MetricError unless both were measured on the same problems.
     """
     gap_PK = paired_gaps(a, b, ks)
-    low_K, high_K = mean_interval(
-        gap_PK, (-1, 1), confidence=confidence, resamples=resamples, seed=seed
-    )
-    p_K = sign_flip_p(gap_PK, seed=seed)
+    found = gap_interval(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
     return Difference(
-        tuple(map(int, ks)), gap_PK.mean(axis=0), low_K, high_K, p_K, confidence, len(gap_PK)
-    )
+        tuple(map(int, ks)), gap_PK.mean(axis=0), found.low_K, found.high_K, found.p_K,
+        confidence, len(gap_PK),
+    )  # fmt: skip
 
 
 def paired_gaps(
@@ -67,23 +62,17 @@ def paired_gaps(
     return pass_matrix(a, ks) - pass_matrix([s.ordered(first.problem_ids) for s in b_seeds], ks)
 
 
-def sign_flip_p(gap_PK: FloatArray, *, seed: int = 0) -> FloatArray:
-    """Two-sided permutation p-values for "A and B are exchangeable on every problem", shape (K,).
+def gap_interval(gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int) -> Interval:
+    """Intervals of the mean differences, as wide as the problems at hand ask for.
 
-    Exact up to 13 problems; beyond, 9,999 random sign patterns and the observed one, so that
-    p is never 0 and the test never rejects more often than its level.
+    Gaffke's bounds hold whatever the differences are, but have to reckon with unseen ones of -1
+    and 1, which makes them twice as wide as needed where many problems differ by a little.
+    Bootstrap-t is right there, and has no end where few problems differ. The narrower of the two
+    is taken at either end. NaN for one problem.
     """
-    problems, K = gap_PK.shape
-    observed_K = np.abs(gap_PK.sum(axis=0)) - 1e-9  # equal sums in another order count as equal
-    if problems <= EXACT_UP_TO:
-        patterns = np.arange(1 << problems)[:, None] >> np.arange(problems) & 1
-        sums_FK = (1.0 - 2.0 * patterns) @ gap_PK
-        return np.asarray((np.abs(sums_FK) >= observed_K).mean(axis=0))
-    generator = np.random.default_rng(seed)
-    as_large_K = np.ones(K)
-    block = max(1, BLOCK // problems)
-    for start in range(0, FLIPS, block):
-        rows = min(block, FLIPS - start)
-        signs_FP = 1.0 - 2.0 * generator.integers(0, 2, size=(rows, problems))
-        as_large_K += (np.abs(signs_FP @ gap_PK) >= observed_K).sum(axis=0)
-    return as_large_K / (FLIPS + 1)
+    bounded = gaffke(gap_PK, (-1, 1), confidence=confidence, resamples=resamples, seed=seed)
+    if len(gap_PK) < 2:
+        return bounded
+    return narrower(
+        bounded, studentised(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
+    )

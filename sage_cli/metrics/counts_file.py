@@ -71,7 +71,9 @@ def _read(row: Any) -> tuple[str, int, int, bool]:
         return str(problem), len(verdicts), sum(verdicts), False
     n, c = _whole(row, "n"), _whole(row, "c")
     if c > n:
-        raise ValueError(f"c = {c} is more than n = {n}")
+        raise ValueError(f"problem '{problem}': c = {c} is more than n = {n}")
+    if n == 0:
+        raise ValueError(f"problem '{problem}' has no samples (n = 0)")
     return str(problem), n, c, True
 
 

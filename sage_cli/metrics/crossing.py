@@ -1,4 +1,4 @@
-"""Where two pass@k curves cross, and how sure that is."""
+"""Where two pass@k curves cross, and whether that is established."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.comparison import paired_gaps
+from sage_cli.metrics.comparison import gap_interval, paired_gaps
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.resampling import resampled_means
 
@@ -19,6 +19,10 @@ class Crossing:
     `leader` is the one that leads at the smallest k, "a" or "b" ("" where they never differ).
     `k` is NaN where the curves don't cross. `low` = -inf says "before the first k" and
     `high` = inf "after the last k or never". `share` of the resamples cross within the ks.
+
+    Any two curves that are close cross somewhere by chance: `k` is an estimate and no finding
+    unless `established`, which takes two finite ends, a leader that is ahead before the crossing
+    and behind after it, each with `confidence` (the mean difference over log k on either side).
     """
 
     leader: str
@@ -27,6 +31,7 @@ class Crossing:
     high: float
     share: float
     confidence: float
+    established: bool = False
 
 
 def find_crossing(
@@ -55,6 +60,9 @@ def find_crossing(
     tail = (1 - confidence) / 2
     # Order statistics, not interpolated: between a number and "never" there is nothing.
     low, high = np.quantile(crossings_R, [tail, 1 - tail], method="inverted_cdf")
+    established = bool(np.isfinite([low, point, high]).all()) and _leads_then_trails(
+        sign * gap_PK, ks, point, confidence=confidence, resamples=resamples, seed=seed
+    )
     return Crossing(
         leader="a" if sign > 0 else "b",
         k=point if np.isfinite(point) else np.nan,
@@ -62,7 +70,28 @@ def find_crossing(
         high=float(high),
         share=float(np.isfinite(crossings_R).mean()),
         confidence=confidence,
+        established=established,
     )
+
+
+def _leads_then_trails(
+    gap_PK: FloatArray,
+    ks: Sequence[int],
+    crossing: float,
+    *,
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> bool:
+    """Whether the mean gap over log k is above 0 before the crossing and below 0 after it."""
+    if not ks[0] < crossing < ks[-1]:
+        return False
+    log_k = np.log2(np.asarray(ks, float))
+    width_K, before_K = np.gradient(log_k), np.asarray(ks) < crossing
+    weight_K2 = np.stack([width_K * before_K, width_K * ~before_K], axis=1)
+    sides_P2 = gap_PK @ (weight_K2 / weight_K2.sum(axis=0))
+    found = gap_interval(sides_P2, confidence=confidence, resamples=resamples, seed=seed)
+    return bool(found.low_K[0] > 0 > found.high_K[1])
 
 
 NOISE = 1e-12

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sage_cli.errors import ConfigurationError
 
 TOKEN = re.compile(r"(?P<first>\d+)(\.\.(?P<last>\d+)(:(?P<step>\w+))?)?")
 LARGEST_K = 1_000_000
+EVERY_K_UP_TO = 256
+"""Beyond, a curve is so smooth in log k that the powers of two tell it."""
 GRAMMAR = "write ks as 1..256, 1,8,64 or 1..256:pow2"
 
 
@@ -39,6 +42,16 @@ def _capped(token: str, n: int) -> str:
     if int(first) >= n or (step and 1 << n.bit_length() - 1 < int(first)):
         return str(n)
     return ":".join([f"{first}..{n}", *step])
+
+
+def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
+    """The ks of a curve over n samples: every k up to 256, the powers of two, and those asked for.
+
+    A curve is drawn and a crossing found on these, whichever ks a table is to show: a straight
+    line from k = 1 to 256 is no curve, and crosses another one elsewhere.
+    """
+    powers = (1 << bit for bit in range(n.bit_length()))
+    return tuple(sorted({*range(1, min(n, EVERY_K_UP_TO) + 1), *powers, *asked}))
 
 
 def _expand(token: str, n: int | None) -> list[int]:

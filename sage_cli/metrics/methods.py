@@ -8,9 +8,9 @@ import numpy as np
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics.bands import pass_matrix
-from sage_cli.metrics.comparison import Difference
+from sage_cli.metrics.comparison import Difference, gap_interval
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.resampling import resampled_means
+from sage_cli.metrics.student import two_sided_p, two_sided_reach
 
 Run = Sequence[Counts]
 """One training seed: its counts, one for each evaluation seed."""
@@ -22,19 +22,15 @@ def method_difference(
     ks: Sequence[int],
     *,
     confidence: float = 0.95,
-    resamples: int = 20_000,
+    resamples: int = 2000,
     seed: int = 0,
 ) -> Difference:
     """Method A less method B, with the uncertainty that other seeds and other problems bring.
 
-    Three independent parts are added up: the problems, resampled (both methods share them), and
-    for each method the mean over its T runs, whose error is s / sqrt(T) times Student's t with
-    T - 1 degrees of freedom (the Behrens-Fisher problem in Fisher's form). Three runs cannot be
-    resampled: 3 draws of 3 show two thirds of their variance. What sampling noise puts into both
-    parts is counted twice, so the interval is slightly too wide, never too narrow. `p_K` is
-    twice the share of the draws on the far side of 0.
-
-    Raises MetricError for fewer than two runs of either method or two problems.
+    Student's t with the variance and the degrees of freedom of `error_of`. Where no variance is
+    seen at all, the interval of the mean gaps over problems takes its place (`resamples` and
+    `seed` are for that). Raises MetricError for fewer than two runs of either method or two
+    problems.
     """
     if min(len(a_runs), len(b_runs)) < 2:
         raise MetricError(
@@ -43,25 +39,72 @@ def method_difference(
             "name more runs as A1,A2,A3 B1,B2,B3, or compare one run with one run",
         )
     ids = a_runs[0][0].problem_ids
+    if len(ids) < 2:
+        raise MetricError("one problem alone says nothing about other problems")
     a_TPK, b_TPK = _stacked(a_runs, ids, ks), _stacked(b_runs, ids, ks)
     gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
-    if len(gap_PK) < 2:
-        raise MetricError("one problem alone says nothing about other problems")
-    generator = np.random.default_rng(seed)
-    draws_RK = resampled_means(gap_PK, resamples=resamples, seed=seed)
-    for runs_TPK in (a_TPK, b_TPK):
-        means_TK = runs_TPK.mean(axis=1)
-        T = len(means_TK)
-        error_K = means_TK.std(axis=0, ddof=1) / np.sqrt(T)
-        draws_RK += generator.standard_t(T - 1, size=(resamples, 1)) * error_K
-    tail = (1 - confidence) / 2
-    low_K, high_K = np.quantile(draws_RK, [tail, 1 - tail], axis=0)
-    far_K = np.minimum((draws_RK <= 0).sum(axis=0), (draws_RK >= 0).sum(axis=0))
-    p_K = np.minimum(1.0, 2 * (far_K + 1) / (resamples + 1))
+    mean_K, (error_K, freedom_K) = gap_PK.mean(axis=0), error_of(a_TPK, b_TPK)
+    ends_3K = np.empty((3, len(mean_K)))
+    seen_K = error_K > 0
+    ends_3K[:, seen_K] = _student(mean_K[seen_K], error_K[seen_K], freedom_K[seen_K], confidence)
+    if not seen_K.all():
+        unseen = gap_interval(
+            gap_PK[:, ~seen_K], confidence=confidence, resamples=resamples, seed=seed
+        )
+        ends_3K[:, ~seen_K] = unseen.low_K, unseen.high_K, unseen.p_K
+    low_K, high_K, p_K = ends_3K
     return Difference(
-        tuple(map(int, ks)), gap_PK.mean(axis=0), low_K, high_K, p_K, confidence, len(gap_PK),
+        tuple(map(int, ks)), mean_K, low_K, high_K, p_K, confidence, len(gap_PK),
         (len(a_runs), len(b_runs)),
     )  # fmt: skip
+
+
+def error_of(a_TPK: FloatArray, b_TPK: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Standard error of A's mean less B's, shape (K,), and its degrees of freedom.
+
+    An analysis of variance with seeds and problems random, problems crossed with the methods:
+
+        variance = between runs + between problems - residual
+
+    Between runs: the runs' means, their variance within a method pooled over both, times
+    1/T_A + 1/T_B. It holds the seeds and the noise of sampling, averaged over problems. Between
+    problems: the variance of the problems' gaps over P. It holds how differently the methods fare
+    on different problems, and that noise once more; so the residual, which is the noise alone, is
+    taken off. Never less than what is seen between runs. Degrees of freedom after Satterthwaite
+    (1946), https://doi.org/10.2307/3002019.
+    """
+    (A, P, _), B = a_TPK.shape, len(b_TPK)
+    share = 1 / A + 1 / B
+    runs_K = left_K = 0.0  # sums of squares
+    for runs_TPK in (a_TPK, b_TPK):
+        apart_TPK = runs_TPK - runs_TPK.mean(axis=0)
+        between_TK = apart_TPK.mean(axis=1)
+        runs_K = runs_K + (between_TK**2).sum(axis=0)
+        left_TPK = apart_TPK - between_TK[:, None, :]
+        left_K = left_K + (left_TPK**2).sum(axis=(0, 1))
+    freedom = A + B - 2
+    between_K = np.asarray(runs_K) / freedom * share
+    residual_K = np.asarray(left_K) / (freedom * (P - 1)) / P * share
+    gaps_K = (a_TPK.mean(axis=0) - b_TPK.mean(axis=0)).var(axis=0, ddof=1) / P
+    extra_K = gaps_K - residual_K
+    more_K = extra_K > 0
+    variance_K = between_K + np.where(more_K, extra_K, 0)
+    parts_K = between_K**2 / freedom + np.where(
+        more_K, gaps_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1)), 0
+    )
+    freedom_K = np.divide(
+        variance_K**2, parts_K, out=np.full_like(parts_K, float(freedom)), where=parts_K > 0
+    )
+    return np.sqrt(variance_K), np.maximum(freedom_K, freedom)
+
+
+def _student(
+    mean_K: FloatArray, error_K: FloatArray, freedom_K: FloatArray, confidence: float
+) -> FloatArray:
+    """Low and high ends, within -1 and 1, and p-values, shape (3, K)."""
+    reach_K = two_sided_reach(1 - confidence, freedom_K) * error_K
+    ends_2K = np.clip([mean_K - reach_K, mean_K + reach_K], -1, 1)
+    return np.vstack([ends_2K, two_sided_p(mean_K / error_K, freedom_K)])
 
 
 def _stacked(runs: Sequence[Run], ids: Sequence[str], ks: Sequence[int]) -> FloatArray:

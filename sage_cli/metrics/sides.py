@@ -9,6 +9,7 @@ from sage_cli.metrics.bands import Curve, curve
 from sage_cli.metrics.comparison import Difference, paired_difference
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.crossing import Crossing, find_crossing
+from sage_cli.metrics.ks import curve_ks
 from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.spread import Spread, measure_spread
 from sage_cli.metrics.support import Support, compare_support
@@ -32,7 +33,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Side a less side b; crossing and support are those of two models, None for methods."""
+    """Side a less side b, at the ks of a curve; `shown` are those that a table is to show.
+
+    Crossing and support are those of two models, None for methods.
+    """
 
     a: Side
     b: Side
@@ -41,12 +45,19 @@ class Comparison:
     spreads: tuple[Spread, Spread]
     crossing: Crossing | None
     support: Support | None
+    shown: tuple[int, ...]
 
 
 def compare_sides(
     a: Side, b: Side, ks: Sequence[int], *, confidence: float = 0.95, resamples: int = 2000
 ) -> Comparison:
-    """Compare two models (one each) or two methods (two or more each) on the same problems."""
+    """Compare two models (one each) or two methods (two or more each) on the same problems.
+
+    Everything is computed at all ks of a curve; `ks` are those to show.
+    """
+    shown = tuple(map(int, ks))
+    fewest = [int(one.n_P.min()) for one in (*a.counts, *b.counts) if len(one)]
+    ks = curve_ks(min(fewest, default=0), shown)
     crossing, support = None, None
     if len(a.runs) == len(b.runs) == 1:
         difference = paired_difference(
@@ -67,4 +78,5 @@ def compare_sides(
         (measure_spread(a.runs, ks), measure_spread(b.runs, ks)),
         crossing,
         support,
+        shown,
     )

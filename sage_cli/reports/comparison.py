@@ -29,11 +29,11 @@ AVERAGE_NOTE = (
 def comparison_document(comparisons: Mapping[str, Comparison], provenance: Provenance) -> Document:
     """Benchmark -> comparison of the same two sides.
 
-    People's tables show the powers of two, and sources of uncertainty at fewer ks; CSV (a file per
-    benchmark) and JSON hold every k.
+    People's tables show the powers of two among the ks to be shown, and sources of uncertainty at
+    fewer ks; picture, CSV (a file per benchmark) and JSON hold every k.
     """
     first = next(iter(comparisons.values()))
-    shown = powers_of_two(first.difference.ks)
+    shown = powers_of_two(first.shown)
     rows = {name: contrast(one) for name, one in comparisons.items()}
     if len(comparisons) > 1:
         rows[AVERAGE] = average(list(comparisons.values()))
@@ -118,7 +118,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 
 def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> str:
-    """Where the curves cross, in a sentence."""
+    """Where the curves cross, in a sentence; an estimate that isn't established isn't told."""
     if not crossing.leader:
         return "the curves are equal, or have one k or one problem only: no crossing to speak of"
     leader = names[0] if crossing.leader == "a" else names[1]
@@ -127,9 +127,11 @@ def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int])
         f"{100 * crossing.confidence:g} % interval {_end(crossing.low, ks)} to "
         f"{_end(crossing.high, ks)}; {crossing.share:.0%} of resamples cross"
     )
+    if crossing.established:
+        return f"{leader} leads up to k = {crossing.k:.3g}, {follower} beyond ({span})"
     if math.isnan(crossing.k):
-        return f"{leader} leads up to k = {ks[-1]}, the curves don't cross ({span})"
-    return f"{leader} leads up to k = {crossing.k:.3g}, {follower} beyond ({span})"
+        return f"no crossing established: {leader} is not below {follower} at any k ({span})"
+    return f"no crossing established: the curves are too close to say who leads where ({span})"
 
 
 def support_notes(names: tuple[str, str], support: Support) -> list[str]:
@@ -150,7 +152,7 @@ def _interval_note(difference: Difference) -> str:
     level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
     runs_a, runs_b = difference.runs
     if difference.runs == (1, 1):
-        return f"{level}, paired; p by flipping signs; about these two models, not their methods"
+        return f"{level}, paired; about these two models, not their methods"
     return f"{level} and {runs_a} against {runs_b} training seeds, both random"
 
 

@@ -123,7 +123,7 @@ def _note(curves: Sequence[Curve]) -> str:
     confidence = sorted({curve.confidence for curve in curves})
     bands = " or ".join(f"{100 * share:g} %" for share in confidence)
     count = " or ".join(map(str, problems))
-    return f"{count} problems; bands: {bands}, problems resampled"
+    return f"{count} problems; bands: {bands}, over problems"
 
 
 def _name_ends(

@@ -26,10 +26,13 @@ class Line:
     measured: tuple[Measured, ...] = ()
 
 
-def passk_document(lines: Sequence[Line], provenance: Provenance) -> Document:
+def passk_document(
+    lines: Sequence[Line], provenance: Provenance, shown: Sequence[int] | None = None
+) -> Document:
     """Curves (at the same ks) as a table per benchmark, a picture and every number.
 
-    People's tables show the powers of two; CSV and JSON hold every k.
+    People's tables show the powers of two among the ks to be shown, all ks where none are named;
+    picture, CSV and JSON hold every k.
     """
     panels: dict[str, dict[str, Curve]] = {}
     for line in lines:
@@ -55,7 +58,7 @@ def passk_document(lines: Sequence[Line], provenance: Provenance) -> Document:
             ],
         },
         tables=tuple(
-            passk_table(benchmark, curves, powers_of_two(ks))
+            passk_table(benchmark, curves, powers_of_two(ks if shown is None else shown))
             for benchmark, curves in panels.items()
         ),
         sheets={"passk": _every_k(lines)},
@@ -75,8 +78,11 @@ def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) 
 
 
 def powers_of_two(ks: Sequence[int]) -> list[int]:
-    """The powers of two among `ks`; all of `ks` where there is none."""
-    return [k for k in ks if k & (k - 1) == 0] or list(ks)
+    """Of ks that follow each other the powers of two (all where there is none); others as they are.
+
+    `1..256` is shown at nine ks, `1,10,100` at three.
+    """
+    return [k for k in ks if k & (k - 1) == 0 or not {k - 1, k + 1} & {*ks}] or list(ks)
 
 
 def curves_figure(

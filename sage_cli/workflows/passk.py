@@ -14,7 +14,7 @@ from sage_cli.content import file_hash
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate, report_folder
 from sage_cli.evaluation.missing import missing
-from sage_cli.metrics import Counts, Curve, curve, parse_ks, read_counts
+from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.policies.names import NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
@@ -31,18 +31,27 @@ from sage_cli.workflows.sft import policies_to_measure
 def passk(
     config: SageConfig, names: Sequence[str], progress: Progress, *, train: bool = False
 ) -> Report:
-    """Measure every named run or model; without names the latest run, or with `train` the base."""
+    """Measure every named run or model; without names the latest run, or with `train` the base.
+
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    """
     recipe, root = EvaluationRecipe.of(config), config.run.root
     ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
     # before a base is trained, so that a broken benchmark is named at once
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = policies_to_measure(config, names, progress, train=train)
     found = evaluate(policies, benchmarks, recipe, root, config.tracking, progress)
+    every = curve_ks(recipe.evaluation.samples, ks)
     lines = [
-        Line(policy, benchmark, _curve([one.counts for one in seeds], ks, recipe.evaluation), seeds)
+        Line(
+            policy,
+            benchmark,
+            _curve([one.counts for one in seeds], every, recipe.evaluation),
+            seeds,
+        )
         for (benchmark, policy), seeds in found.measured.items()
     ]
-    return passk_document(lines, found.provenance).write(
+    return passk_document(lines, found.provenance, ks).write(
         report_folder("passk", found, recipe, root)
     )
 
@@ -52,20 +61,20 @@ def passk_of_files(
 ) -> Report:
     """Curves from anybody's counts or samples, one file a curve; no model is needed.
 
-    Without `k` every k up to the smallest number of samples is computed.
+    `k` says which ks the table shows, without it every k up to the smallest number of samples.
     """
     counts = [read_counts(path) for path in files]
     n = min(int(one.n_P.min()) for one in counts)
     ks = parse_ks(k or f"1..{n}", n)
     lines = [
-        Line(path.stem, "counted elsewhere", _curve([one], ks, evaluation))
+        Line(path.stem, "counted elsewhere", _curve([one], curve_ks(n, ks), evaluation))
         for path, one in zip(files, counts, strict=True)
     ]
     hashes = {str(path): file_hash(path) for path in files}
     identity = identity_of("passk", list(hashes.values()))
     folder = root / "reports" / f"passk-{files[0].stem}-{identity[:8]}"
     provenance = replace(Provenance.here(surroundings()), files=hashes)
-    return passk_document(lines, provenance).write(folder)
+    return passk_document(lines, provenance, ks).write(folder)
 
 
 def plan(config: SageConfig, names: Sequence[str]) -> list[Stage]:

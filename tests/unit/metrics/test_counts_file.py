@@ -42,7 +42,8 @@ def test_reads_samples_and_counts(name: str, text: str, tmp_path: Path) -> None:
     [
         ("x.csv", "problem,correct\na,true\na,maybe\n", "line 3: correct is 'maybe'"),
         ("x.csv", "problem,right\na,true\n", "line 2: neither 'correct' nor 'n'"),
-        ("x.csv", "problem,n,c\na,3,4\n", "line 2: c = 4 is more than n = 3"),
+        ("x.csv", "problem,n,c\na,3,4\n", "line 2: problem 'a': c = 4 is more than n = 3"),
+        ("x.csv", "problem,n,c\na,0,0\n", "line 2: problem 'a' has no samples"),
         ("x.csv", "problem,n,c\na,3,-1\n", "line 2: c is '-1'"),
         ("x.csv", "problem,n,c\na,3\n", "line 2: neither 'correct' nor 'c'"),
         ("x.csv", "problem,n,c\na,3,1\na,3,1\n", "line 3: problem 'a' was counted before"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sage_cli.metrics import Counts, find_crossing, paired_difference
+from sage_cli.metrics import Counts, curve_ks, find_crossing, paired_difference
 from sage_cli.metrics.crossing import first_below_zero
 
 INF = np.inf
@@ -68,3 +68,44 @@ def test_the_interval_covers_the_populations_crossing() -> None:
         covered += found.low <= truth <= found.high
     assert 0.92 <= covered / repetitions <= 0.98
     assert paired_difference(a, b, (1,)).mean_K[0] > 0
+
+
+def test_identical_models_cross_by_chance_and_it_is_not_called_a_crossing() -> None:
+    generator = np.random.default_rng(3)
+    ks, repetitions = curve_ks(64), 200
+    crossed = told = 0
+    for repetition in range(repetitions):
+        p_P = generator.beta(0.5, 1, 60)
+        a, b = (counts(generator.binomial(64, p_P), 64) for _ in range(2))
+        found = find_crossing(a, b, ks, resamples=300, seed=repetition)
+        crossed += bool(np.isfinite(found.k))
+        told += found.established
+    assert crossed / repetitions > 0.3
+    assert told / repetitions <= 0.05
+
+
+def test_a_lead_that_fades_is_no_crossing() -> None:
+    """Half as likely again at k = 1, and the same at large k, whatever noise does there."""
+    generator = np.random.default_rng(5)
+    ks, told = curve_ks(64), 0
+    for repetition in range(100):
+        base_P = np.where(generator.random(60) < 0.5, 0.0, generator.beta(6, 14, 60))
+        a = counts(generator.binomial(64, np.minimum(1, 1.5 * base_P)), 64)
+        b = counts(generator.binomial(64, base_P), 64)
+        told += find_crossing(a, b, ks, resamples=300, seed=repetition).established
+    assert told <= 5
+
+
+def test_a_true_crossing_is_established_with_both_ends() -> None:
+    # A always solves half of the problems; B has each with p about 1/4: 1/2 = 1 - (3/4)^2.4.
+    # The populations meet at log(1/2) / log(3/4) = 2.41 = k.
+    generator = np.random.default_rng(1)
+    told = 0
+    for repetition in range(20):
+        a = counts(np.where(generator.random(100) < 0.5, 64, 0), 64)
+        b = counts(generator.binomial(64, 0.25, 100), 64)
+        found = find_crossing(a, b, curve_ks(64), resamples=300, seed=repetition)
+        told += found.established
+        assert not found.established or 1 < found.low <= found.k <= found.high < 64
+    assert told >= 19
+    assert 1.5 < found.k < 4

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.metrics import parse_ks
+from sage_cli.metrics import curve_ks, parse_ks
 from sage_cli.metrics.ks import capped_ks
 
 
@@ -43,6 +43,12 @@ def test_grammar(text: str, ks: tuple[int, ...]) -> None:
 def test_errors_name_the_token(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said.replace(".", r"\.")):
         parse_ks(text)
+
+
+def test_the_ks_of_a_curve() -> None:
+    assert curve_ks(5) == (1, 2, 3, 4, 5)
+    assert curve_ks(1000, (300,)) == (*range(1, 257), 300, 512)
+    assert curve_ks(0) == ()
 
 
 def test_k_above_n_is_refused_with_the_next_step() -> None:

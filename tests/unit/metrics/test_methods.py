@@ -2,21 +2,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, method_difference, paired_difference, pooled
+from sage_cli.metrics.methods import error_of
 
 
 def counts(c_P: np.ndarray, n: int) -> Counts:
     return Counts(tuple(f"p{i}" for i in range(len(c_P))), np.full(len(c_P), n), c_P)
 
 
-def trained(generator: np.random.Generator, logit_P: np.ndarray, seeds: int) -> list[list[Counts]]:
+def trained(
+    generator: np.random.Generator, logit_P: np.ndarray, seeds: int, sd: float = 0.5, n: int = 64
+) -> list[list[Counts]]:
     """Runs of one method: every training seed moves all problems together, and each a little."""
     runs = []
     for _ in range(seeds):
-        moved_P = logit_P + generator.normal(0, 0.5) + generator.normal(0, 0.3, len(logit_P))
-        runs.append([counts(generator.binomial(64, 1 / (1 + np.exp(-moved_P))), 64)])
+        moved_P = logit_P + generator.normal(0, sd) + generator.normal(0, 0.3, len(logit_P))
+        runs.append([counts(generator.binomial(n, 1 / (1 + np.exp(-moved_P))), n)])
     return runs
 
 
@@ -56,3 +60,71 @@ def test_one_run_is_not_a_method() -> None:
     run = [counts(np.array([1, 2]), 4)]
     with pytest.raises(MetricError, match="got 1 and 2 runs"):
         method_difference([run], [run, run], (1,))
+
+
+def test_variance_and_degrees_of_freedom_by_hand() -> None:
+    # A's runs have means 1/4 and 3/4, B's are alike: (1/16 + 1/16) / 2 degrees of freedom is 1/16,
+    # times 1/2 + 1/2. The gaps 0 and 1/2 have the variance 1/8, over two problems 1/16, and the
+    # runs of a method differ by the same on all problems: no residual. In all 1/8, with
+    # (1/8)^2 / ((1/16)^2 / 2 + (1/16)^2 / 1) = 8/3 degrees of freedom.
+    a_TPK = np.array([[[0.0], [0.5]], [[0.5], [1.0]]])
+    error_K, freedom_K = error_of(a_TPK, np.full((2, 2, 1), 0.25))
+    np.testing.assert_allclose(error_K, np.sqrt(1 / 8), rtol=1e-14)
+    np.testing.assert_allclose(freedom_K, 8 / 3, rtol=1e-14)
+
+
+def test_noise_that_is_in_runs_and_gaps_is_taken_off_once() -> None:
+    # A's runs (1, 0) and (0, 1) have equal means; the gaps to B are 0, 0. The residual, with sums
+    # of squares 4 x 1/4 over 2 degrees of freedom, is larger than what the gaps show.
+    a_TPK = np.array([[[1.0], [0.0]], [[0.0], [1.0]]])
+    error_K, freedom_K = error_of(a_TPK, np.full((2, 2, 1), 0.5))
+    assert (error_K[0], freedom_K[0]) == (0, 2)
+    generator = np.random.default_rng(2)
+    p_P = np.full(60, 0.3)
+    squares, means = [], []
+    for _ in range(400):
+        sides = generator.binomial(8, p_P, (2, 3, 60))[..., None] / 8
+        squares.append(error_of(*sides)[0][0] ** 2)
+        means.append((sides[0] - sides[1]).mean())
+    # noise alone: .21 / (8 x 60) x 2/3 = .00029; counted twice it would be .00058
+    assert np.var(means) == pytest.approx(0.21 / 480 * 2 / 3, rel=0.15)
+    assert np.mean(squares) < 1.3 * np.var(means)
+
+
+def test_errs_as_often_as_it_says_and_finds_what_students_t_finds() -> None:
+    """Three seeds: at a gain that a pooled t over the runs finds in 3 of 4 trials."""
+    generator = np.random.default_rng(7)
+    repetitions = 200
+    erred = found = found_by_t = 0
+    for _ in range(repetitions):
+        logit_P = generator.normal(-1, 1.5, 60)
+        base, same, better = (
+            trained(generator, logit_P + gain, 3, sd=0.15, n=256) for gain in (0, 0, 0.45)
+        )
+        erred += bool(method_difference(base, same, (1,)).p_K[0] <= 0.05)
+        found += bool(method_difference(better, base, (1,)).p_K[0] <= 0.05)
+        means = [[run[0].c_P.mean() for run in runs] for runs in (better, base)]
+        found_by_t += bool(stats.ttest_ind(*means).pvalue <= 0.05)
+    assert erred / repetitions <= 0.08
+    assert found_by_t / repetitions > 0.6
+    assert found >= 0.85 * found_by_t
+
+
+def test_p_and_interval_agree_and_stay_possible() -> None:
+    generator = np.random.default_rng(9)
+    for _ in range(30):
+        logit_P = generator.normal(-1, 1.5, 20)
+        a_runs, b_runs = trained(generator, logit_P + 0.8, 2), trained(generator, logit_P, 2)
+        found = method_difference(a_runs, b_runs, (1, 8, 64))
+        outside_K = (found.low_K > 0) | (found.high_K < 0)
+        np.testing.assert_array_equal(outside_K, found.p_K <= 0.05)
+        assert (found.low_K >= -1).all()
+        assert (found.high_K <= 1).all()
+
+
+def test_runs_without_any_variance_still_have_an_interval() -> None:
+    # All solve everything: 60 problems without a gap, as in a comparison of two models.
+    everything = [[counts(np.full(60, 4), 4)] for _ in range(2)]
+    found = method_difference(everything, everything, (1, 4))
+    np.testing.assert_array_equal(found.p_K, [1, 1])
+    np.testing.assert_allclose(found.high_K, 1 - 0.025 ** (1 / 60), rtol=1e-12)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import t
 
-from sage_cli.metrics import Counts, Side, compare_sides, find_crossing
-from sage_cli.reports.comparison import comparison_document, crossing_note
+from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
+from sage_cli.reports.comparison import comparison_document, comparison_json, crossing_note
 from sage_cli.reports.provenance import Provenance
 
 KS = (1, 2, 4)
@@ -22,7 +23,6 @@ def test_table_and_notes() -> None:
     document = comparison_document({"aime": compare_sides(*sides, KS)}, Provenance())
     table = document.tables[0]
     assert table.title == "grpo against base on aime"
-    # gaps at k = 1: 3/4, -1/4; of the four sign patterns all but none reach |1/2|: sums 1/2, 1.
     cells = [[str(cell) for cell in row.cells] for row in table.rows]
     assert [row[:3] for row in cells] == [
         ["1", "0.500", "0.250"], ["2", "0.500", "0.500"], ["4", "0.500", "1.000"],
@@ -30,9 +30,11 @@ def test_table_and_notes() -> None:
     assert cells[0][3].startswith("+0.250 [")
     # deviation of the gaps sqrt(1/2), error 1/2; t[.975] = 12.7062 and t[.8] = 1.37638 with one
     # degree of freedom: (12.7062 + 1.3764) / 2 = 7.04, more than any difference of pass@k
-    assert cells[0][4:] == ["–", "1.0000", "1.0000"]
+    assert cells[0][4] == "–"
+    # gaps of 3/4 and -1/4: half of the resamples hold one problem alone and have no variance
+    assert float(cells[0][5]) == pytest.approx(0.5, abs=0.05)
     assert "95 % intervals over 2 problems" in table.notes[0]
-    assert table.notes[1].startswith("grpo leads up to k = 2, base beyond (95 % interval ")
+    assert table.notes[1].startswith("no crossing established: ")
     assert table.notes[2].startswith("solved by grpo alone: 0 problems, ")
     assert table.notes[3].startswith("solved by base alone: 1, ")
     assert table.notes[4].startswith("solved by both: 1; by neither: 0 ")
@@ -41,11 +43,23 @@ def test_table_and_notes() -> None:
 def test_curves_that_never_cross_say_so() -> None:
     crossing = find_crossing(counts([1] * 9), counts([3] * 9), KS[:2])
     assert crossing_note(("a", "b"), crossing, KS[:2]) == (
-        "b leads up to k = 2, the curves don't cross "
+        "no crossing established: b is not below a at any k "
         "(95 % interval beyond 2 to beyond 2; 0% of resamples cross)"
     )
     equal = find_crossing(counts([1] * 9), counts([1] * 9), KS)
     assert "no crossing" in crossing_note(("a", "b"), equal, KS)
+
+
+def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() -> None:
+    found = Crossing("a", 4.04, 2.9, 6.1, 1.0, 0.95, established=True)
+    span = "(95 % interval 2.9 to 6.1; 100% of resamples cross)"
+    assert crossing_note(("rl", "sft"), found, KS) == f"rl leads up to k = 4.04, sft beyond {span}"
+    assert crossing_note(("rl", "sft"), replace(found, established=False), KS) == (
+        f"no crossing established: the curves are too close to say who leads where {span}"
+    )
+    sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
+    written = comparison_json(compare_sides(*sides, KS))["crossing"]
+    assert (written["k"], written["established"]) == (pytest.approx(2, abs=1e-12), False)
 
 
 def test_people_read_the_powers_of_two_and_programs_every_k() -> None:

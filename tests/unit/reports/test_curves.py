@@ -37,7 +37,7 @@ def test_draws_png_and_svg_with_every_label_and_power_of_two(
     drawn = svg.read_text()  # text is drawn as outlines, each with its words in a comment
     for words in ("AIME", "base", "cost $1 and $2", "pass@k", "1", "2", "4", "8", "16", "32", "64"):
         assert f"<!-- {words} -->" in drawn, words
-    assert "<!-- 30 problems; bands: 95 %, problems resampled -->" in drawn
+    assert "<!-- 30 problems; bands: 95 %, over problems -->" in drawn
     assert sorted(path.name for path in png.parent.iterdir()) == [png.name, svg.name]
 
 

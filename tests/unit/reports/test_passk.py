@@ -68,6 +68,14 @@ def test_one_problem_has_no_band(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_the_table_shows_what_was_asked_for_and_the_rest_every_k() -> None:
+    document = passk_document(LINES, Provenance(), (1, 4))
+    assert [row.cells[0] for row in document.tables[0].rows] == [1, 4]
+    assert document.data["k"] == [1, 2, 3, 4]
+    assert len(to_csv(document.sheets["passk"]).splitlines()) == 13
+
+
 def test_powers_of_two_or_all() -> None:
     assert powers_of_two((1, 2, 3, 4, 5, 8)) == [1, 2, 4, 8]
     assert powers_of_two((3, 5)) == [3, 5]
+    assert powers_of_two((1, 10, 100)) == [1, 10, 100]
