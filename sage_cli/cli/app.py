@@ -18,6 +18,7 @@ from sage_cli.cli import (
     grade,
     guide,
     passk,
+    power,
     rl,
     runs,
     sft,
@@ -35,6 +36,7 @@ app.command("rl")(rl.command)
 app.command("eval")(evaluate.command)
 app.command("passk")(passk.command)
 app.command("compare")(compare.command)
+app.command("power")(power.command)
 app.command("sweep")(sweep.command)
 app.command("grade")(grade.command)
 app.command("export")(export.command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,6 +33,10 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
 
+Published = Literal["paper"]
+PAPERS_SEEDS = 5
+"""Not printed, but the only number that all means and deviations of Tables 1 and 3 can be of."""
+
 
 def command(
     names: Names = None,
@@ -42,7 +46,14 @@ def command(
     seeds: Seeds = None,
     limit: Limit = None,
     paper: Annotated[
-        str | None, typer.Option("--paper", help="Lay a table of the paper beside, as table1.")
+        str | None,
+        typer.Option("--paper", help="Lay the paper's table1, table3, table4 or table9 beside."),
+    ] = None,
+    protocol: Annotated[
+        Published | None,
+        typer.Option(
+            help="paper: five evaluation seeds, and pass@k of k samples beside that of all."
+        ),
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
     compat: Compat = None,
@@ -56,6 +67,8 @@ def command(
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     names = measured_names(names, set_)
+    if protocol and seeds is None:
+        seeds = PAPERS_SEEDS
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
@@ -68,5 +81,7 @@ def command(
 
     trained = may_train(train, names, settings)
     with Live() as live:
-        report = evaluate(settings, names, live, paper=paper, train=trained)
+        report = evaluate(
+            settings, names, live, paper=paper, k_draws=protocol == "paper", train=trained
+        )
     show_report(report, json)

@@ -28,13 +28,13 @@ def load_for_measuring(
     """Presets or a configuration where they are named, else what the first model says of itself.
 
     That is a run's stored configuration (of the latest run, where no model is named), or the
-    `sage.json` of an exported model. Flags and `--set` lie over it. Refuses here, before anything
-    is trained or sampled: a model that nobody says how to prompt, `model.path` beside other names,
-    k > n.
+    `sage.json` of an exported model. Flags and `--set` lie over it. Where only n was typed, the ks
+    that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
+    that nobody says how to prompt, `model.path` beside other names, k > n.
     """
     from sage_cli.config.load import load, runs_root
     from sage_cli.config.presets import read_layer
-    from sage_cli.metrics.ks import parse_ks
+    from sage_cli.metrics.ks import capped_ks, parse_ks
     from sage_cli.policies.prompting import refuse_other_path
     from sage_cli.store.run import Runs
 
@@ -43,8 +43,14 @@ def load_for_measuring(
     stored = None if config is None else read_layer(config)
     if config is None and not preset:
         stored = _own_settings(names, sets or (), Runs(root))
-    loaded = load(preset or (), {**flags, "run": {"root": root}}, sets or (), stored)
+    flags = {**flags, "run": {"root": root}}
+    loaded = load(preset or (), flags, sets or (), stored)
     evaluation = loaded.config.evaluation
+    origins = (loaded.origins.get(f"evaluation.{key}") for key in ("k", "samples"))
+    if [origin in ("flag", "--set") for origin in origins] == [False, True]:
+        fitting = {"k": capped_ks(evaluation.k, evaluation.samples)}
+        flags["evaluation"] = {**flags.get("evaluation", {}), **fitting}
+        return load(preset or (), flags, sets or (), stored)
     parse_ks(evaluation.k, evaluation.samples)
     return loaded
 

@@ -26,6 +26,24 @@ def parse_ks(text: str, n: int | None = None) -> tuple[int, ...]:
     return tuple(sorted(ks))
 
 
+def capped_ks(text: str, n: int) -> str:
+    """`text` with every k and every range's end above `n` brought down to it: 1..256 to 1..64.
+
+    What is no k or range stays as it is, for `parse_ks` to refuse.
+    """
+    return ",".join(_capped(token.strip(), n) for token in text.split(","))
+
+
+def _capped(token: str, n: int) -> str:
+    first, *more = token.split("..", 1)
+    last, *step = more[0].split(":", 1) if more else (first,)
+    if not (first.isdecimal() and last.isdecimal()) or int(last) <= n:
+        return token
+    if int(first) >= n or (step and 1 << n.bit_length() - 1 < int(first)):
+        return str(n)
+    return ":".join([f"{first}..{n}", *step])
+
+
 def curve_ks(n: int, asked: Sequence[int] = ()) -> tuple[int, ...]:
     """The ks of a curve over n samples: every k up to 256, the powers of two, and those asked for.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from sage_cli.metrics.counts import Counts, FloatArray, IntArray
 from sage_cli.metrics.estimator import pass_at_k
+from sage_cli.metrics.multiplicity import holm
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ def compare_support(base: Counts, run: Counts, *, confidence: float = 0.95) -> S
         absent=named(~some_P),
         gained_by_chance=float(none_in_base_P[some_P].sum()),
         lost_by_chance=float(none_in_run_P[some_P].sum()),
-        surely_gained=named(_holm(np.where(gain_P, none_in_base_P, 1.0), level)),
-        surely_lost=named(_holm(np.where(loss_P, none_in_run_P, 1.0), level)),
+        surely_gained=named(holm(np.where(gain_P, none_in_base_P, 1.0)) <= level),
+        surely_lost=named(holm(np.where(loss_P, none_in_run_P, 1.0)) <= level),
         visible=float(1 - level ** (1 / min(base.n_P.min(), run.n_P.min()))),
         confidence=confidence,
     )
@@ -72,12 +73,3 @@ def _none_of(right_P: IntArray, own_P: IntArray, other_P: IntArray) -> FloatArra
         here_P = (own_P == own) & (other_P == other) & (right_P > 0)
         chance_P[here_P] = 1 - pass_at_k(own + other, own, right_P[here_P])
     return chance_P
-
-
-def _holm(p_P: FloatArray, level: float) -> np.ndarray:
-    """Which hypotheses fall when all together may err with probability `level` (Holm 1979)."""
-    order = np.argsort(p_P, kind="stable")
-    passes = p_P[order] <= level / np.arange(len(p_P), 0, -1)
-    falls_P = np.zeros(len(p_P), bool)
-    falls_P[order] = np.logical_and.accumulate(passes)
-    return falls_P

@@ -39,7 +39,7 @@ def cached_files(name: str, revision: str | None) -> Path:
 
 
 def whole_model(name: str, revision: str | None) -> Path:
-    """The cached folder of the commit that is meant with all that loading takes, fetched if need be.
+    """The cached folder of the commit that is meant, with all that loading takes; else fetched.
 
     Raises DataError as `cached_files` does.
     """

@@ -8,12 +8,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sage_cli.metrics import Comparison, Crossing, Difference, Support
+from sage_cli.metrics.precision import POWER
+from sage_cli.reports.contrast import Contrast, adjusted, average, contrast, contrast_json
 from sage_cli.reports.document import Document
 from sage_cli.reports.passk import curves_figure, powers_of_two
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.spread import spread_table
 from sage_cli.reports.table import Column, Measure, Row, Table
+
+AVERAGE = "average"
+AVERAGE_NOTE = (
+    "unweighted; Student's interval and p from the standard errors of the benchmarks, whose "
+    "problems are drawn apart (degrees of freedom: Satterthwaite)"
+)
 
 
 def comparison_document(comparisons: Mapping[str, Comparison], provenance: Provenance) -> Document:
@@ -23,21 +33,34 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
     fewer ks; picture, CSV (a file per benchmark) and JSON hold every k.
     """
     first = next(iter(comparisons.values()))
-    tables = []
+    shown = powers_of_two(first.shown)
+    rows = {name: contrast(one) for name, one in comparisons.items()}
+    if len(comparisons) > 1:
+        rows[AVERAGE] = average(list(comparisons.values()))
+    rows = adjusted(rows, shown)
+    tables, data = [], {name: comparison_json(one) for name, one in comparisons.items()}
     for benchmark, one in comparisons.items():
-        shown = powers_of_two(one.shown)
         spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
-        tables.append(comparison_table(benchmark, one, shown))
+        tables.append(comparison_table(benchmark, rows[benchmark], shown, comparison_notes(one)))
         tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
+        data[benchmark] |= contrast_json(rows[benchmark])
+    if AVERAGE in rows:
+        of = f"the average of {', '.join(comparisons)}"
+        tables.append(comparison_table(of, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
+    tests = sum(int(np.isfinite(one.holm_K).sum()) for one in rows.values())
     return Document(
         name="compare",
         title=f"{first.a.label} against {first.b.label}",
         provenance=provenance,
-        data={"comparisons": {name: comparison_json(one) for name, one in comparisons.items()}},
+        data={
+            "comparisons": data,
+            "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
+            "holm": {"k": shown, "over": list(rows), "tests": tests},
+        },
         tables=tuple(tables),
         sheets={
             f"compare-{Path(name).stem}": comparison_table(name, one, one.difference.ks)
-            for name, one in comparisons.items()
+            for name, one in rows.items()
         },
         figures=(
             curves_figure(
@@ -46,15 +69,26 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
                     name: {one.a.label: one.curves[0], one.b.label: one.curves[1]}
                     for name, one in comparisons.items()
                 },
+                {name: one.difference for name, one in comparisons.items()},
             ),
+        ),
+        notes=(
+            "detectable: the smallest true difference that these problems, samples and seeds would "
+            f"have shown in {POWER:.0%} of repetitions, at {1 - first.difference.confidence:.0%} "
+            "two-sided: t + t standard errors of the difference (Bloom 1995); – : none, or unknown",
+            f"p (Holm): adjusted for the {tests} tests of these tables, k = "
+            f"{', '.join(map(str, shown))} on {', '.join(rows)}",
         ),
     )
 
 
-def comparison_table(benchmark: str, comparison: Comparison, ks: Sequence[int]) -> Table:
-    """A row per k of `ks`: both means, A less B with its interval, and p."""
-    names, difference = (comparison.a.label, comparison.b.label), comparison.difference
-    columns = (Column("k"), *map(Column, names), Column("difference"), Column("p"))
+def comparison_table(
+    benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
+) -> Table:
+    """A row per k of `ks`: both means, A less B with its interval, what could be seen, and p."""
+    difference = contrast.difference
+    names = ("difference", "detectable", "p", "p (Holm)")
+    columns = (Column("k"), *map(Column, (*contrast.labels, *names)))
     rows = []
     for place, k in enumerate(difference.ks):
         if k in ks:
@@ -63,16 +97,24 @@ def comparison_table(benchmark: str, comparison: Comparison, ks: Sequence[int]) 
                 interval=(float(difference.low_K[place]), float(difference.high_K[place])),
                 signed=True,
             )
-            means = (Measure(float(curve.mean_K[place])) for curve in comparison.curves)
-            rows.append(Row((k, *means, gap, Measure(float(difference.p_K[place]), digits=4))))
+            means = (Measure(float(mean_K[place])) for mean_K in contrast.means)
+            smallest = Measure(float(contrast.smallest_K[place]))
+            ps = (Measure(float(p_K[place]), digits=4, tiny=True)
+                  for p_K in (difference.p_K, contrast.holm_K))  # fmt: skip
+            rows.append(Row((k, *means, gap, smallest, *ps)))
+    title = f"{' against '.join(contrast.labels)} on {benchmark}"
+    return Table(title, columns, tuple(rows), tuple(notes))
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """What the interval is about, where the curves cross, whose problems were solved."""
+    names, difference = (comparison.a.label, comparison.b.label), comparison.difference
     notes = [_interval_note(difference)]
     if comparison.crossing is not None:
         notes.append(crossing_note(names, comparison.crossing, difference.ks))
     if comparison.support is not None:
         notes += support_notes(names, comparison.support)
-    return Table(
-        f"{names[0]} against {names[1]} on {benchmark}", columns, tuple(rows), tuple(notes)
-    )
+    return notes
 
 
 def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> str:
@@ -121,13 +163,11 @@ def _end(k: float, ks: Sequence[int]) -> str:
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """All numbers of a comparison; undefined ones are null, ends beyond the ks "inf", "-inf"."""
+    """What a comparison says beside its contrast; ends beyond the ks are "inf", "-inf"."""
     difference = comparison.difference
     sides = zip((comparison.a, comparison.b), comparison.curves, comparison.spreads, strict=True)
     return {
-        "k": list(difference.ks),
         "confidence": difference.confidence,
-        "problems": difference.problems,
         "runs": list(difference.runs),
         "sides": [
             {
@@ -144,10 +184,6 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             }
             for side, curve, spread in sides
         ],
-        "difference": difference.mean_K,
-        "low": difference.low_K,
-        "high": difference.high_K,
-        "p": difference.p_K,
         "crossing": comparison.crossing and asdict(comparison.crossing),
         "support": comparison.support and asdict(comparison.support),
     }

@@ -10,35 +10,54 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from sage_cli.metrics import Curve
-from sage_cli.reports.figure import FAINT, drawing, lay_out, line_style, outputs
+from sage_cli.metrics import Curve, Difference
+from sage_cli.reports.figure import FAINT, INK, drawing, lay_out, line_style, outputs
 
 PANEL_IN = (4.6, 3.2)
+DIFFERENCE_IN = 1.7
+"""Height of a panel with a difference."""
 SPARSE = 12
 """Up to so many ks, each is marked."""
 LABEL_GAP = 0.055
 """Least distance of two labels, as a share of the panel's height."""
 
 
-def draw_curves(panels: Mapping[str, Mapping[str, Curve]], stem: Path) -> tuple[Path, Path]:
+def draw_curves(
+    panels: Mapping[str, Mapping[str, Curve]],
+    stem: Path,
+    differences: Mapping[str, Difference] | None = None,
+) -> tuple[Path, Path]:
     """Draw benchmark -> label -> curve; returns the PNG's and the SVG's path.
 
     A label has one colour in all panels. A single panel names its curves beside their ends;
-    several share a legend below. Neither ever covers a curve.
+    several share a legend below. Neither ever covers a curve. Below each panel there is one of its
+    benchmark's paired difference where `differences` holds them: bands of two curves may overlap
+    although the curves differ for sure.
     """
     labels = list(dict.fromkeys(label for curves in panels.values() for label in curves))
     styles = {label: line_style(index) for index, label in enumerate(labels)}
-    with drawing(stem, PANEL_IN[0] * len(panels), PANEL_IN[1]) as figure:
-        axes_row = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (benchmark, curves) in zip(axes_row, panels.items(), strict=True):
+    heights_in = [PANEL_IN[1], DIFFERENCE_IN][: 2 if differences else 1]
+    with drawing(stem, PANEL_IN[0] * len(panels), sum(heights_in)) as figure:
+        rows = figure.subplots(
+            len(heights_in), len(panels), squeeze=False, sharex="col",
+            gridspec_kw={"height_ratios": heights_in},
+        )  # fmt: skip
+        for axes, (benchmark, curves) in zip(rows[0], panels.items(), strict=True):
             for place, (label, curve) in enumerate(curves.items()):
                 _draw(axes, curve, styles[label], aside=place - (len(curves) - 1) / 2)
-            _frame(axes, benchmark, list(curves.values()))
-        axes_row[0].set_ylabel("pass@k")
+            axes.set_title(benchmark)
+            axes.set_ylim(*_limits(list(curves.values()), 0.0))
+        if differences:
+            for axes, (benchmark, curves) in zip(rows[1], panels.items(), strict=True):
+                _draw_difference(axes, differences[benchmark], " less ".join(curves))
+            rows[1][0].set_ylabel("difference")
+        for axes, curves in zip(rows[-1], panels.values(), strict=True):
+            _frame(axes, list(curves.values()))
+        rows[0][0].set_ylabel("pass@k")
         if len(panels) == 1:
             # Laid out before the labels come, so that long ones widen the picture, not squeeze it.
             lay_out(figure)
-            _name_ends(axes_row[0], next(iter(panels.values())), styles)
+            _name_ends(rows[0][0], next(iter(panels.values())), styles)
         else:
             handles = [Line2D([], [], linewidth=1.7, **styles[label]) for label in labels]
             columns = min(len(labels), 2 * len(panels) - 1)
@@ -46,23 +65,38 @@ def draw_curves(panels: Mapping[str, Mapping[str, Curve]], stem: Path) -> tuple[
     return outputs(stem)
 
 
-def _draw(axes: Any, curve: Curve, style: Mapping[str, Any], aside: float) -> None:
-    """One curve with its band; where there is one k only, a point and a bar, moved aside."""
+def _draw(axes: Any, curve: Curve | Difference, style: Mapping[str, Any], aside: float) -> None:
+    """One curve with its band; where there is one k only, a point and a bar, moved aside.
+
+    Lines aren't cut off at the panel's edge, where those at 0 or 1 run.
+    """
     if len(curve.ks) == 1:
         at = [curve.ks[0] * 2 ** (0.06 * aside)]
-        axes.plot(at, curve.mean_K, marker="o", markersize=5, color=style["color"])
+        axes.plot(at, curve.mean_K, marker="o", markersize=5, color=style["color"], clip_on=False)
         axes.vlines(at, curve.low_K, curve.high_K, color=style["color"], linewidth=1.5)
         return
     marker = {"marker": "o", "markersize": 3.5} if len(curve.ks) <= SPARSE else {}
-    axes.plot(curve.ks, curve.mean_K, linewidth=1.7, **style, **marker)
+    axes.plot(curve.ks, curve.mean_K, linewidth=1.7, clip_on=False, **style, **marker)
     axes.fill_between(
         curve.ks, curve.low_K, curve.high_K, color=style["color"], alpha=0.13, linewidth=0
     )
 
 
-def _frame(axes: Any, title: str, curves: Sequence[Curve]) -> None:
+def _draw_difference(axes: Any, difference: Difference, words: str) -> None:
+    """A difference with its band against a line at 0; `words` say of what."""
+    axes.axhline(0, color=INK, linewidth=0.8)
+    _draw(axes, difference, {"color": INK, "linestyle": "-"}, aside=0)
+    low, high = _limits([difference], -1.0)
+    axes.set_ylim(min(low, -0.01), max(high, 0.01))
+    axes.annotate(
+        words, (0, 1), (2, 2), xycoords="axes fraction", textcoords="offset points",
+        fontsize=7, color=FAINT,
+    )  # fmt: skip
+
+
+def _frame(axes: Any, curves: Sequence[Curve]) -> None:
+    """The axis of k below a column of panels, and what the bands are."""
     first, last = min(c.ks[0] for c in curves), max(c.ks[-1] for c in curves)
-    axes.set_title(title)
     axes.set_xscale("log", base=2)
     axes.set_xlim(first / 2**0.15, last * 2**0.15)
     powers = [1 << bit for bit in range(last.bit_length()) if first <= 1 << bit]
@@ -70,19 +104,18 @@ def _frame(axes: Any, title: str, curves: Sequence[Curve]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("k (samples per problem)")
-    axes.set_ylim(*_limits(curves))
     axes.annotate(
         _note(curves), (1, 0), (0, -34), xycoords="axes fraction", textcoords="offset points",
         ha="right", va="top", fontsize=7, color=FAINT,
     )  # fmt: skip
 
 
-def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
-    """All bands and means with a little air; the air may pass 0 and 1, where curves may run."""
+def _limits(curves: Sequence[Curve | Difference], least: float) -> tuple[float, float]:
+    """All bands and means with a little air, but never beyond `least` and 1, which can't be."""
     values = np.concatenate([part for c in curves for part in (c.low_K, c.mean_K, c.high_K)])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = max(0.02, 0.04 * (high - low))
-    return max(low - air, -0.02), min(high + air, 1.02)
+    return max(low - air, least), min(high + air, 1.0)
 
 
 def _note(curves: Sequence[Curve]) -> str:

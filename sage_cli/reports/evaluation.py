@@ -8,6 +8,7 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.bands import pass_matrix
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
 from sage_cli.reports.measurement import Measured, record, verdict_notes
 from sage_cli.reports.provenance import Provenance
@@ -15,31 +16,44 @@ from sage_cli.reports.published import evaluation_tables, published, published_s
 from sage_cli.reports.render import to_records
 from sage_cli.reports.table import Column, Measure, Row, Scores, Table
 
+AVERAGE = "average"
+PROTOCOL = "paper's protocol"
+
 
 def evaluation_document(
     measured: Mapping[tuple[str, str], Sequence[Measured]],
     ks: Sequence[int],
     provenance: Provenance,
     paper: str | None = None,
+    k_draws: Mapping[tuple[str, str], Mapping[int, Sequence[Counts]]] | None = None,
 ) -> Document:
     """(benchmark, policy) -> a measurement per seed, as a table; `paper` names one to lay beside.
 
-    Raises ConfigurationError where the paper has no such table.
+    `k_draws` holds for each k the counts of k samples per problem, one for each seed: their pass@k
+    is what the paper prints, and stands in rows of its own. Raises ConfigurationError where the
+    paper has no such table.
     """
     counts: dict[str, dict[str, list[Counts]]] = {}
     for (benchmark, policy), seeds in measured.items():
         counts.setdefault(policy, {})[benchmark] = [one.counts for one in seeds]
-    notes = [_settings_note([one for seeds in measured.values() for one in seeds], provenance)]
-    beside: dict[str, Scores] = {}
+    every = [one for seeds in measured.values() for one in seeds]
+    notes = [_settings_note(every, provenance)]
+    results = {policy: score(by_benchmark, ks) for policy, by_benchmark in counts.items()}
+    beside: dict[str, dict[str, Scores]] = {}
+    if k_draws:
+        beside[PROTOCOL] = {
+            f"{policy} ({PROTOCOL})": _scores(
+                {name: _means_of_k_draws(k_draws[name, policy], ks) for name in by_benchmark}, ks
+            )
+            for policy, by_benchmark in counts.items()
+        }
+        notes += _protocol_notes(every, ks)
     if paper:
         scores = published_scores(paper)
         model = evaluation_tables()[paper]
-        beside = {f"{method} (paper, {model})": by_k for method, by_k in scores.items()}
+        beside["paper"] = {f"{name} (paper, {model})": by_k for name, by_k in scores.items()}
         notes.append(f"(paper): {paper} of {published()['source']}")
-    table = evaluation_table(
-        "pass@k", {policy: score(by_benchmark, ks) for policy, by_benchmark in counts.items()},
-        beside, notes,
-    )  # fmt: skip
+    table = evaluation_table("pass@k", results, beside, notes)
     return Document(
         name="eval",
         title="pass@k",
@@ -54,44 +68,68 @@ def evaluation_document(
         },
         tables=(table,),
         sheets={"eval": table},
-        notes=verdict_notes([one for seeds in measured.values() for one in seeds]),
+        notes=verdict_notes(every),
     )
 
 
 def score(seeds_by_benchmark: Mapping[str, Sequence[Counts]], ks: Sequence[int]) -> Scores:
-    """Mean pass@k over problems, then mean and standard deviation over the evaluation seeds."""
+    """Mean pass@k over problems, then mean and standard deviation over the evaluation seeds.
+
+    With several benchmarks of as many seeds their unweighted average is one more, with the
+    deviation of the seeds' averages.
+    """
+    return _scores({name: _means(seeds, ks) for name, seeds in seeds_by_benchmark.items()}, ks)
+
+
+def _scores(means_by_benchmark: Mapping[str, FloatArray], ks: Sequence[int]) -> Scores:
+    """The same from the seeds' means, of shape (S, K)."""
+    every = dict(means_by_benchmark)
+    if len(every) > 1 and len({len(means_SK) for means_SK in every.values()}) == 1:
+        every[AVERAGE] = np.mean(list(every.values()), axis=0)
     scores: dict[str, dict[int, Measure]] = {}
-    for benchmark, seeds in seeds_by_benchmark.items():
-        means_SK = np.stack([pass_matrix(seed, ks).mean(axis=0) for seed in seeds])
-        sd_K = means_SK.std(axis=0, ddof=1) if len(seeds) > 1 else np.full(len(ks), np.nan)
-        mean_K = means_SK.mean(axis=0)
-        scores[benchmark] = {
-            int(k): Measure(float(mean_K[place]), float(sd_K[place]))
-            for place, k in enumerate(ks)
-        }  # fmt: skip
+    for name, means_SK in every.items():
+        S, K = means_SK.shape
+        sd_K = means_SK.std(axis=0, ddof=1) if S > 1 else np.full(K, np.nan)
+        both = zip(map(float, means_SK.mean(axis=0)), map(float, sd_K), strict=True)
+        scores[name] = {int(k): Measure(*pair) for k, pair in zip(ks, both, strict=True)}
     return scores
+
+
+def _means(seeds: Sequence[Counts], ks: Sequence[int]) -> FloatArray:
+    """Mean pass@k over problems of every seed, shape (S, K), from all samples."""
+    return np.stack([pass_matrix(seed, ks).mean(axis=0) for seed in seeds])
+
+
+def _means_of_k_draws(by_k: Mapping[int, Sequence[Counts]], ks: Sequence[int]) -> FloatArray:
+    """The same from k samples per problem each: the share of problems with a right one."""
+    return np.concatenate([_means(by_k[k], (k,)) for k in ks], axis=1)
 
 
 def evaluation_table(
     title: str,
     results: Mapping[str, Scores],
-    beside: Mapping[str, Scores] | None = None,
+    beside: Mapping[str, Mapping[str, Scores]] | None = None,
     notes: Sequence[str] = (),
 ) -> Table:
     """A row per model, two or more columns per benchmark, and the unweighted average of each k.
 
-    Benchmarks and ks are those of `results`; the rows of `beside` stand below, with "–" where
-    it has no number. An average needs every benchmark: with one missing it is undefined.
+    Benchmarks and ks are those of `results`; the rows of `beside` (section -> label -> scores)
+    stand below, with "–" where there is no number. An average needs every benchmark: with one
+    missing it is undefined.
     """
-    benchmarks = list(dict.fromkeys(name for scores in results.values() for name in scores))
+    benchmarks = [
+        name for name in dict.fromkeys(n for by in results.values() for n in by) if name != AVERAGE
+    ]
     ks = sorted({k for scores in results.values() for by_k in scores.values() for k in by_k})
     columns = [Column("model")]
     columns += [Column(f"pass@{k}", benchmark) for benchmark in benchmarks for k in ks]
     if len(benchmarks) > 1:
-        columns += [Column(f"pass@{k}", "average") for k in ks]
+        columns += [Column(f"pass@{k}", AVERAGE) for k in ks]
     rows = [_row(label, scores, benchmarks, ks) for label, scores in results.items()]
     rows += [
-        _row(label, scores, benchmarks, ks, "paper") for label, scores in (beside or {}).items()
+        _row(label, scores, benchmarks, ks, section)
+        for section, rows_of in (beside or {}).items()
+        for label, scores in rows_of.items()
     ]
     return Table(title, tuple(columns), tuple(rows), tuple(notes))
 
@@ -100,11 +138,30 @@ def _row(
     label: str, scores: Scores, benchmarks: Sequence[str], ks: Sequence[int], section: str = ""
 ) -> Row:
     undefined = Measure(float("nan"))
-    measures = [[scores.get(name, {}).get(k, undefined) for k in ks] for name in benchmarks]
-    cells = [measure for by_k in measures for measure in by_k]
+    by_benchmark = [[scores.get(name, {}).get(k, undefined) for k in ks] for name in benchmarks]
+    cells = [measure for by_k in by_benchmark for measure in by_k]
     if len(benchmarks) > 1:
-        cells += [Measure(float(np.mean([m.value for m in column]))) for column in zip(*measures)]  # noqa: B905
+        known = scores.get(AVERAGE, {})
+        for k, column in zip(ks, zip(*by_benchmark, strict=True), strict=True):
+            cells.append(known.get(k, Measure(float(np.mean([m.value for m in column])))))
     return Row((label, *cells), section)
+
+
+def _protocol_notes(measured: Sequence[Measured], ks: Sequence[int]) -> list[str]:
+    """What the rows of k draws are, and why their deviations aren't those of the rows above."""
+    n, seeds = max(int(one.counts.n_P.max()) for one in measured), {one.seed for one in measured}
+    notes = [
+        f"({PROTOCOL}): pass@k from each problem's first k samples alone (pass@1 from a single "
+        f"one), as published; deviations over {len(seeds)} evaluation seeds, with n - 1",
+    ]
+    if n > min(ks):
+        notes.append(
+            f"± of the rows above is that of {n} samples per problem: smaller than a published ±, "
+            "which is that of k; compare published deviations with the rows of the same protocol"
+        )
+    if len(seeds) == 1:
+        notes.append("one evaluation seed shows no deviation: --protocol paper takes five")
+    return notes
 
 
 def _settings_note(measured: Sequence[Measured], provenance: Provenance) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sage_cli.metrics import Curve
+from sage_cli.metrics import Curve, Difference
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.measurement import Measured, record, verdict_notes
 from sage_cli.reports.provenance import Provenance
@@ -85,13 +85,17 @@ def powers_of_two(ks: Sequence[int]) -> list[int]:
     return [k for k in ks if k & (k - 1) == 0 or not {k - 1, k + 1} & {*ks}] or list(ks)
 
 
-def curves_figure(stem: str, panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
-    """Benchmark -> label -> curve as a picture to be."""
+def curves_figure(
+    stem: str,
+    panels: Mapping[str, Mapping[str, Curve]],
+    differences: Mapping[str, Difference] | None = None,
+) -> Figure:
+    """Benchmark -> label -> curve as a picture to be, with the curves' difference where given."""
 
     def draw(path: Path) -> None:
         from sage_cli.reports.curves import draw_curves
 
-        draw_curves(panels, path)
+        draw_curves(panels, path, differences)
 
     return Figure(stem, draw)
 

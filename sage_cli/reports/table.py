@@ -11,17 +11,23 @@ UNDEFINED = "–"
 
 @dataclass(frozen=True)
 class Measure:
-    """A number with, where there is one, its standard deviation or its interval."""
+    """A number with, where there is one, its standard deviation or its interval.
+
+    With `tiny`, one above 0 that its digits would show as 0 is shown as "<0.001".
+    """
 
     value: float
     sd: float | None = None
     interval: tuple[float, float] | None = None
     digits: int = 3
     signed: bool = False
+    tiny: bool = False
 
     def __str__(self) -> str:
         if math.isnan(self.value):
             return UNDEFINED
+        if self.tiny and 0 < self.value < 10.0**-self.digits:
+            return f"<{10.0**-self.digits:.{self.digits}f}"
         text = f"{self.value:{'+' if self.signed else ''}.{self.digits}f}"
         if self.sd is not None and not math.isnan(self.sd):
             text += f" ± {self.sd:.{self.digits}f}"

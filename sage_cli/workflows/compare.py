@@ -14,7 +14,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
-from sage_cli.policies.names import named_policy
+from sage_cli.policies.names import distinct_policies, named_policy
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
@@ -38,16 +38,48 @@ def compare(
     powers of two; runs at the configuration's.
     """
     names, evaluation = list(dict.fromkeys((*a, *b))), config.evaluation
-    counts, provenance = _counts(config, names, progress)
+    read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
+    hashes = {name: file_hash(Path(name)) for name in read}
+    runs = Runs(config.run.root)
+    policies = {name: _one_policy(name, runs, config) for name in names if name not in read}
+    refuse_twice(a, b, hashes | {name: policy.fingerprint for name, policy in policies.items()})
+    distinct_policies(
+        list(policies), runs, config.model
+    )  # refuses two that tables would call the same
+    counts, provenance = _measured(config, policies, progress)
+    counts |= {name: {"counts": [one]} for name, one in read.items()}
+    provenance = replace(provenance, files=hashes or None)
     n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
-    only_files = all(map(is_counts_file, names))
-    ks = parse_ks(k or (f"1..{n}:pow2" if only_files else evaluation.k), n)
+    ks = parse_ks(k or (evaluation.k if policies else f"1..{n}:pow2"), n)
     comparisons = compare_named(
         a, b, counts.__getitem__, ks,
         confidence=evaluation.confidence, resamples=evaluation.bootstrap,
     )  # fmt: skip
     document = comparison_document(comparisons, provenance)
     return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
+
+
+def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
+    """Raise ConfigurationError where one model is named twice, whatever it is called.
+
+    `content` tells by name what the weights or counts are.
+    """
+    seen: dict[str, str] = {}
+    for name in (*a, *b):
+        other = seen.get(content[name])
+        if other is None:
+            seen[content[name]] = name
+            continue
+        alike = name if other == name else f"{name} (the same content as {other})"
+        if name in b and other in a:
+            raise ConfigurationError(
+                f"{alike} stands on both sides of the comparison",
+                "a model differs from itself by nothing: name another one on one side",
+            )
+        raise ConfigurationError(
+            f"{alike} is named twice on one side",
+            "each training seed counts once: name every run of a method once",
+        )
 
 
 def compare_named(
@@ -60,6 +92,7 @@ def compare_named(
     resamples: int = 2000,
 ) -> dict[str, Comparison]:
     """Compare the runs named `a` with those named `b` on every benchmark that all of them have."""
+    refuse_twice(a, b, {name: name for name in (*a, *b)})
     first, *others = (counts_of(name) for name in (*a, *b))
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:
@@ -77,32 +110,25 @@ def compare_named(
     }
 
 
-def _counts(
-    config: SageConfig, names: Sequence[str], progress: Progress
+def _measured(
+    config: SageConfig, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
-    """Counts by name and benchmark, read from files or measured, and where they came from."""
-    files = {name: Path(name) for name in names if is_counts_file(name)}
-    counts: dict[str, Mapping[str, Sequence[Counts]]] = {
-        name: {"counts": [read_counts(path)]} for name, path in files.items()
-    }
-    hashes = {name: file_hash(path) for name, path in files.items()} or None
-    if len(files) == len(names):
-        return counts, replace(Provenance.here(surroundings()), files=hashes)
-    runs = Runs(config.run.root)
-    policies = {name: _one_policy(name, runs, config) for name in names if name not in files}
+    """Counts by name and benchmark, and where they came from."""
+    if not policies:
+        return {}, Provenance.here(surroundings())
     recipe = EvaluationRecipe.of(config)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     found = evaluate(
-        list({policy.path: policy for policy in policies.values()}.values()),
-        benchmarks, recipe, config.run.root, config.tracking, progress,
-    )  # fmt: skip
-    for name, policy in policies.items():
-        counts[name] = {
-            benchmark: [one.counts for one in seeds]
-            for (benchmark, label), seeds in found.measured.items()
-            if label == policy.label
+        list(policies.values()), benchmarks, recipe, config.run.root, config.tracking, progress
+    )
+    counts = {
+        name: {
+            benchmark.name: [one.counts for one in found.measured[benchmark.name, policy.label]]
+            for benchmark in benchmarks
         }
-    return counts, replace(found.provenance, files=hashes)
+        for name, policy in policies.items()
+    }
+    return dict(counts), found.provenance
 
 
 def _one_policy(name: str, runs: Runs, config: SageConfig) -> Policy:
@@ -132,8 +158,6 @@ def _folder(
 
 def _labels(a: Sequence[str], b: Sequence[str]) -> tuple[str, str]:
     """Two different labels: short ones, or all that was typed."""
-    if set(a) & set(b):
-        raise ConfigurationError(f"{min(set(a) & set(b))} stands on both sides of the comparison")
     if _label(a) != _label(b):
         return _label(a), _label(b)
     return ",".join(a), ",".join(b)

@@ -9,6 +9,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate as evaluate_policies
 from sage_cli.evaluation.evaluate import report_folder
+from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import parse_ks
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -23,9 +24,14 @@ def evaluate(
     progress: Progress,
     *,
     paper: str | None = None,
+    k_draws: bool = False,
     train: bool = False,
 ) -> Report:
-    """Measure every named policy on every benchmark; `paper` lays one of its tables beside."""
+    """Measure every named policy on every benchmark; `paper` lays one of its tables beside.
+
+    With `paper` or `k_draws` the same samples are also evaluated as the paper's were, pass@k from
+    the first k of each problem.
+    """
     recipe, root = EvaluationRecipe.of(config), config.run.root
     ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
     if paper:
@@ -33,5 +39,10 @@ def evaluate(
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = policies_to_measure(config, names, progress, train=train)
     found = evaluate_policies(policies, benchmarks, recipe, root, config.tracking, progress)
-    document = evaluation_document(found.measured, ks, found.provenance, paper)
+    as_published = {
+        (benchmark.name, policy.label): stored_counts(policy, benchmark, recipe, root, ks)
+        for benchmark in (benchmarks if paper or k_draws else ())
+        for policy in policies
+    }
+    document = evaluation_document(found.measured, ks, found.provenance, paper, as_published)
     return document.write(report_folder("eval", found, recipe, root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -18,6 +19,7 @@ from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import pass_at_k
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
@@ -35,7 +37,7 @@ from sage_cli.workflows.rl import planned_run, rl
 from sage_cli.workflows.sft import base_policy, plan_base
 
 if TYPE_CHECKING:
-    from sage_cli.sweep.study import Study
+    from sage_cli.sweep.study import CellResult, Study
 
 
 def sweep(config: SageConfig, progress: Progress) -> Report:
@@ -62,7 +64,7 @@ def sweep(config: SageConfig, progress: Progress) -> Report:
                 done = total - len(study.pending())
                 progress.say(f"[bold]cell {done + 1} of {total}[/]: {in_words(cell)}")
                 _run_cell(trial(config, cell, folder.name), study, cell, benchmarks, progress)
-        cells = [SweepCell(one.cell, one.values, one.run, one.reason) for one in study.results()]
+        cells = [_with_counts(one, config, benchmarks) for one in study.results()]
         provenance = configured_provenance(benchmarks, EvaluationRecipe.of(config))
         report = sweep_document(space.values, objectives, cells, provenance).write(folder)
     if all(cell.scores is None for cell in cells):
@@ -116,6 +118,22 @@ def _refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection) -> None:
 def in_words(cell: Cell) -> str:
     """`tau 0.465, rho 0.775`."""
     return ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" for key, value in cell.items())
+
+
+def _with_counts(
+    result: CellResult, config: SageConfig, benchmarks: Sequence[Benchmark]
+) -> SweepCell:
+    """A cell for the report, with the counts behind its scores where all are still stored."""
+    counts, n = None, config.sweep.samples
+    if result.run is not None:
+        recipe, root = EvaluationRecipe.of(config), config.run.root
+        with suppress(SageError):  # the run may be gone, and its scores stay
+            policy = Policy.of_run(Runs(root).find(result.run))
+            (found, *_), *_ = (
+                stored_counts(policy, one, recipe, root, (n,))[n] for one in benchmarks
+            )
+            counts = found if (found.n_P == n).all() else None
+    return SweepCell(result.cell, result.values, result.run, result.reason, counts)
 
 
 def _run_cell(

@@ -33,6 +33,12 @@ def files(tmp_path):
     return folder
 
 
+@pytest.fixture
+def shared_benchmark():
+    """A benchmark that every preset can be measured on without the Hub."""
+    return ("--benchmark", "arithmetic")
+
+
 def refused(typed, *said):
     assert typed.code == 2
     for words in said:
@@ -57,6 +63,37 @@ def test_a_misspelt_setting_in_every_command(sage, command):
 @pytest.mark.parametrize("command", ["passk", "eval"])
 def test_k_above_n(sage, command):
     refused(sage(command, "--k", "512"), "pass@512 is undefined with 256 samples", "--n 512")
+
+
+@pytest.mark.parametrize("command", ["passk", "eval"])
+@pytest.mark.parametrize(
+    ("asked", "k"),
+    [(("--n", "64"), "1..64"), (("--set", "evaluation.samples=64"), "1..64"),
+     (("--n", "512"), "1..256"), (("--n", "64", "--preset", "qwen2.5-math-7b"), "1,64")],
+)  # fmt: skip
+def test_n_alone_ends_the_ks_that_nobody_asked_for(sage, command, asked, k, shared_benchmark):
+    (stage,) = json.loads(sage(command, *asked, *shared_benchmark, "--dry-run", "--json").stdout)
+    assert stage["k"] == k
+
+
+def test_ks_that_were_asked_for_are_refused_above_a_typed_n(sage):
+    for asked in (("--k", "1..256"), ("--set", "evaluation.k=1..256")):
+        refused(sage("passk", "--n", "64", *asked), "pass@256 is undefined with 64 samples")
+
+
+def test_a_comparison_of_a_model_with_itself(sage, files):
+    (files / "a.csv").write_text("problem,n,c\nx,4,1\ny,4,2\n")
+    (files / "b.csv").write_text("problem,n,c\nx,4,5\n")
+    a = files / "a.csv"
+    refused(sage("compare", a, a), "stands on both sides of the comparison")
+    refused(sage("compare", f"{a},{a}", files / "c.csv"), "there is no file")
+    refused(sage("compare", a, files / "b.csv"), "c = 5 is more than n = 4")
+    refused(sage("power", files / "b.csv"), "c = 5 is more than n = 4")
+    refused(sage("power", a, "--problems", "many"), "--problems: 'many' is not a whole number")
+
+
+def test_a_table_that_the_paper_does_not_have(sage):
+    refused(sage("eval", "--paper", "table2"), "no evaluation table 'table2'", "table1, table3")
 
 
 @pytest.mark.parametrize("command", ["sft", "rl", "passk", "eval", "sweep"])

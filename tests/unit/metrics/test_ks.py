@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import curve_ks, parse_ks
+from sage_cli.metrics.ks import capped_ks
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,26 @@ def test_k_above_n_is_refused_with_the_next_step() -> None:
     with pytest.raises(ConfigurationError, match="pass@256 is undefined with 64 samples") as caught:
         parse_ks("1,1..256:pow2", n=64)
     assert caught.value.next_step == "ask for k up to 64, or draw more samples: --n 256"
+
+
+@pytest.mark.parametrize(
+    ("text", "n", "fits"),
+    [
+        ("1..256", 64, "1..64"),
+        ("1,256", 64, "1,64"),
+        ("1..256:pow2", 100, "1..100:pow2"),
+        ("1,8..512", 64, "1,8..64"),
+        ("100..256:pow2", 120, "120"),  # no power of two from 100 to 120
+        ("256..512", 64, "64"),
+        ("1..256", 256, "1..256"),
+        ("1..two, 512", 64, "1..two,64"),  # refused by parse_ks as it was typed
+    ],
+)
+def test_ks_that_nobody_asked_for_end_at_n(text: str, n: int, fits: str) -> None:
+    assert capped_ks(text, n) == fits
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300), st.booleans())
+def test_capped_ks_can_always_be_computed(first: int, more: int, n: int, powers: bool) -> None:
+    text = f"{first}..{first + more}" + (":pow2" if powers and more >= first else "")
+    assert parse_ks(capped_ks(text, n), n)[-1] <= n

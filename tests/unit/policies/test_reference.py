@@ -147,7 +147,7 @@ def test_a_reference_of_the_hub_is_read_at_its_revision(hub):
     norms = [loaded.model.norm.weight.mean().item() for loaded in (model, load_model(folder))]
     assert norms == [1, 1]  # main's are 2
     with pytest.raises(DataError, match="'other/model' is no folder here"):
-        Policy("other/model").folder
+        _ = Policy("other/model").folder
 
 
 def test_an_adapter_on_a_model_of_the_hub_is_read_at_the_runs_revision(hub, tmp_path):

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
-from sage_cli.reports.comparison import (
-    comparison_document,
-    comparison_json,
-    comparison_table,
-    crossing_note,
-)
+from sage_cli.reports.comparison import comparison_document, comparison_json, crossing_note
 from sage_cli.reports.provenance import Provenance
 
 KS = (1, 2, 4)
@@ -23,13 +20,19 @@ def counts(c_P: list[int]) -> Counts:
 
 def test_table_and_notes() -> None:
     sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
-    table = comparison_table("aime", compare_sides(*sides, KS), (1, 4))
+    document = comparison_document({"aime": compare_sides(*sides, KS)}, Provenance())
+    table = document.tables[0]
     assert table.title == "grpo against base on aime"
     cells = [[str(cell) for cell in row.cells] for row in table.rows]
-    assert [row[:3] for row in cells] == [["1", "0.500", "0.250"], ["4", "0.500", "1.000"]]
+    assert [row[:3] for row in cells] == [
+        ["1", "0.500", "0.250"], ["2", "0.500", "0.500"], ["4", "0.500", "1.000"],
+    ]  # fmt: skip
     assert cells[0][3].startswith("+0.250 [")
+    # deviation of the gaps sqrt(1/2), error 1/2; t[.975] = 12.7062 and t[.8] = 1.37638 with one
+    # degree of freedom: (12.7062 + 1.3764) / 2 = 7.04, more than any difference of pass@k
+    assert cells[0][4] == "–"
     # gaps of 3/4 and -1/4: half of the resamples hold one problem alone and have no variance
-    assert float(cells[0][4]) == pytest.approx(0.5, abs=0.05)
+    assert float(cells[0][5]) == pytest.approx(0.5, abs=0.05)
     assert "95 % intervals over 2 problems" in table.notes[0]
     assert table.notes[1].startswith("no crossing established: ")
     assert table.notes[2].startswith("solved by grpo alone: 0 problems, ")
@@ -68,9 +71,69 @@ def test_people_read_the_powers_of_two_and_programs_every_k() -> None:
     assert titles == [
         "grpo against base on aime", "sources of uncertainty on aime",
         "grpo against base on data/mine.jsonl", "sources of uncertainty on data/mine.jsonl",
+        "grpo against base on the average of aime, data/mine.jsonl",
     ]  # fmt: skip
     assert [row.cells[0] for row in document.tables[0].rows] == [1, 2, 4]
-    assert list(document.sheets) == ["compare-aime", "compare-mine"]
+    assert list(document.sheets) == ["compare-aime", "compare-mine", "compare-average"]
     assert [row.cells[0] for row in document.sheets["compare-aime"].rows] == [1, 2, 3, 4]
     assert document.data["comparisons"]["aime"]["k"] == [1, 2, 3, 4]
     assert [figure.files for figure in document.figures] == [("compare.png", "compare.svg")]
+
+
+PROBLEMS = 24
+
+
+def many(c_P: np.ndarray) -> Side:
+    ids = tuple(f"p{i}" for i in range(PROBLEMS))
+    return Side("x", ([Counts(ids, np.full(PROBLEMS, 16), c_P)],))
+
+
+def test_p_values_are_adjusted_over_all_tables_and_the_average_has_an_interval() -> None:
+    generator = np.random.default_rng(0)
+    p_P = generator.beta(1, 2, PROBLEMS)
+    drawn = [generator.binomial(16, p_P + gain * (1 - p_P)) for gain in (0.3, 0.0, 0.1, 0.0)]
+    found = {
+        "aime": compare_sides(many(drawn[0]), many(drawn[1]), (1, 2, 3, 4)),
+        "amc23": compare_sides(many(drawn[2]), many(drawn[3]), (1, 2, 3, 4)),
+    }
+    document = comparison_document(found, Provenance())
+    assert document.tables[-1].title == "x against x on the average of aime, amc23"
+    data, average = document.data["comparisons"], document.data["average"]
+    assert document.data["holm"] == {"k": [1, 2, 4], "over": ["aime", "amc23", "average"],
+                                     "tests": 9}  # fmt: skip
+    assert "adjusted for the 9 tests" in document.notes[1]
+    every = [*data.values(), average]
+    # Holm by hand: the smallest of nine p-values counts nine times, the largest once or as before
+    raw = np.array([one["p"][place] for one in every for place in (0, 1, 3)])
+    held = np.array([one["p_holm"][place] for one in every for place in (0, 1, 3)])
+    assert held.min() == pytest.approx(9 * raw.min(), rel=1e-12)
+    assert (held >= raw).all()
+    assert all(np.isnan(one["p_holm"][2]) for one in every)  # k = 3 is in no table
+    means = [np.array(one["difference"]) for one in data.values()]
+    np.testing.assert_allclose(average["difference"], (means[0] + means[1]) / 2, atol=1e-14)
+    assert (np.array(average["low"]) < average["difference"]).all()
+    assert list(document.sheets) == ["compare-aime", "compare-amc23", "compare-average"]
+
+
+def test_the_smallest_detectable_difference_stands_beside_each(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    a_P, b_P = (generator.binomial(16, generator.beta(1, 2, PROBLEMS)) for _ in range(2))
+    one = compare_sides(many(a_P), many(b_P), (1,))
+    document = comparison_document({"aime": one}, Provenance())
+    gap_P = (a_P - b_P) / 16
+    expected = t.ppf([0.975, 0.8], 23).sum() * gap_P.std(ddof=1) / np.sqrt(PROBLEMS)
+    found = document.data["comparisons"]["aime"]["smallest_detectable"][0]
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert "80% of repetitions, at 5% two-sided" in document.notes[0]
+    assert document.data["average"] is None
+    report = document.write(tmp_path)
+    assert "<!-- difference -->" in (report.folder / "compare.svg").read_text()
+
+
+def test_a_p_value_too_small_for_its_digits_is_not_shown_as_zero() -> None:
+    generator = np.random.default_rng(2)
+    p_P = generator.beta(2, 2, PROBLEMS)
+    better, base = many(generator.binomial(16, p_P**0.2)), many(generator.binomial(16, p_P))
+    found = {name: compare_sides(better, base, (1,)) for name in ("aime", "amc23")}
+    row = comparison_document(found, Provenance()).tables[-1].rows[0]
+    assert str(row.cells[5]) == "<0.0001"

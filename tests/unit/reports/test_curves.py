@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure as MatplotlibFigure
 
-from sage_cli.metrics import Counts, Curve, curve, parse_ks
-from sage_cli.reports.curves import draw_curves, spread_apart
+from sage_cli.metrics import Counts, Curve, Difference, curve, paired_difference, parse_ks
+from sage_cli.reports.curves import _limits, draw_curves, spread_apart
 from sage_cli.reports.figure import line_style
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -67,6 +67,38 @@ def test_a_figure_is_drawn_once_for_each_file(
 def test_several_panels_share_one_legend(panel: dict[str, Curve], tmp_path: Path) -> None:
     _, svg = draw_curves({"AIME": panel, "AMC23": {"base": panel["base"]}}, tmp_path / "two")
     assert svg.read_text().count("<!-- base -->") == 1
+
+
+def some_difference(ks: str) -> Difference:
+    a, b = (
+        Counts(("p", "q", "r"), [64] * 3, c_P) for c_P in ([30, 64, 5], [20, 60, 9])
+    )  # fmt: skip
+    return paired_difference(a, b, parse_ks(ks))
+
+
+@pytest.mark.parametrize("panels", [1, 2])
+@pytest.mark.parametrize("ks", ["1..64:pow2", "8"])
+def test_a_difference_has_a_panel_of_its_own_below_the_curves(
+    panels: int, ks: str, tmp_path: Path
+) -> None:
+    curves = {"grpo": some_curve(ks), "base": some_curve(ks, seed=1)}
+    names = [f"b{place}" for place in range(panels)]
+    differences = {name: some_difference(ks) for name in names}
+    _, svg = draw_curves(dict.fromkeys(names, curves), tmp_path / "x", differences)
+    drawn = svg.read_text()
+    assert drawn.count("<!-- difference -->") == 1
+    assert drawn.count("<!-- grpo less base -->") == panels
+    assert drawn.count("<!-- k (samples per problem) -->") == panels  # below the lower one alone
+
+
+def test_axes_show_no_value_that_cannot_be() -> None:
+    ceiling = Counts(tuple("abc"), [4, 4, 4], [4, 4, 4])
+    floor = Counts(tuple("abc"), [4, 4, 4], [0, 0, 0])
+    low, high = _limits([curve(ceiling, (1, 4)), curve(floor, (1, 4))], 0.0)
+    assert (low, high) == (0.0, 1.0)
+    low, high = _limits([paired_difference(ceiling, floor, (1, 4))], -1.0)
+    assert low >= -1.0
+    assert high == 1.0
 
 
 @pytest.mark.parametrize("ks", ["1", "7", "5..7", "1..64:pow2"])

@@ -28,7 +28,9 @@ def test_mean_and_deviation_over_seeds() -> None:
 
 def test_the_average_is_unweighted_and_needs_every_benchmark() -> None:
     ours = {"aime": {1: Measure(0.1, 0.01)}, "amc23": {1: Measure(0.5)}}
-    table = evaluation_table("t", {"ours": ours}, {"theirs": {"aime": {1: Measure(0.3, 0.02)}}})
+    table = evaluation_table(
+        "t", {"ours": ours}, {"paper": {"theirs": {"aime": {1: Measure(0.3, 0.02)}}}}
+    )
     assert [(c.group, c.name) for c in table.columns] == [
         ("", "model"), ("aime", "pass@1"), ("amc23", "pass@1"), ("average", "pass@1"),
     ]  # fmt: skip
@@ -70,6 +72,8 @@ def test_the_document_holds_numbers_the_counts_behind_them_and_the_verdicts() ->
     assert row["aime pass@1"] == pytest.approx(0.5, abs=1e-15)
     assert row["aime pass@1 sd"] == pytest.approx(math.sqrt(1 / 8), abs=1e-15)
     assert row["average pass@1"] == pytest.approx(0.75, abs=1e-15)
+    # ... and the seeds' averages are (1/4 + 1)/2 and (3/4 + 1)/2, with deviation sqrt(1/8)/2
+    assert row["average pass@1 sd"] == pytest.approx(math.sqrt(1 / 8) / 2, abs=1e-15)
     first = document.data["measurements"][0]
     assert (first["benchmark"], first["policy"]) == ("aime", "ours")
     assert first["seeds"][1]["problems"][1] == {"problem": "p1", "n": 4, "c": 4}
@@ -88,3 +92,37 @@ def test_rows_of_the_paper_name_its_model_and_its_table() -> None:
     assert document.tables[0].notes[1].startswith("(paper): table1 of SAGE")
     with pytest.raises(ConfigurationError, match="no evaluation table 'table1_main'"):
         evaluation_document(MEASURED, (1,), Provenance(), paper="table1_main")
+
+
+def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation() -> None:
+    # two problems, 4 samples each; of each seed the first sample alone: 1 and 2 of 2 right, while
+    # all samples say pass@1 = 1/4 and 3/4
+    first_alone = [Counts(("p0", "p1"), [1, 1], right) for right in ([1, 0], [1, 1])]
+    all_four = [counts(1, 1), counts(2, 4)]
+    k_draws = {
+        ("aime", "ours"): {1: first_alone, 4: all_four},
+        ("amc23", "ours"): {1: [Counts(("p0",), [1], [0])] * 2, 4: [counts(4), counts(4)]},
+    }
+    document = evaluation_document(MEASURED, (1, 4), Provenance(), k_draws=k_draws)
+    ours, published = document.data["rows"]
+    assert ours["model"] == "ours"
+    assert published["model"] == "ours (paper's protocol)"
+    # 1/2 and 1: mean 3/4, deviation with n - 1 sqrt(2 * (1/4)^2 / 1)
+    assert published["aime pass@1"] == pytest.approx(0.75, abs=1e-15)
+    assert published["aime pass@1 sd"] == pytest.approx(math.sqrt(1 / 8), abs=1e-15)
+    assert published["aime pass@4"] == ours["aime pass@4"] == 1.0
+    # the average of 3/4 and 0
+    assert published["average pass@1"] == pytest.approx(0.375, abs=1e-15)
+    notes = document.tables[0].notes
+    assert "pass@1 from a single one" in notes[1]
+    assert "over 2 evaluation seeds, with n - 1" in notes[1]
+    assert "that of 4 samples per problem" in notes[2]
+    assert len(notes) == 3
+
+
+def test_one_seed_has_no_deviation_and_says_what_to_type() -> None:
+    one = {("aime", "ours"): [measured("ours", "aime", 0, 1, 1)]}
+    k_draws = {("aime", "ours"): {1: [Counts(("p0", "p1"), [1, 1], [1, 0])]}}
+    document = evaluation_document(one, (1,), Provenance(), k_draws=k_draws)
+    assert document.tables[0].notes[-1].endswith("--protocol paper takes five")
+    assert "aime pass@1 sd" not in document.data["rows"][1]

@@ -94,3 +94,34 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
     assert compare(config, files[1:], files[:1], None, Silent()).folder != result.folder
     with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
         compare(config, files[:1], files[1:], "1..32", Silent())
+
+
+def test_a_model_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="good-1 is named twice on one side"):
+        compare_named(["good-1", "good-1"], ["base-1", "base-2"], counts_of, (1,))
+    rows = [{"problem": f"p{i}", "n": 16, "c": int(c)} for i, c in enumerate(counts(1).c_P)]
+    for name in ("a.json", "copy.json"):
+        (tmp_path / name).write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps([{**row, "c": 8} for row in rows]))
+    a, copy, b = (str(tmp_path / name) for name in ("a.json", "copy.json", "b.json"))
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    with pytest.raises(ConfigurationError, match=r"copy.json \(the same content as .*a.json\) st"):
+        compare(config, [a], [copy], None, Silent())
+    with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
+        compare(config, [a, copy], [b, b], None, Silent())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> None:
+    for name, weights in (("one", "same"), ("two", "same"), ("x/m", "x"), ("y/m", "y")):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_text(weights)
+    config = load(sets=[f"run.root={tmp_path}/runs"]).config
+    one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
+    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) stands"):
+        compare(config, [one], [two], None, Silent())
+    # two models of one name would be one in every table
+    with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
+        compare(config, [x], [y], None, Silent())

@@ -1,0 +1,64 @@
+"""`sage power`: which difference a design could see."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.console import speak
+from sage_cli.cli.measuring import load_for_measuring
+from sage_cli.cli.options import (
+    Benchmark,
+    ConfigFile,
+    Json,
+    Ks,
+    Presets,
+    RunRoot,
+    Sets,
+    load_config,
+)
+from sage_cli.cli.reporting import show_report
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Bases: files of counts, or runs and models with stored samples."),
+    ] = None,
+    problems: Annotated[
+        str | None, typer.Option("--problems", help="30,60,300 (default: as counted, x2, x4).")
+    ] = None,
+    samples: Annotated[
+        str, typer.Option("--samples", help="Samples per problem and seed.")
+    ] = "16,64,256",
+    seeds: Annotated[str, typer.Option("--seeds", help="Evaluation seeds, as 1,3,5.")] = "1",
+    k: Ks = None,
+    loss: Annotated[bool, typer.Option("--loss", help="Smallest losses instead of gains.")] = False,
+    heterogeneity: Annotated[
+        float,
+        typer.Option(help="Deviation of the shifts of problems' log-odds; 0 moves all alike."),
+    ] = 0.5,
+    benchmark: Benchmark = None,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Tell which difference of pass@k a number of problems, samples and seeds could see."""
+    speak(json)
+    from sage_cli.workflows.compare import is_counts_file
+    from sage_cli.workflows.power import power
+
+    models = [name for name in names or () if not is_counts_file(name)]
+    if models or not names:
+        flags = {"benchmark": benchmark}
+        settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
+    else:
+        settings = load_config(preset, config, set_, run={"root": runs}).config
+    report = power(
+        settings, names or [], problems=problems, samples=samples, seeds=seeds, k=k, loss=loss,
+        heterogeneity=heterogeneity,
+    )  # fmt: skip
+    show_report(report, json)

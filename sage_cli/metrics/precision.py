@@ -1,0 +1,117 @@
+"""How precisely a design tells two sides apart: standard errors and what they let one see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sage_cli.metrics.bands import pass_matrix
+from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.student import two_sided_p, two_sided_reach
+
+POWER = 0.8
+"""How often the smallest detectable difference would be detected."""
+
+Runs = Sequence[Sequence[Counts]]
+"""One side: for each training seed its counts, one for each evaluation seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """A less B in mean pass@k at each k, its standard error and that error's degrees of freedom.
+
+    NaN where no error can be known: fewer than two problems, or no two that differ.
+    """
+
+    mean_K: FloatArray
+    error_K: FloatArray
+    freedom_K: FloatArray
+
+    def smallest(self, confidence: float = 0.95, power: float = POWER) -> FloatArray:
+        """The smallest true difference that a two-sided test finds with probability `power`.
+
+        (t[1 - alpha/2] + t[power]) standard errors (Bloom 1995, Evaluation Review 19(5), "minimum
+        detectable effects"): that far from 0 the estimate exceeds the test's threshold in `power`
+        of all repetitions, as long as the error stays what it was. NaN where that is more than 1,
+        which no difference can be.
+        """
+        smallest_K = self.error_K * (self._reach(1 - confidence) + self._reach(2 * (1 - power)))
+        return np.where(smallest_K <= 1, smallest_K, np.nan)
+
+    def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Student's interval of the difference, within [-1, 1]."""
+        half_K = self._reach(1 - confidence) * self.error_K
+        return np.maximum(self.mean_K - half_K, -1), np.minimum(self.mean_K + half_K, 1)
+
+    def p(self) -> FloatArray:
+        """Two-sided p-values of "no difference" by Student's t."""
+        p_K, known_K = np.full(len(self.error_K), np.nan), ~np.isnan(self.error_K)
+        t_K = self.mean_K[known_K] / self.error_K[known_K]
+        p_K[known_K] = two_sided_p(t_K, self.freedom_K[known_K])
+        return p_K
+
+    def _reach(self, alpha: float) -> FloatArray:
+        """The t that |T| passes with probability `alpha`."""
+        reach_K, known_K = np.full(len(self.error_K), np.nan), ~np.isnan(self.error_K)
+        reach_K[known_K] = two_sided_reach(alpha, self.freedom_K[known_K])
+        return reach_K
+
+
+def precision(benchmarks: Sequence[tuple[Runs, Runs]], ks: Sequence[int]) -> Precision:
+    """The difference of two sides, and of its unweighted mean over several benchmarks.
+
+    The error adds up what problems bring, benchmark by benchmark (the problems' differences vary
+    by their sampling as well), and, where both sides have several training seeds, what those
+    bring: the variance between a side's seeds, pooled over both sides, less what the two have in
+    common (how problems and samples scatter around a seed's mean). Degrees of freedom are
+    Satterthwaite's (1946).
+    """
+    sides = [_tables(a_runs, b_runs, ks) for a_runs, b_runs in benchmarks]
+    B = len(sides)
+    gaps = [a_TPK.mean(axis=0) - b_TPK.mean(axis=0) for a_TPK, b_TPK in sides]
+    mean_K = np.mean([gap_PK.mean(axis=0) for gap_PK in gaps], axis=0)
+    parts = [(_variance(gap_PK) / (len(gap_PK) * B**2), len(gap_PK) - 1) for gap_PK in gaps]
+    runs = [len(side) for side in sides[0]]
+    if min(runs) > 1:
+        means = [np.mean([side[i].mean(axis=1) for side in sides], axis=0) for i in (0, 1)]
+        freedom = sum(runs) - len(runs)
+        between_K = sum(((m - m.mean(axis=0)) ** 2).sum(axis=0) for m in means) / freedom
+        shared_K = sum(_scatter(pair) / (pair[0].shape[1] * B**2) for pair in sides)
+        share = sum(1 / T for T in runs)
+        parts.append((np.maximum(between_K - shared_K, 0) * share, freedom))
+    variance_K = np.sum([part_K for part_K, _ in parts], axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread_K = np.sum([part_K**2 / max(f, 1) for part_K, f in parts], axis=0)
+        freedom_K = np.where(variance_K > 0, variance_K**2 / spread_K, np.nan)
+        error_K = np.where(variance_K > 0, np.sqrt(variance_K), np.nan)
+    return Precision(mean_K, error_K, freedom_K)
+
+
+def _tables(a: Runs, b: Runs, ks: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """pass@k of both sides by training seed and problem, shape (T, P, K) each."""
+    ids = a[0][0].problem_ids
+    return tuple(  # type: ignore[return-value]
+        np.stack([pass_matrix([seed.ordered(ids) for seed in run], ks) for run in side])
+        for side in (a, b)
+    )
+
+
+def _variance(values_PK: FloatArray) -> FloatArray:
+    """The unbiased variance down the columns; NaN for a single row."""
+    if len(values_PK) < 2:
+        return np.full(values_PK.shape[1], np.nan)
+    return np.asarray(values_PK.var(axis=0, ddof=1))
+
+
+def _scatter(sides: Sequence[FloatArray]) -> FloatArray:
+    """The variance of a problem's value in one run around run's and problem's means, pooled."""
+    squares_K, freedom = np.zeros(sides[0].shape[2]), 0
+    for side_TPK in sides:
+        T, P, _ = side_TPK.shape
+        rest_TPK = side_TPK - side_TPK.mean(axis=1, keepdims=True)
+        rest_TPK -= rest_TPK.mean(axis=0)
+        squares_K += (rest_TPK**2).sum(axis=(0, 1))
+        freedom += (T - 1) * (P - 1)
+    return squares_K / max(freedom, 1)

@@ -1,0 +1,133 @@
+"""What designs could see, as a document: problems, samples and seeds against smallest changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.metrics import Counts, pass_at_k
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.power import Design
+from sage_cli.metrics.precision import POWER
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.table import Column, Measure, Row, Table
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K)."""
+
+    label: str
+    benchmark: str
+    counts: Counts
+    beta: tuple[float, float]
+    smallest_DK: FloatArray
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of every base: designs, ks, gains or losses, and what is assumed."""
+
+    designs: tuple[Design, ...]
+    ks: tuple[int, ...]
+    loss: bool
+    heterogeneity: float
+    confidence: float
+
+    @property
+    def change(self) -> str:
+        """`gain` or `loss`."""
+        return "loss" if self.loss else "gain"
+
+
+def power_document(bases: Sequence[Base], asked: Question, provenance: Provenance) -> Document:
+    """A table per base, one picture of all, and every number."""
+    tables = tuple(power_table(base, asked) for base in bases)
+    names = [Path(base.label).stem for base in bases]
+    return Document(
+        name="power",
+        title=f"smallest detectable {asked.change} of pass@k",
+        provenance=provenance,
+        data={
+            "k": list(asked.ks),
+            "change": asked.change,
+            "power": POWER,
+            "confidence": asked.confidence,
+            "heterogeneity": asked.heterogeneity,
+            "bases": [_data(base, asked) for base in bases],
+        },
+        tables=tables,
+        sheets={
+            "power" if len(bases) == 1 else f"power-{name}-{Path(base.benchmark).stem}": table
+            for name, base, table in zip(names, bases, tables, strict=True)
+        },
+        figures=(_figure(bases, asked),),
+        notes=_notes(asked),
+    )
+
+
+def power_table(base: Base, asked: Question) -> Table:
+    """A row per design: problems, samples and seeds, and the smallest change at each k."""
+    columns = (*map(Column, ("problems", "samples", "seeds")),
+               *(Column(f"pass@{k}", f"smallest {asked.change}") for k in asked.ks))  # fmt: skip
+    rows = tuple(
+        Row((one.problems, one.samples, one.seeds, *map(Measure, map(float, smallest_K))))
+        for one, smallest_K in zip(asked.designs, base.smallest_DK, strict=True)
+    )
+    now = ", ".join(f"pass@{k} {value:.3f}" for k, value in _now(base.counts, asked.ks).items())
+    note = f"{base.label}: {len(base.counts)} problems counted, {now or 'too few samples for k'}"
+    title = f"smallest detectable {asked.change} on {base.benchmark}, base {base.label}"
+    return Table(title, columns, rows, (note,))
+
+
+def _now(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
+    """The base's own pass@k where its counts tell it."""
+    known = [k for k in ks if k <= counts.n_P.min()]
+    values_PK = pass_at_k(counts.n_P, counts.c_P, known) if known else None
+    return {} if values_PK is None else dict(zip(known, map(float, values_PK.mean(0)), strict=True))
+
+
+def _notes(asked: Question) -> tuple[str, ...]:
+    alike = (
+        f"by normal amounts with standard deviation {asked.heterogeneity:g} around a common one "
+        "(--heterogeneity)"
+        if asked.heterogeneity
+        else "by the same amount, which is the best case (--heterogeneity 0)"
+    )
+    return (
+        f"detected: in {POWER:.0%} of repetitions by a paired test at "
+        f"{1 - asked.confidence:.0%} two-sided; base and trained policy answer the same problems",
+        f"assumed: problems like these, and a training that moves every problem's log-odds {alike}",
+        "about two models, not two methods: training seeds differ besides, and count as runs in "
+        "`sage compare A1,A2,A3 B1,B2,B3`",
+        f"– : k exceeds the samples, or no {asked.change} is large enough to be seen",
+    )
+
+
+def _data(base: Base, asked: Question) -> dict[str, Any]:
+    return {
+        "base": base.label,
+        "benchmark": base.benchmark,
+        "problems": len(base.counts),
+        "beta": list(base.beta),
+        "pass@k": _now(base.counts, asked.ks),
+        "designs": [
+            {"problems": one.problems, "samples": one.samples, "seeds": one.seeds,
+             "smallest": smallest_K}
+            for one, smallest_K in zip(asked.designs, base.smallest_DK, strict=True)
+        ],
+    }  # fmt: skip
+
+
+def _figure(bases: Sequence[Base], asked: Question) -> Figure:
+    """A row of panels per base, a panel per k."""
+
+    def draw(path: Path) -> None:
+        from sage_cli.reports.power_panels import draw_power
+
+        draw_power(bases, asked, path)
+
+    return Figure("power", draw)

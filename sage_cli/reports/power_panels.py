@@ -1,0 +1,102 @@
+"""Smallest detectable changes against the number of problems, drawn: a panel per k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from sage_cli.reports.figure import COLOURS, DASHES, FAINT, drawing, outputs
+from sage_cli.reports.power import Base, Question
+
+PANEL_IN = (2.9, 2.5)
+LEGEND_IN = 1.9
+"""Width of an entry of the legend."""
+
+
+def draw_power(bases: Sequence[Base], asked: Question, stem: Path) -> tuple[Path, Path]:
+    """A row per base, a panel per k; colours are samples, dashes seeds. Returns PNG and SVG.
+
+    Both axes are logarithmic: a line falls by half where problems are four times as many.
+    """
+    samples = sorted({design.samples for design in asked.designs})
+    seeds = sorted({design.seeds for design in asked.designs})
+    kinds: dict[tuple[int, int], dict[str, Any]] = {
+        (n, s): {
+            "color": COLOURS[colour % len(COLOURS)],
+            "linestyle": DASHES[dash % len(DASHES)],
+            "linewidth": 1.5,
+            "marker": "o",
+            "markersize": 3,
+        }
+        for colour, n in enumerate(samples)
+        for dash, s in enumerate(seeds)
+    }
+    width_in = max(PANEL_IN[0] * len(asked.ks), 4.5)
+    with drawing(stem, width_in, PANEL_IN[1] * len(bases) + 0.5) as figure:
+        rows = figure.subplots(len(bases), len(asked.ks), squeeze=False, sharex=True, sharey=True)
+        for row, base in zip(rows, bases, strict=True):
+            for place, (axes, k) in enumerate(zip(row, asked.ks, strict=True)):
+                lines = {kind: _line(asked, base, place, *kind) for kind in kinds}
+                for kind, (problems, smallest) in lines.items():
+                    axes.plot(problems, smallest, **kinds[kind])
+                _frame(axes, k, asked)
+                if not any(problems for problems, _ in lines.values()):
+                    _say(axes, f"no {asked.change} could be seen", (0.5, 0.5), ha="center")
+            row[0].set_ylabel(f"smallest {asked.change}")
+            if len(bases) > 1:
+                _say(row[0], f"{base.label} on {base.benchmark}", (0, 1.16))
+        for axes in rows[-1]:
+            axes.set_xlabel("problems")
+        rows[0][0].set_ylim(*_limits(bases))
+        handles = [Line2D([], [], **style) for style in kinds.values()]
+        labels = [
+            f"{n} samples" + (f" x {s} seed{'s' if s > 1 else ''}" if len(seeds) > 1 else "")
+            for n, s in kinds
+        ]
+        columns = max(1, min(len(labels), int(width_in / LEGEND_IN)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    return outputs(stem)
+
+
+def _line(
+    asked: Question, base: Base, place: int, samples: int, seeds: int
+) -> tuple[list[int], list[float]]:
+    """Problems and smallest changes at one k, of the designs that have an answer."""
+    found = {
+        design.problems: float(base.smallest_DK[row, place])
+        for row, design in enumerate(asked.designs)
+        if (design.samples, design.seeds) == (samples, seeds)
+    }
+    known = sorted(problems for problems, value in found.items() if not np.isnan(value))
+    return known, [found[problems] for problems in known]
+
+
+def _frame(axes: Any, k: int, asked: Question) -> None:
+    problems = sorted({design.problems for design in asked.designs})
+    axes.set_title(f"pass@{k}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(problems[0] / 1.15, problems[-1] * 1.15)
+    axes.xaxis.set_major_locator(FixedLocator(problems))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _limits(bases: Sequence[Base]) -> tuple[float, float]:
+    """The nearest of 1, 2, 5 times a power of ten below and above all that is drawn."""
+    known = np.concatenate([base.smallest_DK[~np.isnan(base.smallest_DK)] for base in bases])
+    if not known.size:
+        return 0.01, 1.0
+    marks = np.multiply.outer(10.0 ** np.arange(-8, 1), [1, 2, 5]).ravel()
+    return float(marks[marks < known.min()][-1]), float(marks[marks > known.max()][0])
+
+
+def _say(axes: Any, words: str, place: tuple[float, float], **style: Any) -> None:
+    axes.text(*place, words, transform=axes.transAxes, fontsize=8, color=FAINT, **style)

@@ -1,0 +1,125 @@
+"""`sage power`: what a comparison could see, before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.content import file_hash
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.provenance import provenance_of
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
+from sage_cli.metrics.power import HETEROGENEITY, Design, Population, smallest_changes
+from sage_cli.policies.names import chosen_policies
+from sage_cli.reports.document import Report
+from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.reports.provenance import Provenance
+from sage_cli.store.identity import identity_of
+from sage_cli.store.run import Runs
+from sage_cli.store.surroundings import surroundings
+from sage_cli.workflows.compare import is_counts_file
+
+Found = tuple[str, str, Counts]
+"""A base's label, the benchmark, and its counts."""
+
+
+def power(
+    config: SageConfig,
+    names: Sequence[str],
+    *,
+    problems: str | None = None,
+    samples: str = "16,64,256",
+    seeds: str = "1",
+    k: str | None = None,
+    loss: bool = False,
+    heterogeneity: float = HETEROGENEITY,
+) -> Report:
+    """The smallest gain (or `loss`) that each design would detect on each base.
+
+    A name is a file of counts, or a run or model whose stored samples are counted; without names
+    it is the latest run. Nothing is drawn. Without `problems`, as many as were counted, twice and
+    four times that; without `k`, 1 and the powers of 16 up to the samples.
+    """
+    n, s = whole_numbers("--samples", samples), whole_numbers("--seeds", seeds)
+    p = whole_numbers("--problems", problems) if problems else None
+    ks = parse_ks(k, n[-1]) if k else tuple(k for k in (1, 16, 256, 4096) if k <= n[-1])
+    if not 0 <= heterogeneity <= 10:
+        raise ConfigurationError(
+            f"--heterogeneity is {heterogeneity:g}, and a standard deviation of log-odds from 0 "
+            "to 10 is meant",
+            f"0 moves all problems alike; the default is {HETEROGENEITY:g}",
+        )
+    found, provenance = _bases(config, names)
+    counted = min(len(counts) for _, _, counts in found)
+    designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
+    asked = Question(designs, ks, loss, heterogeneity, config.evaluation.confidence)
+    bases = [_answer(*one, asked) for one in found]
+    folder = _folder(config.run.root, bases, asked)
+    return power_document(bases, asked, provenance).write(folder)
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """`30,60,300` as ascending numbers above 0, each once; else a ConfigurationError."""
+    tokens = [token.strip() for token in text.split(",")]
+    wrong = [token for token in tokens if not token.isdecimal() or not 0 < int(token) <= 100_000]
+    if wrong:
+        raise ConfigurationError(
+            f"{option}: '{wrong[0]}' is not a whole number from 1 to 100,000",
+            f"write it as {option} 30,60,300",
+        )
+    return tuple(sorted({int(token) for token in tokens}))
+
+
+def _answer(label: str, benchmark: str, counts: Counts, asked: Question) -> Base:
+    population = Population.of(counts)
+    smallest_DK = smallest_changes(
+        population, asked.designs, asked.ks,
+        loss=asked.loss, heterogeneity=asked.heterogeneity, confidence=asked.confidence,
+    )  # fmt: skip
+    return Base(label, benchmark, counts, population.beta, smallest_DK)
+
+
+def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Provenance]:
+    """What is known of each base on each benchmark, and where it came from."""
+    files = {name: Path(name) for name in names if is_counts_file(name)}
+    found = [(path.stem, "counts", read_counts(path)) for path in files.values()]
+    provenance = Provenance.here(surroundings())
+    if not names or len(files) < len(names):
+        recipe = EvaluationRecipe.of(config)
+        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+        others = [name for name in names if name not in files]
+        policies = chosen_policies(others, Runs(config.run.root))
+        found += [
+            (policy.label, benchmark.name,
+             pooled(stored_counts(policy, benchmark, recipe, config.run.root, (n,))[n]))
+            for policy in policies
+            for benchmark in benchmarks
+            for n in [recipe.evaluation.samples]
+        ]  # fmt: skip
+        samples = [PolicySamples.of_evaluation(one, recipe, config.run.root) for one in policies]
+        provenance = provenance_of(samples, benchmarks, (), recipe)
+    for label, benchmark, counts in found:
+        if not counts.n_P.any():
+            raise StoreError(
+                f"no sample of {label} on {benchmark} is stored and graded",
+                f"type sage passk {label} --benchmark {benchmark} first, or name a file of counts",
+            )
+    hashes = {name: file_hash(path) for name, path in files.items()}
+    return found, replace(provenance, files=hashes or None)
+
+
+def _folder(root: Path, bases: Sequence[Base], asked: Question) -> Path:
+    """Told by the counts and by what is asked of them."""
+    content = [
+        [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
+        for base in bases
+    ]
+    identity = identity_of("power", {"bases": content, "asked": repr(asked)})
+    return root / "reports" / f"power-{Path(bases[0].label).stem}-{identity[:8]}"

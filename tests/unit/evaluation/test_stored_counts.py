@@ -1,0 +1,107 @@
+"""Counts of what is stored, without drawing or grading."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.evaluation import drawing
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.measure import measure
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.policies.policy import Policy
+from sage_cli.progress import Silent
+from sage_cli.store.completion import Completion
+from sage_cli.workflows.evaluate import evaluate
+from sage_cli.workflows.power import power
+
+N, SEEDS = 4, 2
+
+
+class Odd:
+    """Right on problem 7 from the second sample on, on problem 8 never; seed 1 always on both."""
+
+    provenance = {"engine": "scripted"}  # noqa: RUF012
+
+    def __init__(self, setup):
+        pass
+
+    def sample(self, requests):
+        for request in requests:
+            for index in request.indices:
+                gold = request.prompt.split("=")[0]
+                right = request.seed == 1 or (gold == "7" and index > 0)
+                text = f"<SOLUTION>{gold if right else 'no'}</SOLUTION>"
+                yield Completion(request.problem_id, index, request.seed, text, 3, "stop")
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """A model that answers as above, and a benchmark of two problems."""
+    (tmp_path / "mine.csv").write_text("question,gold\n7=,7\n8=,8\n")
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").write_text("weights")
+    (model / "config.json").write_text("{}")
+    (model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+    monkeypatch.setattr(drawing, "build_sampler", Odd)
+    return load(sets=[
+        f"evaluation.benchmark={tmp_path / 'mine.csv'}", f"evaluation.samples={N}",
+        f"evaluation.seeds={SEEDS}", f"run.root={tmp_path / 'runs'}", "evaluation.k='1,4'",
+    ]).config  # fmt: skip
+
+
+def never(*_):
+    raise AssertionError("drawn or graded")
+
+
+def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
+    recipe, root = EvaluationRecipe.of(config), config.run.root
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    policy = Policy(str(tmp_path / "model"))
+    (nothing,) = stored_counts(policy, benchmarks[0], recipe, root, (N,))[N][:1]
+    assert nothing.n_P.tolist() == [0, 0]
+    measure([policy], benchmarks, recipe, root, Silent())
+    monkeypatch.setattr(drawing, "build_sampler", never)
+    monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", never)
+    found = stored_counts(policy, benchmarks[0], recipe, root, (1, N, 64))
+    assert [[one.c_P.tolist() for one in found[n]] for n in (1, N)] == [
+        [[0, 0], [1, 1]], [[3, 0], [4, 4]],
+    ]  # fmt: skip
+    np.testing.assert_array_equal(found[64][0].n_P, [N, N])  # what there is
+
+
+def test_the_papers_protocol_beside_ours(config, tmp_path):
+    model = str(tmp_path / "model")
+    plain = evaluate(config, [model], Silent())
+    assert len(plain.document.data["rows"]) == 1
+    report = evaluate(config, [model], Silent(), k_draws=True)
+    ours, published = report.document.data["rows"]
+    name = f"{tmp_path / 'mine.csv'} pass@"
+    # all samples: 3/8 and 1; the first alone: 0 and 1; any of four: 1/2 and 1
+    assert (ours[f"{name}1"], ours[f"{name}4"]) == (11 / 16, 3 / 4)
+    assert (published[f"{name}1"], published[f"{name}4"]) == (1 / 2, 3 / 4)
+    assert published[f"{name}1 sd"] == pytest.approx(np.sqrt(1 / 2), abs=1e-15)
+    beside = evaluate(config, [model], Silent(), paper="table1").document.data["rows"]
+    assert beside[1] == {**published, **{k: None for k in beside[1] if k not in published}}
+    assert len(beside) == 2 + 7
+
+
+def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypatch):
+    model = str(tmp_path / "model")
+    with pytest.raises(Exception, match=r"no sample of model on .* is stored") as caught:
+        power(config, [model])
+    assert "sage passk model --benchmark" in caught.value.next_step
+    evaluate(config, [model], Silent())
+    monkeypatch.setattr(drawing, "build_sampler", never)
+    report = power(config, [model], problems="30", samples="4", k="1")
+    written = json.loads((report.folder / "power.json").read_text())
+    (base,) = written["bases"]
+    # both seeds together: 7 and 4 of 8
+    assert (base["problems"], base["pass@k"]) == (2, {"1": 11 / 16})
+    assert written["provenance"]["policies"][0]["label"] == "model"
