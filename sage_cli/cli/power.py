@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import speak
 from sage_cli.cli.measuring import load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -47,7 +46,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Tell which difference of pass@k a number of problems, samples and seeds could see."""
-    speak(json)
     from sage_cli.workflows.compare import is_counts_file
     from sage_cli.workflows.power import power
 
