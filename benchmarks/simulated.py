@@ -58,7 +58,7 @@ def counted(p_P: Array, generator: Generator, n: int = N) -> Counts:
 def shifted(p_P: Array, by: Array | float) -> Array:
     """Success probabilities moved on the logit scale."""
     odds = p_P * np.exp(by)
-    return odds / (odds + 1 - p_P)
+    return odds / (odds + (1 - p_P))
 
 
 def raised(p_P: Array, generator: Generator) -> Array:

@@ -131,7 +131,9 @@ def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int])
         return f"{leader} leads up to k = {crossing.k:.3g}, {follower} beyond ({span})"
     if math.isnan(crossing.k):
         return f"no crossing established: {leader} is not below {follower} at any k ({span})"
-    return f"no crossing established: the curves are too close to say who leads where ({span})"
+    return (
+        f"no crossing established: not sure that one leads before and the other after it ({span})"
+    )
 
 
 def support_notes(names: tuple[str, str], support: Support) -> list[str]:

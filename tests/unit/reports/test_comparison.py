@@ -55,7 +55,7 @@ def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() 
     span = "(95 % interval 2.9 to 6.1; 100% of resamples cross)"
     assert crossing_note(("rl", "sft"), found, KS) == f"rl leads up to k = 4.04, sft beyond {span}"
     assert crossing_note(("rl", "sft"), replace(found, established=False), KS) == (
-        f"no crossing established: the curves are too close to say who leads where {span}"
+        f"no crossing established: not sure that one leads before and the other after it {span}"
     )
     sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
     written = comparison_json(compare_sides(*sides, KS))["crossing"]
