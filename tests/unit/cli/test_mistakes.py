@@ -72,7 +72,8 @@ def test_k_above_n(sage, command):
      (("--n", "512"), "1..256"), (("--n", "64", "--preset", "qwen2.5-math-7b"), "1,64")],
 )  # fmt: skip
 def test_n_alone_ends_the_ks_that_nobody_asked_for(sage, command, asked, k, shared_benchmark):
-    (stage,) = json.loads(sage(command, *asked, *shared_benchmark, "--dry-run", "--json").stdout)
+    said = sage(command, *asked, *shared_benchmark, "--dry-run", "--json").stdout
+    (stage,) = json.loads(said)["stages"]
     assert stage["k"] == k
 
 

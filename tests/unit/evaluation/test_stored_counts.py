@@ -10,6 +10,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
+from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
@@ -66,7 +67,7 @@ def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
     policy = Policy(str(tmp_path / "model"))
     (nothing,) = stored_counts(policy, benchmarks[0], recipe, root, (N,))[N][:1]
     assert nothing.n_P.tolist() == [0, 0]
-    measure([policy], benchmarks, recipe, root, Silent())
+    measure([PolicySamples.of_evaluation(policy, recipe, root)], benchmarks, recipe, Silent())
     monkeypatch.setattr(drawing, "build_sampler", never)
     monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", never)
     found = stored_counts(policy, benchmarks[0], recipe, root, (1, N, 64))

@@ -42,6 +42,7 @@ def test_rows_of_all_splits_with_the_commit_that_was_read(on_disk, monkeypatch):
         asked.append((name, revision, timeout))
         return SimpleNamespace(sha=COMMIT)
 
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(HfApi, "dataset_info", dataset_info)
     source = open_source(on_disk, DataSection())
     assert source.origin == f"{on_disk.hub}@{COMMIT}"
@@ -87,6 +88,7 @@ def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
     def unreachable(*_, **__):
         raise httpx.ConnectError("Name or service not known")
 
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(HfApi, "dataset_info", unreachable)
     monkeypatch.delenv("SAGE_DATA", raising=False)
     with pytest.raises(DataError) as caught:

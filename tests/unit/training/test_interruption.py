@@ -17,8 +17,8 @@ from sage_cli.config.training import SftSection
 from sage_cli.errors import Interrupted, TrainingError
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.store.run import Run
-from sage_cli.training import interruption
-from sage_cli.training.checkpoints import saved_step
+from sage_cli.training import interruption, rl_trainer
+from sage_cli.training.checkpoints import saved_step, seal
 from sage_cli.training.sft import Example, train_sft
 from sage_cli.training.stop_signals import StopSignals
 
@@ -191,11 +191,19 @@ def test_minutes_save_too_and_change_nothing(
     bench.run(config, "whole")
     minutes = iter(range(10**6))
     monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
+    sealed: list[str] = []
+
+    def noted(checkpoint: Path, *also: Any, **words: Any) -> None:
+        sealed.append(checkpoint.name)
+        seal(checkpoint, *also, **words)
+
+    monkeypatch.setattr(rl_trainer, "seal", noted)
     often = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 2})
     bench.run(often, "saved")
     # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...
-    names = sorted(path.name for path in (bench.folder / "saved/checkpoints").iterdir())
-    assert names == ["checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-7"]
+    assert sealed == ["checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-7"]
+    # none of them is one of every 99 steps: only the last stays
+    assert [path.name for path in (bench.folder / "saved/checkpoints").iterdir()] == sealed[-1:]
     whole, saved = (Run(bench.folder / name) for name in ("whole", "saved"))
     assert records(saved) == records(whole)
     assert (saved.model / "model.safetensors").read_bytes() == (
