@@ -42,10 +42,10 @@ def compare(
     hashes = {name: file_hash(Path(name)) for name in read}
     runs = Runs(config.run.root)
     policies = {name: _one_policy(name, runs, config) for name in names if name not in read}
-    refuse_twice(a, b, hashes | {name: policy.fingerprint for name, policy in policies.items()})
-    distinct_policies(
-        list(policies), runs, config.model
-    )  # refuses two that tables would call the same
+    # runs may end with equal weights, where nothing was learnt, and are two models still
+    content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
+    refuse_twice(a, b, hashes | content)
+    distinct_policies(list(policies), runs, config.model)  # tables would call two the same
     counts, provenance = _measured(config, policies, progress)
     counts |= {name: {"counts": [one]} for name, one in read.items()}
     provenance = replace(provenance, files=hashes or None)
@@ -62,7 +62,7 @@ def compare(
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
     """Raise ConfigurationError where one model is named twice, whatever it is called.
 
-    `content` tells by name what the weights or counts are.
+    `content` tells by name which run it is, or what its weights or counts are.
     """
     seen: dict[str, str] = {}
     for name in (*a, *b):

@@ -95,7 +95,7 @@ def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) 
     assert type_("runs", "show", policy)["evaluations"]
     assert type_("runs", "path", policy)["folder"].endswith(policy)
     assert "arithmetic" in {source["name"] for source in type_("data", "list")["sources"]}
-    assert type_("data", "show", "arithmetic")["problems"] == 60
+    assert type_("data", "show", "arithmetic")["problems"] == 200
     assert type_("data", "overlap", "arithmetic", "arithmetic-dev")["same"] == 0
     assert type_("config", "show", *PRESETS)["rl"]["steps"] == 1
     assert type_("config", "check", "own.yaml")["valid"] is True

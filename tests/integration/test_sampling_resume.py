@@ -43,7 +43,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(lab: Path, root: str) -> subprocess.Popen[str]:
     """`sage passk` on that model as it is typed, at a temperature at which samples part."""
-    words = f"passk model --benchmark problems.jsonl --k 1,256 --n {N} --runs {root} --json"
+    words = f"passk model --preset tiny --benchmark problems.jsonl --runs {root} --json"
+    words += f" --k 1,256 --n {N}"
     settings = ("sampling.temperature=0.7", "sampling.batch_rows=256", "sampling.max_tokens=8")
     sets = [word for setting in settings for word in ("--set", setting)]
     return subprocess.Popen(
