@@ -3,7 +3,6 @@ r"""The contents of the last closed \boxed{...}: of published solutions and of c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 _BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _BLANK = r"(?:[\s$*]|\\[()\[\] ,;]|\\q?quad)*"
@@ -40,7 +39,9 @@ def last_boxes(text: str) -> str | None:
         return None
     answer = text[box[1] : box[2]]
     joint = _joint(text, box)
-    ending = {one[2]: one for one in _closed_boxes(text, 0)} if joint else {}
+    if joint is None:
+        return answer
+    ending = {one[2]: one for one in _closed_boxes(text, 0)}
     for _ in range(_AT_MOST):
         box = ending.get(joint.start()) if joint else None
         if joint is None or box is None:
@@ -62,11 +63,12 @@ def _last_box(text: str) -> Span | None:
     if last < 0:
         return None
     # what follows the last one is read first, which is mostly enough
-    return max(_closed_boxes(text, last), default=None) or max(_closed_boxes(text, 0), default=None)
+    return max(_closed_boxes(text, last) or _closed_boxes(text, 0), default=None)
 
 
-def _closed_boxes(text: str, begin: int) -> Iterator[Span]:
+def _closed_boxes(text: str, begin: int) -> list[Span]:
     """The closed boxes from `begin` on; unless it is 0, up to the end of the box that is there."""
+    found: list[Span] = []
     open_braces: list[tuple[int, int, bool]] = []
     for match in _BOX_OR_BRACE.finditer(text, begin):
         token = match.group()
@@ -75,6 +77,7 @@ def _closed_boxes(text: str, begin: int) -> Iterator[Span]:
         elif token == "}" and open_braces:
             start, opened, is_box = open_braces.pop()
             if is_box:
-                yield start, opened, match.start()
+                found.append((start, opened, match.start()))
             if begin and not open_braces:
-                return
+                break
+    return found
