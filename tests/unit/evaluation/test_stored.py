@@ -115,6 +115,7 @@ def measured(tmp_path, monkeypatch):
     ("command", "names"),
     [("passk", "a"), ("eval", "a"), ("compare", "ab"), ("passk --dry-run", "b")],
 )
+@pytest.mark.slow
 def test_no_model_library_is_loaded(measured, tmp_path, command, names):
     verb, *flags = command.split()
     words = [verb, *(str(tmp_path / name) for name in names), *measured, *flags, "--json"]

@@ -4,6 +4,7 @@ import json
 import string
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ spaces = st.text(alphabet=" \n\t", max_size=3)
 
 @settings(max_examples=250, deadline=None)
 @given(soup.filter(str.strip), soup.filter(str.strip))
+@pytest.mark.slow
 def test_no_text_raises_in_the_parent(gold, answer):
     for judge in ("math", "roles"):
         status = find_judge(judge, "strict").quick(gold[:MAX_LENGTH], answer[:MAX_LENGTH], None)
@@ -87,6 +89,7 @@ clothed = st.sampled_from(["{}", "${}$", r"\boxed{{{}}}", r"$\boxed{{{}}}$"])
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(values, min_size=2, max_size=4), st.randoms(), joints, st.data())
+@pytest.mark.slow
 def test_assignments_are_right_in_any_order_and_with_their_values_alone(numbers, draw, joint, data):
     names = ["m", "n", "k", "b_3"][: len(numbers)]
     assigned = [f"{name} = {number}" for name, number in zip(names, numbers, strict=True)]
@@ -113,6 +116,7 @@ def test_assignments_are_right_in_any_order_and_with_their_values_alone(numbers,
     st.lists(st.tuples(values, values), min_size=1, max_size=3, unique=True),
     st.randoms(), joints, clothed, st.tuples(values, values),
 )  # fmt: skip
+@pytest.mark.slow
 def test_solutions_are_right_however_they_are_joined_and_how_often(
     points, draw, joint, clothes, other
 ):
@@ -138,6 +142,7 @@ def test_solutions_are_right_however_they_are_joined_and_how_often(
     golds.filter(lambda gold: gold not in ("4t", "x^2+1", "(3,4]", "1,-2", "(6,31,-1)", "52_8")),
     golds, joints,
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_value_alone_answers_a_gold_with_a_name(name, gold, other, joint):
     assert Equality()(f"{name} = {gold}", gold) is True
     assert Equality()(f"{name} = {gold}", f"{name} = {gold}") is True
@@ -172,6 +177,7 @@ def test_two_answers_within_the_tolerance_are_two_answers(number, joint):
 
 @settings(max_examples=200, deadline=None)
 @given(st.fractions(max_denominator=10**6), st.fractions(max_denominator=10**6))
+@pytest.mark.slow
 def test_numbers_are_equal_exactly_when_their_values_are(one, other):
     def written(value: Fraction) -> str:
         return f"{value.numerator}/{value.denominator}"

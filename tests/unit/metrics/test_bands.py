@@ -31,6 +31,7 @@ def even(generator: np.random.Generator, problems: int) -> np.ndarray:
     ("population", "problems", "ks"),
     [(hard, 60, (1, 8, 64)), (even, 60, (1, 4)), (even, 134, (1, 8))],
 )
+@pytest.mark.slow
 def test_the_band_covers_the_population_mean(
     population: Population, problems: int, ks: tuple[int, ...]
 ) -> None:

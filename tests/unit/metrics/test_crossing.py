@@ -46,6 +46,7 @@ def test_equal_curves_and_single_ks_have_no_crossing(ks: tuple[int, ...]) -> Non
     assert np.isnan([found.k, found.low, found.high, found.share]).all()
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_populations_crossing() -> None:
     """Trained: half of the problems good, the others lost; base: all of them seldom right."""
     generator = np.random.default_rng(8)

@@ -24,6 +24,7 @@ def trained(
     return runs
 
 
+@pytest.mark.slow
 def test_covers_where_treating_runs_as_one_does_not() -> None:
     generator = np.random.default_rng(4)
     repetitions, covered, covered_naively = 250, 0, 0
@@ -91,6 +92,7 @@ def test_noise_that_is_in_runs_and_gaps_is_taken_off_once() -> None:
     assert np.mean(squares) < 1.3 * np.var(means)
 
 
+@pytest.mark.slow
 def test_errs_as_often_as_it_says_and_finds_what_students_t_finds() -> None:
     """Three seeds: at a gain that a pooled t over the runs finds in 3 of 4 trials."""
     generator = np.random.default_rng(7)

@@ -62,6 +62,7 @@ def test_the_average_of_benchmarks_adds_their_variances() -> None:
 
 
 @pytest.mark.parametrize(("problems", "n", "k"), [(30, 16, 1), (60, 64, 8)])
+@pytest.mark.slow
 def test_the_smallest_difference_is_detected_in_about_80_of_100_repetitions(
     problems: int, n: int, k: int
 ) -> None:

@@ -165,6 +165,7 @@ def test_the_state_of_a_run_in_words(runs):
     assert state(run) == "finished"
 
 
+@pytest.mark.slow
 def test_planning_loads_no_model_library(tmp_path):
     program = (
         "import sys; from sage_cli.cli.app import app; import typer\n"

@@ -137,6 +137,7 @@ print(json.dumps([policy.loading, samples.at(0).identity.sampling, policy.finger
 """
 
 
+@pytest.mark.slow
 def test_a_hub_model_is_its_commit(tmp_path):
     """What the local cache holds of the branch; type and end token are read from its files."""
 

@@ -51,6 +51,7 @@ def grade(samples: SampleSet) -> VerdictStore:
     graded_before=st.booleans(),
     n=st.integers(1, 6),
 )
+@pytest.mark.slow
 def test_every_reader_counts_a_sample_once(
     tmp_path_factory: pytest.TempPathFactory,
     parts: list[set[tuple[str, int]]],

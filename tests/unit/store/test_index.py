@@ -110,6 +110,7 @@ def test_where_the_index_cannot_be_written_the_set_is_read_all_the_same(
     ),
     st.integers(1, 45),
 )
+@pytest.mark.slow
 def test_missing_is_the_complement_whatever_the_parts(
     tmp_path_factory: pytest.TempPathFactory, stored: list[set[tuple[str, int]]], n: int
 ) -> None:

@@ -152,6 +152,7 @@ stored_samples = st.dictionaries(
 
 @settings(deadline=None, max_examples=60)
 @given(stored_samples, st.integers(1, 14), st.permutations("abcd"), st.integers(1, 4))
+@pytest.mark.slow
 def test_a_tally_counts_the_stream(
     tmp_path_factory: pytest.TempPathFactory,
     stored: dict[tuple[str, int], tuple[str | None, bool, int]],

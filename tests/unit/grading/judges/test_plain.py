@@ -1,5 +1,6 @@
 """Mathematics by Math-Verify alone."""
 
+import pytest
 from math_verify import parse, verify
 
 from sage_cli.grading import Grader
@@ -43,6 +44,7 @@ def tagged(answer):
     return f"<SOLUTION>{answer}</SOLUTION>"
 
 
+@pytest.mark.slow
 def test_math_verify_mode_is_the_plain_recipe():
     with Grader(workers=2, mode="math-verify", timeout_s=60) as plain:
         grades = plain.grade_many(
