@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import stored_verdicts
 from sage_cli.policies.policy import Policy
-from sage_cli.store.verdicts import VerdictStore
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,10 @@ def missing(
                 found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
                 continue
             held, judged, keys = 0, 0, []
-            with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
-                for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
-                    stored = samples.at(seed, read_only=True)
-                    verdicts = VerdictStore(stored, grader.identity.mapping())
-                    tally = verdicts.tally(list(benchmark.golds), n)
-                    held += each - stored.inventory().count_missing(list(benchmark.golds), n)
-                    judged += each - tally.lacking
-                    keys.append(stored.identity.key)
+            for stored, verdicts in stored_verdicts(samples, benchmark, recipe):
+                tally = verdicts.tally(list(benchmark.golds), n)
+                held += each - stored.inventory().count_missing(list(benchmark.golds), n)
+                judged += each - tally.lacking
+                keys.append(stored.identity.key)
             found.append(Missing(policy.label, benchmark.name, wanted, held, judged, tuple(keys)))
     return found

@@ -1,8 +1,8 @@
-"""Counts of what is stored already: nothing is drawn, graded or loaded."""
+"""What is stored of a policy on a benchmark: nothing is drawn, graded, loaded or written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
@@ -10,7 +10,19 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
+from sage_cli.store.samples import SampleSet
 from sage_cli.store.verdicts import VerdictStore
+
+
+def stored_verdicts(
+    samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationRecipe
+) -> Iterator[tuple[SampleSet, VerdictStore]]:
+    """For each evaluation seed its sample set, and the verdicts of the recipe's grader on it."""
+    evaluation = recipe.evaluation
+    with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
+        for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
+            stored = samples.at(seed, read_only=True)
+            yield stored, VerdictStore(stored, grader.identity.mapping())
 
 
 def stored_counts(
@@ -26,12 +38,10 @@ def stored_counts(
     `root` is the folder of runs.
     """
     samples = PolicySamples.of_evaluation(policy, recipe, root)
-    evaluation, ids = recipe.evaluation, tuple(benchmark.golds)
+    ids = tuple(benchmark.golds)
     found: dict[int, list[Counts]] = {n: [] for n in ns}
-    with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
-        for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
-            verdicts = VerdictStore(samples.at(seed), grader.identity.mapping())
-            for n, of_seeds in found.items():
-                tally = verdicts.tally(ids, n)
-                of_seeds.append(Counts(ids, tally.n_P, tally.right_P))
+    for _, verdicts in stored_verdicts(samples, benchmark, recipe):
+        for n, of_seeds in found.items():
+            tally = verdicts.tally(ids, n)
+            of_seeds.append(Counts(ids, tally.n_P, tally.right_P))
     return found

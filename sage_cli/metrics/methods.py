@@ -41,7 +41,7 @@ def method_difference(
     ids = a_runs[0][0].problem_ids
     if len(ids) < 2:
         raise MetricError("one problem alone says nothing about other problems")
-    a_TPK, b_TPK = _stacked(a_runs, ids, ks), _stacked(b_runs, ids, ks)
+    a_TPK, b_TPK = by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)
     gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
     mean_K, (error_K, freedom_K) = gap_PK.mean(axis=0), error_of(a_TPK, b_TPK)
     ends_3K = np.empty((3, len(mean_K)))
@@ -75,16 +75,9 @@ def error_of(a_TPK: FloatArray, b_TPK: FloatArray) -> tuple[FloatArray, FloatArr
     """
     (A, P, _), B = a_TPK.shape, len(b_TPK)
     share = 1 / A + 1 / B
-    runs_K = left_K = 0.0  # sums of squares
-    for runs_TPK in (a_TPK, b_TPK):
-        apart_TPK = runs_TPK - runs_TPK.mean(axis=0)
-        between_TK = apart_TPK.mean(axis=1)
-        runs_K = runs_K + (between_TK**2).sum(axis=0)
-        left_TPK = apart_TPK - between_TK[:, None, :]
-        left_K = left_K + (left_TPK**2).sum(axis=(0, 1))
     freedom = A + B - 2
-    between_K = np.asarray(runs_K) / freedom * share
-    residual_K = np.asarray(left_K) / (freedom * (P - 1)) / P * share
+    between_K = between_runs([a_TPK.mean(axis=1), b_TPK.mean(axis=1)]) * share
+    residual_K = residual([a_TPK, b_TPK]) / P * share
     gaps_K = (a_TPK.mean(axis=0) - b_TPK.mean(axis=0)).var(axis=0, ddof=1) / P
     extra_K = gaps_K - residual_K
     more_K = extra_K > 0
@@ -107,5 +100,27 @@ def _student(
     return np.vstack([ends_2K, two_sided_p(mean_K / error_K, freedom_K)])
 
 
-def _stacked(runs: Sequence[Run], ids: Sequence[str], ks: Sequence[int]) -> FloatArray:
+def by_run(runs: Sequence[Run], ids: Sequence[str], ks: Sequence[int]) -> FloatArray:
+    """pass@k of the problems `ids` in each run, its evaluation seeds averaged, shape (T, P, K)."""
     return np.stack([pass_matrix([seed.ordered(ids) for seed in run], ks) for run in runs])
+
+
+def between_runs(sides: Sequence[FloatArray]) -> FloatArray:
+    """The variance between runs' means, shape (T, K) for each side, pooled over the sides."""
+    squares_K = sum(((side_TK - side_TK.mean(axis=0)) ** 2).sum(axis=0) for side_TK in sides)
+    return np.asarray(squares_K) / sum(len(side_TK) - 1 for side_TK in sides)
+
+
+def residual(sides: Sequence[FloatArray]) -> FloatArray:
+    """The variance of a problem's value in one run around the run's and the problem's mean, pooled.
+
+    Each side has the shape (T, P, K). 0 where every side has one run, or one problem.
+    """
+    squares_K, freedom = np.zeros(sides[0].shape[2]), 0
+    for side_TPK in sides:
+        T, P, _ = side_TPK.shape
+        rest_TPK = side_TPK - side_TPK.mean(axis=1, keepdims=True)
+        rest_TPK -= rest_TPK.mean(axis=0)
+        squares_K += (rest_TPK**2).sum(axis=(0, 1))
+        freedom += (T - 1) * (P - 1)
+    return squares_K / max(freedom, 1)

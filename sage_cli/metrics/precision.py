@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.methods import between_runs, by_run, residual
 from sage_cli.metrics.student import two_sided_p, two_sided_reach
 
 POWER = 0.8
@@ -68,7 +68,10 @@ def precision(benchmarks: Sequence[tuple[Runs, Runs]], ks: Sequence[int]) -> Pre
     common (how problems and samples scatter around a seed's mean). Degrees of freedom are
     Satterthwaite's (1946).
     """
-    sides = [_tables(a_runs, b_runs, ks) for a_runs, b_runs in benchmarks]
+    sides = []
+    for a_runs, b_runs in benchmarks:
+        ids = a_runs[0][0].problem_ids
+        sides.append((by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)))
     B = len(sides)
     gaps = [a_TPK.mean(axis=0) - b_TPK.mean(axis=0) for a_TPK, b_TPK in sides]
     mean_K = np.mean([gap_PK.mean(axis=0) for gap_PK in gaps], axis=0)
@@ -77,8 +80,8 @@ def precision(benchmarks: Sequence[tuple[Runs, Runs]], ks: Sequence[int]) -> Pre
     if min(runs) > 1:
         means = [np.mean([side[i].mean(axis=1) for side in sides], axis=0) for i in (0, 1)]
         freedom = sum(runs) - len(runs)
-        between_K = sum(((m - m.mean(axis=0)) ** 2).sum(axis=0) for m in means) / freedom
-        shared_K = sum(_scatter(pair) / (pair[0].shape[1] * B**2) for pair in sides)
+        between_K = between_runs(means)
+        shared_K = sum(residual(pair) / (pair[0].shape[1] * B**2) for pair in sides)
         share = sum(1 / T for T in runs)
         parts.append((np.maximum(between_K - shared_K, 0) * share, freedom))
     variance_K = np.sum([part_K for part_K, _ in parts], axis=0)
@@ -89,29 +92,8 @@ def precision(benchmarks: Sequence[tuple[Runs, Runs]], ks: Sequence[int]) -> Pre
     return Precision(mean_K, error_K, freedom_K)
 
 
-def _tables(a: Runs, b: Runs, ks: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """pass@k of both sides by training seed and problem, shape (T, P, K) each."""
-    ids = a[0][0].problem_ids
-    return tuple(  # type: ignore[return-value]
-        np.stack([pass_matrix([seed.ordered(ids) for seed in run], ks) for run in side])
-        for side in (a, b)
-    )
-
-
 def _variance(values_PK: FloatArray) -> FloatArray:
     """The unbiased variance down the columns; NaN for a single row."""
     if len(values_PK) < 2:
         return np.full(values_PK.shape[1], np.nan)
     return np.asarray(values_PK.var(axis=0, ddof=1))
-
-
-def _scatter(sides: Sequence[FloatArray]) -> FloatArray:
-    """The variance of a problem's value in one run around run's and problem's means, pooled."""
-    squares_K, freedom = np.zeros(sides[0].shape[2]), 0
-    for side_TPK in sides:
-        T, P, _ = side_TPK.shape
-        rest_TPK = side_TPK - side_TPK.mean(axis=1, keepdims=True)
-        rest_TPK -= rest_TPK.mean(axis=0)
-        squares_K += (rest_TPK**2).sum(axis=(0, 1))
-        freedom += (T - 1) * (P - 1)
-    return squares_K / max(freedom, 1)

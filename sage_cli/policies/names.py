@@ -21,6 +21,12 @@ def distinct_policies(names: Sequence[str], runs: Runs, model: Model = None) -> 
     """The policies of all `names`, each once; ConfigurationError where two have one label."""
     named = [policy for name in names for policy in named_policies(name, runs, model)]
     policies = list({policy.path: policy for policy in named}.values())
+    refuse_equal_labels(policies)
+    return policies
+
+
+def refuse_equal_labels(policies: Sequence[Policy]) -> None:
+    """Raise ConfigurationError where tables and figures would call two of `policies` the same."""
     labels = Counter(policy.label for policy in policies)
     alike = [policy.path for policy in policies if labels[policy.label] > 1]
     if alike:
@@ -28,7 +34,6 @@ def distinct_policies(names: Sequence[str], runs: Runs, model: Model = None) -> 
             f"these models would have the same name in tables and figures: {', '.join(alike)}",
             "measure them one by one, or rename their folders",
         )
-    return policies
 
 
 class NoRunsError(StoreError):

@@ -25,8 +25,8 @@ class Mirror(Protocol):
     def open(self, trained_from: int | None) -> None:
         """Begin the picture; one of this run that lies on the disk is replaced.
 
-        `trained_from` is the first step of this session, None where nothing is trained: what the
-        picture holds from there on is of an earlier session, and void.
+        `trained_from` is the first step that is trained now, None where nothing is trained: what
+        the picture holds from there on is of an interrupted training, and void.
         """
 
     def log(self, record: Record, rollouts: Sequence[Record]) -> None:

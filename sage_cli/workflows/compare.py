@@ -14,7 +14,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
-from sage_cli.policies.names import distinct_policies, named_policy
+from sage_cli.policies.names import named_policy, refuse_equal_labels
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
@@ -45,7 +45,7 @@ def compare(
     # runs may end with equal weights, where nothing was learnt, and are two models still
     content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
     refuse_twice(a, b, hashes | content)
-    distinct_policies(list(policies), runs, config.model)  # tables would call two the same
+    refuse_equal_labels(list(policies.values()))
     counts, provenance = _measured(config, policies, progress)
     counts |= {name: {"counts": [one]} for name, one in read.items()}
     provenance = replace(provenance, files=hashes or None)
