@@ -70,5 +70,9 @@ class TrainingError(SageError, RuntimeError):
     """A training that was stopped because going on would be pointless or impossible."""
 
 
+class ExecutorError(SageError, RuntimeError):
+    """A place where tasks run that can't be reached, or refuses what it is asked for."""
+
+
 class MetricError(SageError, ValueError):
     """A statistic asked for where it is undefined, as pass@k for k > n."""

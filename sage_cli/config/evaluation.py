@@ -27,4 +27,11 @@ class EvaluationSection(Section):
     """Only the first problems of each benchmark."""
     confidence: float = Field(0.95, gt=0, lt=1)
     bootstrap: int = Field(2000, ge=100)
+    every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
+    """RL steps from one look at development problems to the next, while the policy is trained;
+    null: none."""
+    development: str | None = Field(None, json_schema_extra=COSMETIC)
+    """The problems looked at; null: those of `sweep.benchmark`."""
+    development_samples: int = Field(16, ge=1, json_schema_extra=COSMETIC)
+    """Samples a problem at each look."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)

@@ -7,6 +7,7 @@ from pydantic import model_validator
 from sage_cli.config.base import Section
 from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
+from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
 from sage_cli.config.model import (
@@ -44,6 +45,7 @@ class SageConfig(Section):
     grading: GradingSection = GradingSection()
     evaluation: EvaluationSection = EvaluationSection()
     sweep: SweepSection = SweepSection()
+    executor: ExecutorSection = ExecutorSection()
     tracking: TrackingSection = TrackingSection()
     run: RunSection = RunSection()
 
@@ -109,11 +111,11 @@ def contradictions(config: SageConfig) -> list[str]:
             f"sampling.server_form 'chat' sends messages, and prompt.format is '{format_}' "
             "(use prompt.format=chat)"
         )
-    sweep = config.sweep
-    if max(sweep.k) > sweep.samples:
+    needed = max(one.largest_k for one in config.sweep.objectives)
+    if needed > config.sweep.samples:
         found.append(
-            f"sweep.k asks for pass@{max(sweep.k)} of {sweep.samples} samples "
-            f"(use --set sweep.samples={max(sweep.k)})"
+            f"sweep.objective asks for pass@{needed} of {config.sweep.samples} samples "
+            f"(use --set sweep.samples={needed})"
         )
     return found
 

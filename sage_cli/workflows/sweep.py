@@ -50,7 +50,7 @@ def sweep(config: SageConfig, progress: Progress) -> Report:
     require_mirrors(config.tracking)
     config, space = trials(config)
     folder = sweep_folder(config, space)
-    objectives = tuple(f"pass@{k}" for k in config.sweep.k)
+    objectives = config.sweep.objective
     # what every cell needs, so that its absence isn't found cell by cell
     benchmarks = load_benchmarks(config.evaluation, config.data)
     _refuse_trained(benchmarks, config.data)
@@ -89,7 +89,7 @@ def plan(config: SageConfig) -> list[Stage]:
                 "cells": len(cells),
                 "steps": f"{recipe.rl.steps} a cell, {steps:,} in all",
                 "completions": f"{steps * completions:,}",
-                "objectives": " and ".join(f"pass@{k}" for k in config.sweep.k),
+                "objectives": " and ".join(config.sweep.objective),
                 **evaluation_facts(EvaluationRecipe.of(config)),
                 **{
                     in_words(cell): f"{run.id}: {state(run)}"
@@ -159,7 +159,10 @@ def _run_cell(
     ((measurement, *_),) = measured.values()
     counts = measurement.counts
     scores = {
-        f"pass@{k}": float(pass_at_k(counts.n_P, counts.c_P, k).mean()) for k in config.sweep.k
+        one.name: one.value(
+            {k: float(pass_at_k(counts.n_P, counts.c_P, k).mean()) for k in one.weights}
+        )
+        for one in config.sweep.objectives
     }
     study.succeed(opened, run.id, scores)
     progress.say("  ".join(f"{name} {value:.3f}" for name, value in scores.items()))

@@ -26,7 +26,7 @@ rollout: {max_tokens: 8}
 anchor: {beta: 0.4}
 sampling: {max_tokens: 8}
 evaluation: {samples: 2, k: "1,2", bootstrap: 100}
-sweep: {samples: 2, k: [1, 2], steps: 1}
+sweep: {samples: 2, objective: [pass@1, pass@2], steps: 1}
 """
 SPACE = "guide: branch\nparameters: {tau: {key: guide.tau, values: [0.1]}}\n"
 ROW = '{"gold": "27", "completion": "<SOLUTION>27</SOLUTION>"}\n'

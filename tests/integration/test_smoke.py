@@ -39,7 +39,7 @@ rollout: {max_tokens: 16}
 anchor: {beta: 0.4}
 sampling: {max_tokens: 16}
 evaluation: {samples: 8, k: 1..8, bootstrap: 100}
-sweep: {samples: 8, k: [1, 8], steps: 2}
+sweep: {samples: 8, objective: [pass@1, pass@8], steps: 2}
 tracking: {wandb: off}
 """
 SPACE = """

@@ -244,7 +244,9 @@ def test_search_spaces(sage, files):
     refused(sage("sweep", "--space", files / "wrong.yaml"), "is no search space")
     typed = sage("sweep", "--guide", "token")
     refused(typed, "is about guide branch", "--guide branch")
-    refused(sage("sweep", "--set", "sweep.samples=8"), "sweep.k asks for pass@64 of 8 samples")
+    refused(
+        sage("sweep", "--set", "sweep.samples=8"), "sweep.objective asks for pass@64 of 8 samples"
+    )
 
 
 def test_a_mistake_is_an_object_with_json(sage):

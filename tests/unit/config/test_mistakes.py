@@ -71,7 +71,7 @@ def test_all_problems_at_once_in_the_schemas_order():
         ({}, ["rl.loss=cispo"], "rl.loss 'cispo' reads rl.epsilon_high as an absolute cap"),
         ({}, ["grading.extract=text"], "grading.mode is 'strict', which compares answers"),
         ({}, ["sft.micro_batch=7"], "sft.micro_batch 7 doesn't divide sft.batch_size 64"),
-        ({}, ["sweep.samples=8"], "sweep.k asks for pass@64 of 8 samples"),
+        ({}, ["sweep.samples=8"], "sweep.objective asks for pass@64 of 8 samples"),
         ({}, ["anchor.reference=base"], "a model from scratch has random weights"),
         ({}, ["model.dtype=bfloat16"], "all but about 1 % are rounded away there"),
         (GUIDED, ["guide.q_min=1.5"], "q_min 1.5 is above q_max 1.4"),

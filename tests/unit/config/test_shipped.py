@@ -72,7 +72,7 @@ def test_table_6_is_there_as_printed(facts):
     file = space_file("table6")
     cells = [list(cell.values()) for cell in resolve("table6", file, {}).cells()]
     assert cells == [row[:2] for row in table["rows"]]
-    assert load(["qwen2.5-math-7b"]).config.sweep.k == (1, table["k"])
+    assert load(["qwen2.5-math-7b"]).config.sweep.objective == ("pass@1", f"pass@{table['k']}")
 
 
 @pytest.mark.parametrize("preset", [*PAPERS, *FULL])
