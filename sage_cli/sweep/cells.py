@@ -1,0 +1,138 @@
+"""A sweep's cells: how each is configured, which runs it leads to, what is stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed
+from sage_cli.config.objective import Objective
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import SageError
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.metrics import Counts, pass_at_k
+from sage_cli.policies.planned import planned_base, rl_run
+from sage_cli.policies.policy import Policy
+from sage_cli.store.identity import identity_of
+from sage_cli.store.run import Run, Runs
+from sage_cli.sweep.space import Cell
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of a cell: the `seed`-th, its configuration, its parent, and its run."""
+
+    cell: Cell
+    seed: int
+    config: SageConfig
+    base: Policy
+    run: Run
+
+
+class Cells:
+    """The trainings of any cell, with their counts on the development problems."""
+
+    def __init__(self, shared: SageConfig, sweep: str, benchmarks: Sequence[Benchmark]) -> None:
+        """`shared` is what all cells have in common; `sweep` the group of their runs in W&B."""
+        self.shared, self.benchmarks = shared, tuple(benchmarks)
+        self._group, self._runs = sweep, Runs(shared.run.root)
+
+    @property
+    def base(self) -> Policy:
+        """What the shared configuration begins with."""
+        return planned_base(SftRecipe.of(self.shared), self._runs)
+
+    def training(self, cell: Cell, seed: int = 0) -> Training:
+        """The `seed`-th training of `cell`; known before anything runs."""
+        settings = {**cell, "tracking.group": self._group}
+        config = changed(self.shared, settings)
+        if seed:
+            config = changed(config, {"rl.seed": config.rl.seed + seed})
+        base = planned_base(SftRecipe.of(config), self._runs)
+        recipe = RlRecipe.of(config)
+        return Training(cell, seed, config, base, rl_run(recipe, base, self._runs, recipe.rl.processes))
+
+    def counts(self, policy: Policy, config: SageConfig) -> tuple[Counts, ...] | None:
+        """What is stored of a policy on each benchmark; None unless all of it is."""
+        if not policy.exists:
+            return None
+        recipe = EvaluationRecipe.of(config)
+        n = recipe.evaluation.samples
+        found = []
+        with suppress(SageError):  # a torn set is drawn again by whoever measures
+            for one in self.benchmarks:
+                ((counts,),) = stored_counts(policy, one, recipe, config.run.root, (n,)).values()
+                found.append(counts)
+        complete = len(found) == len(self.benchmarks) and all((c.n_P == n).all() for c in found)
+        return tuple(found) if complete else None
+
+    def trained(self, training: Training) -> tuple[Counts, ...] | None:
+        """The counts of a training that is finished and measured; None of any other."""
+        return self.counts(Policy.of_run(training.run), training.config)
+
+
+def shared_config(config: SageConfig) -> SageConfig:
+    """What all cells have in common: they are measured on the development problems, once each."""
+    sweep = config.sweep
+    shared: dict[str, Any] = {
+        "evaluation.benchmark": sweep.benchmark,
+        "evaluation.development": sweep.benchmark,
+        "evaluation.samples": sweep.samples,
+        "evaluation.seeds": 1,  # a cell is judged by one sample set
+    }
+    if sweep.steps:
+        shared["rl.steps"] = sweep.steps
+    if sweep.prune != "none":
+        shared["evaluation.every"] = config.evaluation.every or max(1, (sweep.steps or config.rl.steps) // 6)
+        shared["evaluation.development_samples"] = max(
+            config.evaluation.development_samples, *(one.largest_k for one in sweep.objectives)
+        )
+    return changed(config, shared)
+
+
+def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
+    """What a sweep is called: its parameters, and what decides its cells' results besides them.
+
+    `keys` maps short names to settings. Values, objectives, seeds and samplers are not part of it,
+    so that they can change without a cell being lost.
+    """
+    if shared.sweep.study:
+        return shared.sweep.study
+    recipes = (SftRecipe.of(shared), RlRecipe.of(shared), EvaluationRecipe.of(shared))
+    sections = {
+        name: section.determinants() if hasattr(section, "determinants") else section
+        for recipe in recipes
+        for name, section in vars(recipe).items()
+    }
+    searched = set(keys.values())
+    settings = {name: value for name, value in leaves(sections) if name not in searched}
+    return f"{'-'.join(keys)}-{identity_of('sweep', settings)[:8]}"
+
+
+def score(objectives: Sequence[Objective], counts: Sequence[Counts]) -> tuple[float, ...]:
+    """Each objective's value, its pass@k averaged over problems, then over benchmarks."""
+    ks = {k for one in objectives for k in one.weights}
+    pass_at = {
+        k: sum(float(pass_at_k(one.n_P, one.c_P, k).mean()) for one in counts) / len(counts)
+        for k in ks
+    }
+    return tuple(one.value(pass_at) for one in objectives)
+
+
+def in_words(cell: Mapping[str, object]) -> str:
+    """`tau 0.465, rho 0.775`."""
+    return ", ".join(
+        f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in cell.items()
+    )
+
+
+def sweep_folder(root: Path, name: str) -> Path:
+    """Where a sweep's memory is, below the folder of runs."""
+    return root / "sweeps" / name
