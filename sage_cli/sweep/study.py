@@ -1,98 +1,68 @@
-"""The study's memory, kept by Optuna in a journal file: which cells are done, with what result."""
+"""The study: which cells were proposed, what became of each, and what is proposed next."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import optuna
-from optuna.distributions import CategoricalDistribution
-from optuna.exceptions import ExperimentalWarning
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
-from optuna.trial import TrialState
-
+from sage_cli.sweep.proposal import Proposal
 from sage_cli.sweep.space import Cell, Space
-
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
-
-_UNDONE = (TrialState.RUNNING, TrialState.WAITING)
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """What became of a cell: its objectives and its run, or why it failed."""
-
-    cell: Cell
-    values: tuple[float, ...] | None
-    run: str | None
-    reason: str | None = None
 
 
 class Study:
-    """A grid whose cells are told apart by their values, so that none is lost or done twice.
+    """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read."""
 
-    Optuna's own grid sampler counts failed cells as visited, hence cells are enqueued here.
-    """
+    name: str
+    space: Space
+    objectives: tuple[str, ...]
 
-    def __init__(self, folder: Path, space: Space, objectives: tuple[str, ...]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.space = space
-        self._study = optuna.create_study(
-            study_name=folder.name,
-            storage=JournalStorage(JournalFileBackend(str(folder / "journal.log"))),
-            directions=["maximize"] * len(objectives),
-            load_if_exists=True,
-        )
-        for trial in self._study.get_trials(states=_UNDONE):
-            # left behind by an interruption: its run goes on under the same identity
-            waiting = trial.state == TrialState.WAITING  # must be asked for before it is told
-            number = self._study.ask().number if waiting else trial.number
-            self._study.tell(number, state=TrialState.FAIL)
+    @classmethod
+    def open(
+        cls,
+        place: Path | str,
+        sweep: str,
+        space: Space,
+        sampler: str,
+        seed: int,
+        objectives: Sequence[str],
+        determinants: Mapping[str, Any] | None = None,
+    ) -> Study:
+        """The driver's own: `place` is the sweep's folder, or a database's URL.
 
-    def results(self) -> list[CellResult]:
-        """Every cell's result, or its latest failure, in the grid's order."""
-        latest: dict[tuple[float, ...], CellResult] = {}
-        for trial in self._study.get_trials():
-            key = tuple(trial.params.get(short, float("nan")) for short in self.space.keys)
-            done = trial.state == TrialState.COMPLETE
-            has_result = key in latest and latest[key].values is not None
-            if not done and (has_result or "reason" not in trial.user_attrs):
-                continue
-            cell = dict(zip(self.space.keys.values(), key, strict=True))
-            latest[key] = CellResult(
-                cell,
-                tuple(trial.values) if done else None,
-                trial.user_attrs.get("run"),
-                trial.user_attrs.get("reason"),
-            )
-        wanted = [tuple(cell.values()) for cell in self.space.cells()]
-        return [latest[key] for key in wanted if key in latest]
+        The view's name is `<sweep>/<8 hex>`, told by everything else that is given. Proposals that
+        an earlier driver left running are still running; cells that failed for it are proposed
+        again before any other.
+        """
 
-    def pending(self) -> list[Cell]:
-        """The cells that have no result yet, failed ones among them."""
-        done = {tuple(r.cell.values()) for r in self.results() if r.values is not None}
-        return [cell for cell in self.space.cells() if tuple(cell.values()) not in done]
+    @classmethod
+    def read(cls, place: Path | str, name: str) -> Study:
+        """A stored view, to be looked at, without writing anything; `studies` lists the names."""
 
-    def begin(self, cell: Cell) -> optuna.Trial:
-        """Open a trial for `cell`."""
-        self._study.enqueue_trial({short: cell[key] for short, key in self.space.keys.items()})
-        return self._study.ask(
-            {
-                short: CategoricalDistribution(list(values))
-                for short, values in self.space.values.items()
-            }
-        )
+    def running(self) -> list[Proposal]: ...
 
-    def succeed(self, trial: optuna.Trial, run: str, values: Mapping[str, float]) -> None:
-        """Close a trial with its objectives."""
-        trial.set_user_attr("run", run)
-        self._study.tell(trial, list(values.values()))
+    def propose(self) -> Proposal | None:
+        """The next new cell, now running; None where there is none left, or none was found."""
 
-    def fail(self, trial: optuna.Trial, reason: str) -> None:
-        """Close a trial with the reason why it has none."""
-        trial.set_user_attr("reason", reason)
-        self._study.tell(trial, state=TrialState.FAIL)
+    def tell(self, proposal: Proposal, values: Sequence[float]) -> None: ...
+
+    def fail(self, proposal: Proposal, failure: str, reason: str) -> None: ...
+
+    def prune(self, proposal: Proposal, reason: str, step: int) -> None: ...
+
+    def report(self, proposal: Proposal, step: int, values: Sequence[float]) -> None: ...
+
+    def note(self, proposal: Proposal, **attrs: Any) -> None: ...
+
+    def known(self, cell: Cell, values: Sequence[float], **attrs: Any) -> bool:
+        """Enter a result from elsewhere; False where the space doesn't hold the cell, or has it."""
+
+    def proposals(self) -> list[Proposal]:
+        """Every cell once, in the order of their first proposals."""
+
+    def importances(self) -> dict[str, dict[str, float]]:
+        """Share of each parameter (by short name) in each objective's variance; {} for few."""
+
+
+def studies(place: Path | str) -> list[str]:
+    """Names of the views stored at `place`."""
