@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 
+@dataclass(frozen=True)
+class RunningCell:
+    """A task that runs: what it is called, its step of how many, its last reward, its age."""
+
+    name: str
+    step: int | None = None
+    of: int | None = None
+    reward: float | None = None
+    since_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """Where a sweep stands. `total`, `done`, `failed` and `pruned` count what `running` lists.
+
+    `best` says which cell leads and with what; `left_s` is None while nobody can know.
+    """
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    pruned: int = 0
+    running: tuple[RunningCell, ...] = ()
+    best: str | None = None
+    left_s: float | None = None
+
+    @property
+    def left(self) -> int:
+        """How many haven't begun."""
+        return max(0, self.total - self.ended - len(self.running))
+
+    @property
+    def ended(self) -> int:
+        """How many are over, well or not."""
+        return self.done + self.failed + self.pruned
+
+
 class Progress(Protocol):
-    """One bar at a time, and lines between them."""
+    """One bar or board at a time, and lines between them."""
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -17,8 +55,11 @@ class Progress(Protocol):
     def advance(self, amount: int = 1, **numbers: float) -> None:
         """Go on by `amount`; `numbers` are shown beside the bar."""
 
+    def board(self, status: SweepStatus) -> None:
+        """Show where a sweep stands, in the place of what was shown before."""
+
     def end(self) -> None:
-        """Close the bar."""
+        """Close the bar or board."""
 
 
 class Silent:
@@ -31,6 +72,9 @@ class Silent:
         """Begin nothing."""
 
     def advance(self, amount: int = 1, **numbers: float) -> None:
+        """Show nothing."""
+
+    def board(self, status: SweepStatus) -> None:
         """Show nothing."""
 
     def end(self) -> None:

@@ -20,20 +20,22 @@ from rich.progress import Progress as Bars
 from rich.table import Column
 from rich.text import Text
 
+from sage_cli.cli.board import PLAIN_LINE_EVERY_S, Board
 from sage_cli.cli.console import console
+from sage_cli.progress import SweepStatus
 
-PLAIN_LINE_EVERY_S = 20.0
 WIDE = 100
 """Columns from which on there is room for everything."""
 
 
 class Live:
-    """The rich counterpart of `workflows.progress.Progress`; use it as a context manager."""
+    """The rich counterpart of `sage_cli.progress.Progress`; use it as a context manager."""
 
     def __init__(self, target: Console = console) -> None:
         self._console = target
         self._bars: Bars | None = None
         self._task: TaskID | None = None
+        self._board = Board(target)
         self._title, self._unit, self._total, self._done = "", "", 0, 0
         self._began_s = self._spoke_s = 0.0
         self._start = 0
@@ -79,8 +81,15 @@ class Live:
                 f"{self._title}: {self._done}/{self._total} {self._unit}  {self._eta()}  {shown}"
             )
 
+    def board(self, status: SweepStatus) -> None:
+        """Show where a sweep stands, in the place of a bar or of what was shown before."""
+        if self._bars is not None:
+            self.end()
+        self._board.show(status)
+
     def end(self) -> None:
-        """Close the bar and leave it standing."""
+        """Close the bar or board and leave it standing."""
+        self._board.close()
         if self._bars is not None:
             self._bars.stop()
         self._bars = self._task = None
