@@ -125,7 +125,8 @@ class Run:
             write_json(self.folder / "config.json", config)
             created = self.manifest.get("created", _now())
             self.note(id=self.id, identity=self.identity, created=created, started=_now(),
-                      status=RUNNING, reason=None, error=None, **surroundings(), **fields)  # fmt: skip
+                      status=RUNNING, reason=None, error=None,
+                      **surroundings(), **fields)  # fmt: skip
 
             def close(status: str, reason: str | None = None, error: str | None = None) -> None:
                 seconds = round(spent_s + time.monotonic() - began, 3)

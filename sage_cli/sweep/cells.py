@@ -24,6 +24,10 @@ from sage_cli.store.run import Run, Runs
 from sage_cli.sweep.space import Cell
 
 
+LOOKS = 6
+"""How often a training is looked at where trainings that lag behind are ended."""
+
+
 @dataclass(frozen=True)
 class Training:
     """One training of a cell: the `seed`-th, its configuration, its parent, and its run."""
@@ -56,7 +60,9 @@ class Cells:
             config = changed(config, {"rl.seed": config.rl.seed + seed})
         base = planned_base(SftRecipe.of(config), self._runs)
         recipe = RlRecipe.of(config)
-        return Training(cell, seed, config, base, rl_run(recipe, base, self._runs, recipe.rl.processes))
+        return Training(
+            cell, seed, config, base, rl_run(recipe, base, self._runs, recipe.rl.processes)
+        )
 
     def counts(self, policy: Policy, config: SageConfig) -> tuple[Counts, ...] | None:
         """What is stored of a policy on each benchmark; None unless all of it is."""
@@ -84,35 +90,40 @@ def shared_config(config: SageConfig) -> SageConfig:
         "evaluation.benchmark": sweep.benchmark,
         "evaluation.development": sweep.benchmark,
         "evaluation.samples": sweep.samples,
+        "evaluation.k": f"1..{sweep.samples}:pow2",
         "evaluation.seeds": 1,  # a cell is judged by one sample set
     }
     if sweep.steps:
         shared["rl.steps"] = sweep.steps
     if sweep.prune != "none":
-        shared["evaluation.every"] = config.evaluation.every or max(1, (sweep.steps or config.rl.steps) // 6)
+        steps = sweep.steps or config.rl.steps
+        shared["evaluation.every"] = config.evaluation.every or max(1, steps // LOOKS)
         shared["evaluation.development_samples"] = max(
             config.evaluation.development_samples, *(one.largest_k for one in sweep.objectives)
         )
     return changed(config, shared)
 
 
-def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
-    """What a sweep is called: its parameters, and what decides its cells' results besides them.
+def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any]:
+    """What decides the cells' results besides what is searched, by dotted name.
 
-    `keys` maps short names to settings. Values, objectives, seeds and samplers are not part of it,
-    so that they can change without a cell being lost.
+    `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
+    not part of it, so that they can change without a cell being lost.
     """
-    if shared.sweep.study:
-        return shared.sweep.study
     recipes = (SftRecipe.of(shared), RlRecipe.of(shared), EvaluationRecipe.of(shared))
     sections = {
         name: section.determinants() if hasattr(section, "determinants") else section
         for recipe in recipes
         for name, section in vars(recipe).items()
     }
-    searched = set(keys.values())
-    settings = {name: value for name, value in leaves(sections) if name not in searched}
-    return f"{'-'.join(keys)}-{identity_of('sweep', settings)[:8]}"
+    searched = dict.fromkeys(keys.values(), "searched")
+    return {**dict(leaves(sections)), **searched}
+
+
+def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
+    """What a sweep is called: its parameters, and eight digits of what decides its results."""
+    identity = identity_of("sweep", sweep_settings(shared, keys))
+    return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
 
 
 def score(objectives: Sequence[Objective], counts: Sequence[Counts]) -> tuple[float, ...]:
@@ -123,6 +134,11 @@ def score(objectives: Sequence[Objective], counts: Sequence[Counts]) -> tuple[fl
         for k in ks
     }
     return tuple(one.value(pass_at) for one in objectives)
+
+
+def mean_scores(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean of each objective over trainings."""
+    return tuple(sum(of_one) / len(scores) for of_one in zip(*scores, strict=True))
 
 
 def in_words(cell: Mapping[str, object]) -> str:

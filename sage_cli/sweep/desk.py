@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import StoreError
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.sweep.cells import Training
@@ -21,9 +21,9 @@ Planned = tuple[Cell, int, str]
 class Desk:
     """The files of `runs/sweeps/<name>/`.
 
-    config.json is the configuration, state.json what the sweep has come to, jobs.json the jobs
-    that outlive their driver, ledger.jsonl which run is which cell's, cells/ a configuration and
-    a log for each run.
+    config.json is the configuration, settings.json what decides the cells' results, state.json what
+    the sweep has come to, ledger.jsonl which run is which cell's; cells/ has a configuration and a
+    log for each run, and the jobs that outlive their driver.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,19 +34,31 @@ class Desk:
         """What the sweep is called."""
         return self.folder.name
 
+    def require_same(self, settings: Mapping[str, Any]) -> None:
+        """Keep what decides the cells' results; refuse a folder that holds something else.
+
+        `settings` is `sweep_settings`. Raises ConfigurationError that names what differs.
+        """
+        path = self.folder / "settings.json"
+        if path.is_file() and (held := read_object(path)) != settings:
+            names = sorted({*held, *settings})
+            other = [name for name in names if held.get(name) != settings.get(name)]
+            shown = [f"{name} was {held.get(name)}, is {settings.get(name)}" for name in other[:5]]
+            more = f", and {len(other) - 5} more" if len(other) > 5 else ""
+            raise ConfigurationError(
+                f"the study {self.name} is of another sweep: {'; '.join(shown)}{more}",
+                "give this sweep another name with --study, or leave the option out",
+            )
+        write_json(path, dict(settings))
+
     def keep_config(self, config: SageConfig) -> None:
         """Leave the configuration with which the sweep goes on."""
         write_json(self.folder / "config.json", config.model_dump(mode="json"))
 
-    def task_config(self, run: str, config: SageConfig) -> Path:
-        """The file of a run's configuration, written."""
-        path = self.folder / "cells" / f"{run}.json"
-        write_json(path, config.model_dump(mode="json"))
-        return path
-
-    def log(self, run: str) -> Path:
-        """Where a run's task prints."""
-        return self.folder / "cells" / f"{run}.log"
+    @property
+    def cells(self) -> Path:
+        """The folder of configurations and logs."""
+        return self.folder / "cells"
 
     def write_state(self, **facts: Any) -> None:
         """Say what the sweep has come to."""
@@ -66,25 +78,6 @@ class Desk:
     def _ledger(self) -> MetricsFile:
         return MetricsFile(self.folder / "ledger.jsonl")
 
-    def keep_jobs(self, jobs: Mapping[str, str]) -> None:
-        """Remember jobs that outlive this driver: job -> the run that it works on."""
-        write_json(self.folder / "jobs.json", dict(jobs))
-
-    def jobs(self) -> dict[str, str]:
-        """The jobs that an earlier driver left."""
-        path = self.folder / "jobs.json"
-        try:
-            held: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except ValueError:
-            raise StoreError(
-                f"{path} is torn or was edited",
-                "end the sweep's jobs by hand (squeue, scancel), remove the file, and type the "
-                "same command again",
-            ) from None
-        return held
-
     @property
     def cancelled(self) -> bool:
         """Whether somebody asked the driver to stop (`sage sweeps cancel`)."""
@@ -93,3 +86,17 @@ class Desk:
     def forget_cancel(self) -> None:
         """Begin without what was asked of an earlier driver."""
         (self.folder / "cancel").unlink(missing_ok=True)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A file's one JSON object. Raises StoreError where it is torn."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(held, dict):
+            raise ValueError("it holds no JSON object")
+    except ValueError as error:
+        raise StoreError(
+            f"{path} is torn or was edited: {error}",
+            "remove it and type the same command again",
+        ) from None
+    return held

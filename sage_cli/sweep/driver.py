@@ -1,36 +1,30 @@
-"""The driver of a sweep: takes cells from the study, has them trained, tells the study their values.
-
-It trains and measures nothing itself and knows no engine: a training is a command that an executor
-runs, and whether one is done is read from the store. So it can be killed at any moment; the next
-one finds what is done, waits for what still runs elsewhere, and goes on.
-"""
+"""The driver of a sweep: takes cells from the study, has them trained, tells it their values."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sage_cli.config.sweep import SweepSection
-from sage_cli.errors import TrainingError
-from sage_cli.executors.executor import End, Executor, Fate, Resources
+from sage_cli.errors import SageError
+from sage_cli.executors.crew import Crew
+from sage_cli.executors.executor import Executor
+from sage_cli.executors.failures import Failure, Kind
+from sage_cli.executors.work import Work
 from sage_cli.metrics import Counts
-from sage_cli.policies.policy import Policy
-from sage_cli.store.lock import is_held
-from sage_cli.sweep.cells import Cells, score
+from sage_cli.sweep.cells import mean_scores, score
 from sage_cli.sweep.desk import Desk
-from sage_cli.sweep.failures import Failure, Kind, failure
-from sage_cli.sweep.herald import Herald
+from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.replicates import further_seeds
-from sage_cli.sweep.space import Cell
-from sage_cli.sweep.study import Proposal, Study
-from sage_cli.sweep.work import Work, base_measurement, base_work, cell_work
+from sage_cli.sweep.space import cell_key
+from sage_cli.sweep.study import Study
+from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.works import CellWork, Works
 
 POLL_S = 0.25
 """From one look at what ended to the next."""
-AGAIN = (Kind.MEMORY, Kind.TIMEOUT, Kind.KILLED, Kind.ERROR)
-"""Failures that another attempt may not meet; the others would only be repeated."""
 
 
 @dataclass
@@ -44,212 +38,128 @@ class Open:
 
 
 class Driver:
-    """Drives one sweep to its end, or until it is interrupted or cancelled."""
+    """Drives one sweep to its end, or until it is interrupted or cancelled.
+
+    It trains and measures nothing itself and knows no engine.
+    """
 
     def __init__(
         self,
         settings: SweepSection,
         study: Study,
-        cells: Cells,
+        works: Works,
         executor: Executor,
-        resources: Resources,
         desk: Desk,
-        herald: Herald,
+        herald: SweepHerald,
     ) -> None:
-        self._settings, self._study, self._cells = settings, study, cells
-        self._executor, self._resources = executor, resources
+        self._settings, self._study, self._works = settings, study, works
         self._desk, self._herald = desk, herald
-        self._due: deque[Work] = deque()
-        self._running: dict[str, Work] = {}
+        self._crew = Crew(executor, desk.cells, settings.retries, self)
         self._open: dict[int, Open] = {}
-        self._lost_bases: dict[str, Failure] = {}
-        self._tries: Counter[str] = Counter()
-        self._counts: dict[CellKey, dict[int, Sequence[Counts]]] = {}
+        self._failed: set[int] = set()
+        self._raced: set[str] = set()
 
     def run(self, *, detach: bool = False) -> None:
         """Until nothing is left to do; with `detach` until all that can be submitted is."""
-        self._take_up()
         try:
-            while self._start() or self._running or self._due:
-                if detach or self._desk.cancelled:
-                    break
+            self._crew.expect(self._works.base_measurement())
+            for proposal in self._study.running():
+                self._open_up(proposal)
+            while True:
+                self._crew.tend()
+                while self._crew.hungry and self._propose():
+                    self._crew.tend()
+                if self._crew.idle or detach or self._desk.cancelled:
+                    return
+                self._herald.show(self._crew.running, self._crew.places)
                 time.sleep(POLL_S)
-                for job, end in self._executor.ended().items():
-                    self._settle(self._running.pop(job), end)
-                self._herald.show(self._running.values())
         finally:
-            self._executor.close()
-            if not self._executor.outlives:
-                self._running.clear()
-            self._keep_jobs()
+            self._crew.close()
 
-    def _take_up(self) -> None:
-        """Go on with what an earlier driver left: its proposals, and jobs that outlived it."""
-        base = self._cells.base
-        if self._cells.counts(base, self._cells.shared) is None:
-            self._due.append(base_measurement(base, self._cells.shared))
-        for proposal in self._study.running():
-            self._open_up(proposal)
-        works = {work.name: work for work in self._due}
-        works |= {
-            work.base.label: base_work(work.base, work.config)
-            for work in self._due
-            if work.base is not None and not work.base.exists
-        }
-        for job, name in self._desk.jobs().items():
-            work = works.get(name)
-            if work is not None and self._executor.adopt(self._task(work), job):
-                self._begin(job, work)
+    def done(self, work: Work) -> None:
+        """A work's result is in the store: the study is told what it waits for."""
+        if not isinstance(work, CellWork):
+            return
+        training, counts = work.training, work.counts
+        assert counts is not None  # that is what done means
+        self._herald.scored(work, score(self._settings.objectives, counts))
+        if (opened := self._opened(work)) is not None:
+            opened.found[training.seed] = counts
+            self._settle(opened, training.seed)
 
-    def _start(self) -> bool:
-        """Fill the free places; whether anything was submitted."""
-        batch: list[Work] = []
-        while len(self._running) + len(batch) < self._executor.places:
-            work = self._next({one.name for one in (*batch, *self._running.values())})
-            if work is None:
-                break
-            batch.append(work)
-        if batch:
-            for job, work in zip(
-                self._executor.submit([self._task(work) for work in batch]), batch, strict=True
-            ):
-                self._begin(job, work)
-            self._keep_jobs()
-        return bool(batch)
-
-    def _begin(self, job: str, work: Work) -> None:
-        if work in self._due:
-            self._due.remove(work)
-        work.began, work.since_s = work.started, time.monotonic()
-        self._running[job] = work
-
-    def _next(self, begun: set[str]) -> Work | None:
-        """What to begin now, `begun` being under way; None where all is, or must wait."""
-        while True:
-            for work in list(self._due):
-                if work.name in begun or self._is_elsewhere(work):
-                    continue
-                base = work.base
-                if base is None or base.exists:
-                    self._due.remove(work)
-                    return work
-                if base.label in self._lost_bases:
-                    self._due.remove(work)
-                    self._give_up(work, self._lost_bases[base.label])
-                elif base.label not in begun:
-                    return base_work(base, work.config)
-            if any(not work.held for work in self._due) or not self._propose():
-                return None
-
-    def _is_elsewhere(self, work: Work) -> bool:
-        """Whether somebody else works on it; when they have ended, it may be done."""
-        if work.run is None:
-            return False
-        was, work.held = work.held, is_held(work.run.folder)
-        if was and not work.held and self._found(work):
-            self._due.remove(work)
-            return True
-        return work.held
+    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
+        """A task left no result."""
+        self._herald.failed(work, why, log, again=again, counts=isinstance(work, CellWork))
+        if again or not isinstance(work, CellWork):
+            return
+        if (opened := self._opened(work)) is not None:
+            opened.failed = why
+            self._settle(opened, work.training.seed)
 
     def _propose(self) -> bool:
-        """Take a further cell, or a further seed of cells that may still be the best."""
-        chosen = len(self._study.proposals())
+        """Take a further cell, or further seeds of the cells that may still be the best."""
+        # one that failed for an earlier driver is proposed again, and isn't another cell
+        chosen = sum(
+            one.state is not State.FAILED or one.number in self._failed
+            for one in self._study.proposals()
+        )
         full = self._settings.trials is not None and chosen >= self._settings.trials
         proposal = None if full else self._study.propose()
         if proposal is not None:
             self._open_up(proposal)
             return True
-        return self._settings.race and not self._running and self._race()
+        return self._settings.race and not self._crew.running and self._race()
 
     def _open_up(self, proposal: Proposal) -> None:
         """Make a proposal's trainings due, as far as they aren't in the store."""
         seeds = range(1 if self._settings.race else self._settings.seeds)
         opened = self._open[proposal.number] = Open(proposal, set(seeds))
-        for seed in seeds:
-            try:
-                training = self._cells.training(proposal.cell, seed)
-            except SageError as error:  # settings that can't both hold
-                opened.due.clear()
-                opened.failed = Failure(Kind.REFUSED, error.cause)
-                self._close(opened)
-                return
-            self._expect(cell_work(training, proposal.number))
+        try:
+            works = [self._works.cell(proposal.cell, seed, proposal.number) for seed in seeds]
+        except SageError as error:  # settings that can't both hold
+            opened.failed = Failure(Kind.REFUSED, error.cause)
+            self._settle(opened, *seeds)
+            return
+        for work in works:
+            self._expect(work)
 
-    def _expect(self, work: Work) -> None:
-        """Make a training due unless its result is in the store."""
-        if work.training is not None:
-            self._desk.note(work.training)
+    def _expect(self, work: CellWork) -> None:
+        self._desk.note(work.training)
         self._herald.expect()
-        if not self._found(work):
-            self._due.append(work)
+        self._crew.expect(work)
 
     def _race(self) -> bool:
-        """Make further seeds of the cells due that may still be the best."""
-        objectives, seeds = self._settings.objectives, self._settings.seeds
-        for cell, seed in further_seeds(self._counts, objectives, seeds):
-            self._expect(cell_work(self._cells.training(dict(cell), seed)))
-        return bool(self._due)
+        """Make further seeds of the cells due that may still be the best; whether there are any."""
+        seeds = range(self._settings.seeds)
+        done = [one.cell for one in self._study.proposals() if one.state is State.DONE]
+        works = {cell_key(cell): [self._works.cell(cell, seed) for seed in seeds] for cell in done}
+        trained = [
+            {seed: work.counts for seed, work in enumerate(of_cell) if work.done() and work.counts}
+            for of_cell in works.values()
+        ]
+        wanted = [
+            work
+            for place, seed in further_seeds(trained, self._settings.objectives, len(seeds))
+            if (work := works[cell_key(done[place])][seed]).name not in self._raced
+        ]
+        for work in wanted:
+            self._raced.add(work.name)
+            self._expect(work)
+        return bool(wanted)
 
-    def _found(self, work: Work) -> bool:
-        """Whether a work's result is in the store; the study is told what it waits for."""
-        training = work.training
-        if training is None:
-            return work.base is None and work.run is not None and work.run.finished
-        counts = self._cells.trained(training)
-        if counts is None:
-            return False
-        self._counts.setdefault(tuple(training.cell.items()), {})[training.seed] = counts
-        self._herald.done(work, score(self._settings.objectives, counts))
-        if work.proposal is not None:
-            opened = self._open[work.proposal]
-            opened.due.discard(training.seed)
-            opened.found[training.seed] = counts
-            self._close(opened)
-        return True
+    def _opened(self, work: CellWork) -> Open | None:
+        return self._open.get(work.proposal) if work.proposal is not None else None
 
-    def _settle(self, work: Work, end: End) -> None:
-        """Find what became of a task that ended: a result, another attempt, or a failure."""
-        if work.base is not None and work.training is None:
-            return  # the base's measurement: without it a row is missing, no more
-        if self._found(work) or end.fate is Fate.ENDED:
-            return
-        manifest = work.run.manifest if work.run and work.started != work.began else {}
-        why = failure(end, manifest, self._desk.log(work.name))
-        self._tries[work.name] += 1
-        again = why.kind in AGAIN and self._tries[work.name] <= self._settings.retries
-        self._herald.failed(work, why, again=again)
-        if again and work.training is not None:
-            self._due.appendleft(work)
-        elif not again:
-            self._give_up(work, why)
-
-    def _give_up(self, work: Work, why: Failure) -> None:
-        """Take a failure for an answer; a base's is that of all cells which need it."""
-        if work.training is None:
-            self._lost_bases[work.name] = why
-        elif work.proposal is not None:
-            opened = self._open[work.proposal]
-            opened.due.discard(work.training.seed)
-            opened.failed = why
-            self._close(opened)
-
-    def _close(self, opened: Open) -> None:
+    def _settle(self, opened: Open, *seeds: int) -> None:
         """Tell the study, once all trainings of a proposal are settled."""
+        opened.due -= set(seeds)
         if opened.due:
             return
         del self._open[opened.proposal.number]
-        if opened.failed is not None:
-            self._study.fail(opened.proposal, opened.failed)
+        if (why := opened.failed) is not None:
+            self._failed.add(opened.proposal.number)
+            self._study.note(opened.proposal, lines=list(why.lines))
+            self._study.fail(opened.proposal, why.kind, why.reason)
         else:
             scores = [score(self._settings.objectives, one) for one in opened.found.values()]
-            means = tuple(sum(of_one) / len(scores) for of_one in zip(*scores, strict=True))
-            self._study.tell(opened.proposal, means)
-
-    def _task(self, work: Work) -> Task:
-        file = self._desk.task_config(work.name, work.config)
-        resources = self._whole if work.training is None else self._share
-        return work.task(file, self._desk.log(work.name), resources)
-
-    def _keep_jobs(self) -> None:
-        if self._executor.outlives:
-            self._desk.keep_jobs({job: work.name for job, work in self._running.items()})
+            self._study.tell(opened.proposal, mean_scores(scores))

@@ -16,7 +16,9 @@ from sage_cli.executors.executor import End, Fate
 LINES = 12
 """How many of a log's last lines are kept."""
 _TAIL_BYTES = 8192
-_NO_MEMORY = re.compile(r"out of memory|OutOfMemory|MemoryError|can't allocate memory|oom.kill", re.I)
+_NO_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|MemoryError|can't allocate memory|oom.kill", re.I
+)
 _MARKUP = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[╭╮╰╯│─]")
 
 
