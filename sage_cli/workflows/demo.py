@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sage_cli.config.demo import demo_configs
 from sage_cli.config.in_words import Stage
+from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.run import Run
@@ -37,5 +38,5 @@ def plan(preset: str, settings: tuple[str, ...]) -> list[Stage]:
         rl.planned_parent(without, None),
         *(rl.planned_policy(config) for config in (without, branch)),
     ]
-    measured = passk.plan_of(without, policies)
+    measured = plan_measurement(without, policies)
     return [*rl.plan(without), *rl.plan(branch)[1:], measured]
