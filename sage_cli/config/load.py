@@ -20,9 +20,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
 STORED = "stored configuration"
-NOT_TAKEN_OVER = {"run": ("name", "tags", "root"), "sweep": ("k",)}
-"""Settings that a stored configuration may hold and that don't travel with it: where it was made,
-and those of earlier releases, none of which changed a run's result."""
+NOT_TAKEN_OVER = {"run": ("name", "tags", "root", "sweep"), "sweep": ("k",)}
+"""Settings that a stored configuration may hold and that don't travel with it: where and for what
+it was made, and those of earlier releases, none of which changed a run's result."""
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ class CellWork(Work):
 
 
 class Works:
-    """The works of a sweep; `alone` is what a base gets, for which all cells wait."""
+    """The works of a sweep, by its name; `alone` is what a base gets, for which all cells wait."""
 
-    def __init__(self, cells: Cells, share: Resources, alone: Resources) -> None:
-        self._cells, self._share, self._alone = cells, share, alone
+    def __init__(self, cells: Cells, sweep: str, share: Resources, alone: Resources) -> None:
+        self._cells, self._sweep, self._share, self._alone = cells, sweep, share, alone
 
     def base(self, base: Policy, config: SageConfig) -> Work | None:
         """Training a base; None for a model that is taken as it is."""
@@ -65,7 +65,7 @@ class Works:
         work = CellWork(
             training.run.id,
             in_words(cell) + (f", seed {seed + 1}" if seed else ""),
-            ("rl", "--measure"),
+            ("rl", "--measure", "--set", f"run.sweep={self._sweep}"),
             training.config,
             is_done,
             self._share,

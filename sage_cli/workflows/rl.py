@@ -58,7 +58,6 @@ def rl(
     fresh: bool = False,
     replace_parent: bool = False,
     measure: bool = False,
-    sweep: str | None = None,
 ) -> Run:
     """Train by RL from the base (or from `init`), or go on with it, or find it finished.
 
@@ -86,7 +85,7 @@ def rl(
         require_plugins(recipe)
     if run.finished and not fresh:
         progress.say(f"[bold]{run.id}[/] is trained already")
-        if sweep is None:
+        if config.run.sweep is None:
             run.ask()
         if is_launched():
             join_processes().wait_for_everyone()
@@ -110,11 +109,11 @@ def rl(
     if recipe.rl.processes > 1 and not is_launched():
         start = init or (str(base.run.folder) if base.run else None)
         train_together(config, run, start, progress, SHOWN)
-        run.note(sweep=sweep)  # the launched command doesn't know whose trial it is
+        run.note(sweep=config.run.sweep)  # the launched command doesn't know whose trial it is
         if measurement is not None:
             measurement.take(run, progress)
     else:
-        _record(config, recipe, base, problems, run, progress, measurement, sweep)
+        _record(config, recipe, base, problems, run, progress, measurement)
     return run if is_followed() else settled(run)
 
 
@@ -185,7 +184,6 @@ def _record(
     run: Run,
     progress: Progress,
     measurement: FinalMeasurement | None,
-    sweep: str | None,
 ) -> None:
     """Train in this process (and those launched with it), holding and describing the run."""
     from sage_cli.training.hardware import release_memory
@@ -199,7 +197,7 @@ def _record(
         seed=recipe.rl.seed,
         template=PromptTemplate.from_section(recipe.prompt, base.tokenizer_facts).hash,
         data=origins(problems) or recipe.data.rl.name,
-        sweep=sweep,
+        sweep=config.run.sweep,
     )
     with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
         with record:

@@ -19,8 +19,8 @@ from sage_cli.store.run import Runs
 from sage_cli.sweep.cells import Training, in_words
 from sage_cli.sweep.cost import cost, seconds_per_step
 from sage_cli.sweep.driver import Driver
-from sage_cli.sweep.herald import Herald
 from sage_cli.sweep.prepared import Sweep, open_study, prepared
+from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import Works
 from sage_cli.workflows.sft import plan_base
 
@@ -44,14 +44,14 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     share = task_resources(config.executor, processes)
     # all cells wait for a base, which may have the threads of all on this machine
     among = executor.places if config.executor.name == "local" else 1
-    works = Works(it.cells, share, replace(share, threads=share.threads * among))
+    works = Works(it.cells, it.desk.name, share, replace(share, threads=share.threads * among))
     with writer(it.desk.folder):
         it.desk.require_same(it.determinants)
         it.desk.keep_config(config)
         it.desk.forget_cancel()
         study = open_study(it)
         facts = it.facts(study)
-        herald = Herald(progress, it.desk, config.sweep.objective, facts, it.total)
+        herald = SweepHerald(progress, it.desk, facts, it.total * len(it.first_seeds))
         try:
             driver = Driver(it.settings, study, works, executor, it.desk, herald)
             driver.run(detach=detach)
