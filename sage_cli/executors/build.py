@@ -19,7 +19,7 @@ def task_resources(section: ExecutorSection, processes: int = 1) -> Resources:
     threads, gpus = section.threads or processes, section.gpus
     if section.name == "local":
         gpus = _local_gpus(section, processes)
-        threads = section.threads or max(1, machine.cores() // _local_places(section, processes))
+        threads = section.threads or max(1, machine.cores() // local_places(section, processes))
     return Resources(
         threads=threads,
         gpus=processes if gpus is None else gpus,
@@ -35,7 +35,7 @@ def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1
     more tasks than this machine has GPUs for, and ExecutorError for a cluster that can't be
     reached.
     """
-    return LocalExecutor(_local_places(section, processes), machine.gpus())
+    return LocalExecutor(local_places(section, processes), machine.gpus())
 
 
 def _local_gpus(section: ExecutorSection, processes: int) -> int:
@@ -45,7 +45,11 @@ def _local_gpus(section: ExecutorSection, processes: int) -> int:
     return processes if machine.gpus() else 0
 
 
-def _local_places(section: ExecutorSection, processes: int) -> int:
+def local_places(section: ExecutorSection, processes: int) -> int:
+    """How many tasks run at once on this machine.
+
+    Raises ConfigurationError for more than it has GPUs for.
+    """
     wanted = _local_gpus(section, processes)
     if not wanted:
         return section.workers or max(1, min(MOST_LOCAL, machine.cores() // processes))

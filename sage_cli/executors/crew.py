@@ -96,7 +96,9 @@ class Crew:
     def tend(self) -> bool:
         """Settle what ended, and fill the free places with what is due; whether any began."""
         for job, end in self._executor.ended().items():
-            if (work := self._running.pop(job, None)) is not None:  # one that was ended is forgotten
+            if (
+                work := self._running.pop(job, None)
+            ) is not None:  # one that was ended is forgotten
                 self._settle(work, end)
         batch: list[Work] = []
         for work in list(self._due.values()):

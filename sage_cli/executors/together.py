@@ -54,6 +54,8 @@ def do_together(
         herald.close()
     if hearing.failures:
         raise TrainingError(
-            "\n".join(f"{title}: {why.kind}: {why.reason}" for title, why in hearing.failures.items()),
+            "\n".join(
+                f"{title}: {why.kind}: {why.reason}" for title, why in hearing.failures.items()
+            ),
             f"the logs in {folder} say more; the same command tries again",
         )

@@ -24,6 +24,8 @@ from sage_cli.store.run import Run, Runs
 from sage_cli.sweep.space import Cell
 
 
+ByBenchmark = Mapping[str, Counts]
+"""What a policy got right on each benchmark."""
 LOOKS = 6
 """How often a training is looked at where trainings that lag behind are ended."""
 
@@ -64,21 +66,21 @@ class Cells:
             cell, seed, config, base, rl_run(recipe, base, self._runs, recipe.rl.processes)
         )
 
-    def counts(self, policy: Policy, config: SageConfig) -> tuple[Counts, ...] | None:
-        """What is stored of a policy on each benchmark; None unless all of it is."""
+    def counts(self, policy: Policy, config: SageConfig) -> ByBenchmark | None:
+        """What is stored of a policy, by benchmark; None unless all of it is."""
         if not policy.exists:
             return None
         recipe = EvaluationRecipe.of(config)
         n = recipe.evaluation.samples
-        found = []
+        found = {}
         with suppress(SageError):  # a torn set is drawn again by whoever measures
             for one in self.benchmarks:
                 ((counts,),) = stored_counts(policy, one, recipe, config.run.root, (n,)).values()
-                found.append(counts)
-        complete = len(found) == len(self.benchmarks) and all((c.n_P == n).all() for c in found)
-        return tuple(found) if complete else None
+                found[one.name] = counts
+        whole = [(counts.n_P == n).all() for counts in found.values()]
+        return found if len(whole) == len(self.benchmarks) and all(whole) else None
 
-    def trained(self, training: Training) -> tuple[Counts, ...] | None:
+    def trained(self, training: Training) -> ByBenchmark | None:
         """The counts of a training that is finished and measured; None of any other."""
         return self.counts(Policy.of_run(training.run), training.config)
 
@@ -126,11 +128,12 @@ def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
     return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
 
 
-def score(objectives: Sequence[Objective], counts: Sequence[Counts]) -> tuple[float, ...]:
+def score(objectives: Sequence[Objective], counts: ByBenchmark) -> tuple[float, ...]:
     """Each objective's value, its pass@k averaged over problems, then over benchmarks."""
     ks = {k for one in objectives for k in one.weights}
     pass_at = {
-        k: sum(float(pass_at_k(one.n_P, one.c_P, k).mean()) for one in counts) / len(counts)
+        k: sum(float(pass_at_k(one.n_P, one.c_P, k).mean()) for one in counts.values())
+        / len(counts)
         for k in ks
     }
     return tuple(one.value(pass_at) for one in objectives)

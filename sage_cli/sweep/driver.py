@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure, Kind
 from sage_cli.executors.work import Work
-from sage_cli.metrics import Counts
-from sage_cli.sweep.cells import mean_scores, score
+from sage_cli.sweep.cells import ByBenchmark, mean_scores, score
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.replicates import further_seeds
@@ -33,7 +31,7 @@ class Open:
 
     proposal: Proposal
     due: set[int]
-    found: dict[int, Sequence[Counts]] = field(default_factory=dict)
+    found: dict[int, ByBenchmark] = field(default_factory=dict)
     failed: Failure | None = None
 
 

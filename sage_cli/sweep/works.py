@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.executor import Resources
 from sage_cli.executors.work import Work
-from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
-from sage_cli.sweep.cells import Cells, Training, in_words
+from sage_cli.sweep.cells import ByBenchmark, Cells, Training, in_words
 from sage_cli.sweep.space import Cell
 
 
@@ -23,7 +21,7 @@ class CellWork(Work):
 
     training: Training
     proposal: int | None = None
-    counts: Sequence[Counts] | None = None
+    counts: ByBenchmark | None = None
 
 
 class Works:

@@ -9,7 +9,7 @@ from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.executors.build import build_executor, task_resources
+from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.policies.state import state
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -19,6 +19,7 @@ from sage_cli.store.run import Runs
 from sage_cli.sweep.cells import Training, in_words
 from sage_cli.sweep.cost import cost, seconds_per_step
 from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.outcome import outcome
 from sage_cli.sweep.prepared import Sweep, open_study, prepared
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import Works
@@ -57,7 +58,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
             driver.run(detach=detach)
         finally:
             herald.close()
-        return sweep_report(it, study).write(it.desk.folder)
+        return outcome(it, study).write(it.desk.folder)
 
 
 def plan(config: SageConfig) -> list[Stage]:
@@ -95,7 +96,7 @@ def _estimate(config: SageConfig, trainings: int) -> dict[str, str]:
     per_step = seconds_per_step(Runs(config.run.root), config)
     if per_step is None:
         return {"time": "unknown: no finished run of this kind is there to go by"}
-    places = places_of(config.executor, config.rl.processes) or trainings
+    places = _places(config) or trainings
     expected = cost([config.rl.steps] * trainings, places, per_step)
     gpus = task_resources(config.executor, config.rl.processes).gpus
     hours = {"GPU hours": f"{expected.task_s * gpus / 3600:.2g}"} if gpus else {}
@@ -104,6 +105,13 @@ def _estimate(config: SageConfig, trainings: int) -> dict[str, str]:
         f"latest {expected.runs} runs of this kind; measuring comes on top",
         **hours,
     }
+
+
+def _places(config: SageConfig) -> int | None:
+    """How many trainings run at once; None where only the cluster knows."""
+    if config.executor.name != "local":
+        return config.executor.workers
+    return local_places(config.executor, config.rl.processes)
 
 
 def _title(training: Training) -> str:
