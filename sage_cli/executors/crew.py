@@ -95,7 +95,8 @@ class Crew:
 
     def tend(self) -> bool:
         """Settle what ended, and fill the free places with what is due; whether any began."""
-        for job, end in self._executor.ended().items():
+        ended = self._executor.ended()
+        for job, end in ended.items():
             if (
                 work := self._running.pop(job, None)
             ) is not None:  # one that was ended is forgotten
@@ -110,6 +111,7 @@ class Crew:
             tasks = [self._task(work) for work in batch]
             for job, work in zip(self._executor.submit(tasks), batch, strict=True):
                 self._begin(job, work)
+        if batch or ended:
             self._keep_jobs()
         return bool(batch)
 
