@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -115,11 +116,16 @@ class Crew:
             self._keep_jobs()
         return bool(batch)
 
-    def end(self, work: Work) -> None:
-        """End a work that is under way; nobody is told."""
-        for job in [job for job, one in self._running.items() if one is work]:
+    def withdraw(self, chosen: Callable[[Work], bool]) -> list[Work]:
+        """End the chosen works, begun or not; nobody is told of them. Returns those."""
+        due = [work for work in self._due.values() if chosen(work)]
+        running = {job: work for job, work in self._running.items() if chosen(work)}
+        for work in due:
+            del self._due[work.name]
+        for job in running:
             del self._running[job]
             self._executor.end(job)
+        return [*due, *running.values()]
 
     def close(self) -> None:
         """End every task that doesn't outlive this process; the others are kept."""

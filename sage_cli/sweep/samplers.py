@@ -18,7 +18,6 @@ from optuna.samplers import (
     RandomSampler,
     TPESampler,
 )
-
 from optuna.trial import Trial
 
 from sage_cli.sweep.space import Cell, Space, Value, Values
