@@ -27,7 +27,8 @@ from sage_cli.policies.state import state
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
-from sage_cli.reports.sweep import SweepCell, sweep_document
+from sage_cli.reports.sweep import sweep_document
+from sage_cli.reports.sweep_data import Axis, Failure, SweepCell
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
@@ -66,9 +67,12 @@ def sweep(config: SageConfig, progress: Progress) -> Report:
                 _run_cell(trial(config, cell, folder.name), study, cell, benchmarks, progress)
         cells = [_with_counts(one, config, benchmarks) for one in study.results()]
         provenance = configured_provenance(benchmarks, EvaluationRecipe.of(config))
-        report = sweep_document(space.values, objectives, cells, provenance).write(folder)
-    if all(cell.scores is None for cell in cells):
-        raise TrainingError(f"every cell failed; the first: {cells[0].reason}")
+        axes = [Axis(name, key, space.values[name]) for name, key in space.keys.items()]
+        document = sweep_document(axes, config.sweep.objectives, cells, provenance)
+        report = document.write(folder)
+    if not any(cell.values for cell in cells):
+        failure = cells[0].failure
+        raise TrainingError(f"every cell failed; the first: {failure and failure.reason}")
     return report
 
 
@@ -129,11 +133,18 @@ def _with_counts(
         recipe, root = EvaluationRecipe.of(config), config.run.root
         with suppress(SageError):  # the run may be gone, and its scores stay
             policy = Policy.of_run(Runs(root).find(result.run))
-            (found, *_), *_ = (
-                stored_counts(policy, one, recipe, root, (n,))[n] for one in benchmarks
-            )
-            counts = found if (found.n_P == n).all() else None
-    return SweepCell(result.cell, result.values, result.run, result.reason, counts)
+            found = {
+                one.name: stored_counts(policy, one, recipe, root, (n,))[n][0] for one in benchmarks
+            }
+            counts = (found,) if all((one.n_P == n).all() for one in found.values()) else None
+    return SweepCell(
+        result.cell,
+        "done" if result.values else "failed",
+        result.values,
+        (result.run,) if result.run else (),
+        counts,
+        None if result.values else Failure("error", result.reason or "unknown"),
+    )
 
 
 def _run_cell(
