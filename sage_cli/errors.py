@@ -70,6 +70,14 @@ class TrainingError(SageError, RuntimeError):
     """A training that was stopped because going on would be pointless or impossible."""
 
 
+class OutOfMemoryError(TrainingError):
+    """A training that asked for more memory than there is."""
+
+
+class DivergedError(TrainingError):
+    """A training whose loss or gradient stopped being a number, or that can't learn any more."""
+
+
 class ExecutorError(SageError, RuntimeError):
     """A place where tasks run that can't be reached, or refuses what it is asked for."""
 

@@ -26,6 +26,12 @@ Fresh = Annotated[
     bool,
     typer.Option("--fresh", help="Start over; what is there stays until the new run is finished."),
 ]
+Measure = Annotated[
+    bool,
+    typer.Option(
+        "--measure", help="Then measure it on evaluation.benchmark; its run keeps the figures."
+    ),
+]
 ReplaceParent = Annotated[
     bool, typer.Option("--replace-parent", help="With --fresh: although other runs grew from it.")
 ]

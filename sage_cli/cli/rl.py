@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     ConfigFile,
     DryRun,
     Fresh,
     Json,
+    Measure,
     OtherTemplate,
     Presets,
     ReplaceParent,
@@ -21,6 +21,7 @@ from sage_cli.cli.options import (
     load_config,
 )
 from sage_cli.cli.plans import show_plan
+from sage_cli.cli.trained import show_trained
 
 Algo = Annotated[str | None, typer.Option("--algo", help="grpo, bnpo, dapo or dr-grpo.")]
 Compat = Annotated[
@@ -56,6 +57,7 @@ def command(
     runs: RunRoot = None,
     fresh: Fresh = False,
     replace_parent: ReplaceParent = False,
+    measure: Measure = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -82,13 +84,18 @@ def command(
     if dry_run:
         from sage_cli.workflows.rl import plan
 
-        show_plan(plan(loaded.config, init), json)
+        show_plan(plan(loaded.config, init, measure=measure), json)
         return
     from sage_cli.workflows.rl import rl
 
     with Live() as live:
-        run = rl(loaded.config, live, init=init, fresh=fresh, replace_parent=replace_parent)
-    if json:
-        emit(run.manifest)
-    else:
-        console.print(f"trained: [bold]{run.folder}[/]  (`sage passk` measures it)")
+        run = rl(
+            loaded.config,
+            live,
+            init=init,
+            fresh=fresh,
+            replace_parent=replace_parent,
+            measure=measure,
+        )
+    more = "" if measure else "  (`sage passk` measures it)"
+    show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)

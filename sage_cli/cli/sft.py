@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
     ConfigFile,
     DryRun,
     Fresh,
     Json,
+    Measure,
     Presets,
     ReplaceParent,
     RunRoot,
@@ -20,6 +20,7 @@ from sage_cli.cli.options import (
     load_config,
 )
 from sage_cli.cli.plans import show_plan
+from sage_cli.cli.trained import show_trained
 
 
 def command(
@@ -31,6 +32,7 @@ def command(
     runs: RunRoot = None,
     fresh: Fresh = False,
     replace_parent: ReplaceParent = False,
+    measure: Measure = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -41,13 +43,10 @@ def command(
     if dry_run:
         from sage_cli.workflows.sft import plan
 
-        show_plan(plan(loaded.config), json)
+        show_plan(plan(loaded.config, measure=measure), json)
         return
     from sage_cli.workflows.sft import sft
 
     with Live() as live:
-        run = sft(loaded.config, live, fresh=fresh, replace_parent=replace_parent)
-    if json:
-        emit(run.manifest)
-    else:
-        console.print(f"base: [bold]{run.folder}[/]")
+        run = sft(loaded.config, live, fresh=fresh, replace_parent=replace_parent, measure=measure)
+    show_trained(f"base: [bold]{run.folder}[/]", run, measured=measure, json=json)

@@ -1,4 +1,4 @@
-"""`sage sweep`: a grid over the guide's settings."""
+"""`sage sweep`: a search over settings."""
 
 from __future__ import annotations
 
@@ -12,17 +12,71 @@ from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
 from sage_cli.cli.rl import Compat
 
+RUNNING = "Where it runs"
+
 
 def command(
     space: Annotated[
-        str | None, typer.Option("--space", help="tau,rho, or a YAML file of parameters.")
+        str | None,
+        typer.Option(
+            "--space",
+            help="tau,rho; a YAML file; or tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log itself.",
+        ),
     ] = None,
-    algo: Annotated[str | None, typer.Option("--algo", help="Algorithm of every trial.")] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", help="How many cells a sampler chooses.")
+    ] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option("--objective", help="pass@8 or 0.5*pass@1+0.5*pass@64; two: a Pareto front."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Trainings of each cell, each of another seed.")
+    ] = None,
+    race: Annotated[
+        bool | None,
+        typer.Option("--race", help="Further seeds only for cells that may still be the best."),
+    ] = None,
+    prune: Annotated[
+        str | None, typer.Option("--prune", help="median or asha: end trainings that lag behind.")
+    ] = None,
+    algo: Annotated[str | None, typer.Option("--algo", help="Algorithm of every cell.")] = None,
     compat: Compat = None,
     guide: Annotated[
-        str | None, typer.Option("--guide", help="Guide of every trial (default: the space's).")
+        str | None, typer.Option("--guide", help="Guide of every cell (default: the space's).")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="RL steps of a trial.")] = None,
+    steps: Annotated[int | None, typer.Option(help="RL steps of a cell.")] = None,
+    executor: Annotated[
+        str | None, typer.Option("--executor", help="local, ray or slurm.", rich_help_panel=RUNNING)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Trainings at once.", rich_help_panel=RUNNING)
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="Ray's cluster.", rich_help_panel=RUNNING)
+    ] = None,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach",
+            help="Slurm: submit and return; the same command takes up what came back.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = False,
+    study: Annotated[
+        str | None, typer.Option("--study", help="The sweep's name.", rich_help_panel=RUNNING)
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage",
+            help="sqlite:///FILE or postgresql://USER@HOST/NAME.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = None,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
@@ -30,18 +84,23 @@ def command(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Train and measure every cell of a search space on development problems."""
+    """Train and measure the cells of a search space on development problems."""
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},
-        "sweep": {"space": space, "steps": steps},
+        "sweep": {
+            "space": space, "sampler": sampler, "trials": trials, "objective": objective,
+            "seeds": seeds, "race": race, "prune": prune, "steps": steps,
+            "study": study, "storage": storage,
+        },
+        "executor": {"name": executor, "workers": workers, "address": address},
         "run": {"root": runs},
-    }
+    }  # fmt: skip
     settings = load_config(preset, config, set_, **flags).config
     if settings.guide.name == "none":
-        from sage_cli.sweep.space import space_file
+        from sage_cli.sweep.read import guide_of
 
-        flags["guide"] = {"name": space_file(settings.sweep.space).guide}
+        flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
     if dry_run:
         from sage_cli.workflows.sweep import plan
@@ -51,5 +110,5 @@ def command(
     from sage_cli.workflows.sweep import sweep
 
     with Live() as live:
-        report = sweep(settings, live)
+        report = sweep(settings, live, detach=detach)
     show_report(report, json)

@@ -17,9 +17,11 @@ class ExecutorSection(Section):
     """Tasks at once. null: on this machine one for each GPU, or without one for each processor
     core, at most 8; on Ray as many as its resources hold; under Slurm as many as there are."""
     threads: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """Processor threads of a task. null: its share of this machine's cores; elsewhere 1."""
+    """Processor threads of a task. null: on this machine its share of the cores; elsewhere one for
+    each process of its training."""
     gpus: int | None = Field(None, ge=0, json_schema_extra=COSMETIC)
-    """GPUs of a task. null: on this machine its share of them; elsewhere one for each process."""
+    """GPUs of a task. null: one for each process of its training; on this machine none where there
+    are none."""
     memory_gb: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)
     """Memory that a task asks Ray or Slurm for."""
     minutes: float | None = Field(None, gt=0, json_schema_extra=COSMETIC)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.fields import keys_at
 
 
 def explain(error: ValidationError) -> list[str]:
@@ -46,7 +45,7 @@ def _sentences(complaint: Any) -> list[str]:
 def _unknown_key(path: Sequence[str], member: str | int) -> str:
     """A key that no section has, or one that belongs to another member of a union."""
     *above, key = path
-    known = _fields(above)
+    known = keys_at(above)
     where = ".".join(above) or "the configuration"
     if key in known:
         return f"{where} '{member}' has no '{key}': choose the {where} that it belongs to as well"
@@ -64,20 +63,3 @@ def _path(location: Sequence[str | int]) -> list[str]:
     if path[:1] in (["guide"], ["model"]) and len(path) > 1:
         path.pop(1)
     return path
-
-
-def _fields(path: Sequence[str]) -> list[str]:
-    """The keys that the sections at `path` take, over all members of a union."""
-    models: list[type[BaseModel]] = [SageConfig]
-    for part in path:
-        inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
-        models = [model for annotation in inner for model in _models(annotation)]
-    return list(dict.fromkeys(key for model in models for key in model.model_fields))
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    if get_origin(annotation) in (Union, UnionType, Annotated):
-        return [model for part in get_args(annotation) for model in _models(part)]
-    return []

@@ -97,13 +97,13 @@ def merge(layers: Iterable[Layer]) -> Merged:
             kl = kl_of(algorithm, guided=merged.get("guide", "name", "none") != "none")
             merged.put({"anchor": {"kl": kl}}, f"algorithm {algorithm}")
     if merged.get("rl", "compat") == OFFICIAL:
-        _settle_compat(merged, layers, "rl", official_settings(_choices(merged)))
+        _settle_compat(merged, layers, "rl", official_settings(chosen_for_compat(merged)))
     if merged.get("evaluation", "compat") == OFFICIAL:
         _settle_compat(merged, layers, "evaluation", official_evaluation_settings())
     return merged
 
 
-def _choices(merged: Merged) -> tuple[str, ...]:
+def chosen_for_compat(merged: Merged) -> tuple[str, ...]:
     """What the authors' values depend on: algorithm, guide, tuning, prompt format, warm-up."""
     scratch = merged.get("model", "kind") == "scratch"
     choices = (

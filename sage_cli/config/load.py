@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from sage_cli.config.choices import rechosen
 from sage_cli.config.explain import explain
 from sage_cli.config.layers import Layer, Merged, leaves, merge
 from sage_cli.config.plugins import AS_STORED
@@ -19,9 +20,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
 STORED = "stored configuration"
-NOT_TAKEN_OVER = {"run": ("name", "tags", "root"), "sweep": ("k",)}
-"""Settings that a stored configuration may hold and that don't travel with it: where it was made,
-and those of earlier releases, none of which changed a run's result."""
+NOT_TAKEN_OVER = {"run": ("name", "tags", "root", "sweep"), "sweep": ("k",)}
+"""Settings that a stored configuration may hold and that don't travel with it: where and for what
+it was made, and those of earlier releases, none of which changed a run's result."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +118,11 @@ def _problems(values: Mapping[str, Any], as_stored: Set[str]) -> list[str]:
 
 
 def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
-    """`config` with other values for dotted settings, checked again."""
-    merged = Merged(config.model_dump(mode="json"))
-    for name, value in settings.items():
-        merged.put({name: value}, "changed")
-    return validate(merged)
+    """`config` with other values for dotted settings, checked again.
+
+    A choice brings its settings along, as it does when it is typed.
+    """
+    return validate(rechosen(config, settings))
 
 
 def _current(stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from sage_cli.policies.policy import Policy
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.lock import writer
+from sage_cli.store.mirror import Follower
 from sage_cli.store.mirrors import mirrors_of
 
 log = logging.getLogger(__name__)
@@ -26,11 +27,13 @@ def keep_evaluations(
     measured: Measurements,
     recipe: EvaluationRecipe,
     tracking: TrackingSection,
+    mirrors: Sequence[Follower] = (),
 ) -> None:
     """Keep what was measured of runs' final models; `measured` is by benchmark and policy's label.
 
-    Checkpoints and models that came from no run are passed over. A run whose figures are new has
-    its mirrors rebuilt. Never raises for a folder that can't be written: the report is elsewhere.
+    Checkpoints and models that came from no run are passed over. The mirrors of a run whose figures
+    are new show them: `mirrors`, where those of the one policy's run are open already. Never raises
+    for a folder that can't be written: the report is elsewhere.
     """
     for policy in policies:
         run = policy.run
@@ -43,8 +46,8 @@ def keep_evaluations(
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
                 ]
-                for mirror in mirrors_of(tracking, run) if any(changed) else ():
-                    mirror.rebuild()
+                for mirror in (mirrors or mirrors_of(tracking, run)) if any(changed) else ():
+                    mirror.show_evaluations()
         except (OSError, StoreError) as error:
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
 

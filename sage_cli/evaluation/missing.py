@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sage_cli.config.in_words import Stage, evaluation_facts
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_verdicts
 from sage_cli.policies.policy import Policy
@@ -53,3 +55,16 @@ def missing(
                 keys.append(stored.identity.key)
             found.append(Missing(policy.label, benchmark.name, wanted, held, judged, tuple(keys)))
     return found
+
+
+def plan_measurement(config: SageConfig, policies: Sequence[Policy]) -> Stage:
+    """The measurement of policies, trained or not yet."""
+    recipe = EvaluationRecipe.of(config)
+    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    stored = {
+        f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} samples "
+        f"to draw, {one.wanted - one.judged:,} to grade"
+        + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
+        for one in missing(policies, benchmarks, recipe, config.run.root)
+    }
+    return Stage("3. measure", {**evaluation_facts(recipe), **stored})

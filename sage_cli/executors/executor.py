@@ -48,7 +48,10 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class End:
-    """How a task ended; `code` is its exit code, or None where it had none."""
+    """How a task ended.
+
+    `code` is its exit code, minus the signal's number where one killed it, None where nobody knows.
+    """
 
     fate: Fate
     code: int | None = None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from sage_cli.config.model import trained_dtype
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, is_adapter
@@ -32,3 +34,15 @@ def reference_policy(start: Policy, recipe: RlRecipe) -> Policy:
             "use --set anchor.reference=sft",
         )
     return Policy(start.pretrained.path, section=start.pretrained)
+
+
+def policy_and_reference(recipe: RlRecipe, base: Policy) -> tuple[Any, Path | None]:
+    """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
+    from sage_cli.models.load import attach_lora
+
+    model = base.model(dtype=trained_dtype(recipe.model), trainable=True)
+    has_adapter = hasattr(model, "peft_config")
+    if recipe.model.tuning == "full":
+        held = recipe.anchor.kl == "reverse"
+        return model, reference_policy(base, recipe).folder if held else None
+    return (model if has_adapter else attach_lora(model, recipe.model.lora)), None

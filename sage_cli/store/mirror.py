@@ -56,10 +56,13 @@ class Follower:
         else:
             self._attempt(lambda: self._replay(record["step"]))
 
-    def rebuild(self) -> None:
-        """Make the mirror anew from what the run's files hold now, evaluations included."""
-        self._attempt(lambda: self._replay(None))
-        self.close()
+    def show_evaluations(self) -> None:
+        """Mirror what evaluations found; one that isn't open is made anew from the run's files."""
+        if self._opened:
+            self._attempt(self._summarise)
+        else:
+            self._attempt(lambda: self._replay(None))
+            self.close()
 
     def close(self) -> None:
         """Finish the mirror, if it was ever begun."""
@@ -74,6 +77,9 @@ class Follower:
             rollouts[row["step"]].append(row)
         for record in self._run.metrics.read():
             self._mirror.log(record, rollouts[record["step"]])
+        self._summarise()
+
+    def _summarise(self) -> None:
         if figures := evaluation_figures(self._run):
             self._mirror.summarise(figures)
 

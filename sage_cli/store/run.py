@@ -125,11 +125,12 @@ class Run:
             write_json(self.folder / "config.json", config)
             created = self.manifest.get("created", _now())
             self.note(id=self.id, identity=self.identity, created=created, started=_now(),
-                      status=RUNNING, reason=None, **surroundings(), **fields)  # fmt: skip
+                      status=RUNNING, reason=None, error=None,
+                      **surroundings(), **fields)  # fmt: skip
 
-            def close(status: str, reason: str | None = None) -> None:
+            def close(status: str, reason: str | None = None, error: str | None = None) -> None:
                 seconds = round(spent_s + time.monotonic() - began, 3)
-                self.note(status=status, reason=reason, ended=_now(), seconds=seconds)
+                self.note(status=status, reason=reason, error=error, ended=_now(), seconds=seconds)
 
             try:
                 yield
@@ -229,13 +230,14 @@ def run_of(folder: Path) -> Run | None:
     return None
 
 
-def _end(error: BaseException) -> tuple[str, str]:
-    """Status and reason of a run that `error` ended."""
+def _end(error: BaseException) -> tuple[str, str, str | None]:
+    """Status and reason of a run that `error` ended, and the class of what failed."""
+    kind = type(error).__name__
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, str(error) or "interrupted by the user"
+        return INTERRUPTED, str(error) or "interrupted by the user", None
     if isinstance(error, SageError):
-        return FAILED, error.cause
-    return FAILED, f"{type(error).__name__}: {error}"
+        return FAILED, error.cause, kind
+    return FAILED, f"{kind}: {error}", kind
 
 
 def _last_asked(run: Run) -> str:

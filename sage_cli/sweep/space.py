@@ -1,94 +1,170 @@
-"""What is searched: parameters with their values, read from a file of `sweeps/`."""
+"""What is searched: parameters, what values each may have, and when it exists at all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
-from typing import Annotated
+from math import prod
+from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
-
-from sage_cli.config.base import Section
-from sage_cli.config.presets import read_yaml, shipped
 from sage_cli.errors import ConfigurationError
 
-Cell = Mapping[str, float]
+Value = float | int | str | bool
+Cell = Mapping[str, Value]
 """Values by setting, as {"guide.tau": 0.465, "guide.rho": 0.775}."""
 
 
-class ParameterFile(Section):
-    """One parameter of a space file: absolute `values`, or `times` the configured value."""
+@dataclass(frozen=True)
+class Values:
+    """One of these, in this order."""
 
+    values: tuple[Value, ...]
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == one and _kind(value) == _kind(one) for one in self.values)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Anything from `low` to `high`, both included; `log` searches it by factors."""
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        whole = not self.integer or (number and float(value) == int(value))  # type: ignore[arg-type]
+        return number and whole and self.low <= value <= self.high  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A setting that is searched: its short name, its key, what it may be.
+
+    It exists only in cells where each key of `when` has one of the values given there.
+    """
+
+    name: str
     key: str
-    values: tuple[float, ...] | None = None
-    times: tuple[float, ...] | None = None
+    domain: Values | Range
+    when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _one_of_both(self) -> ParameterFile:
-        if (self.values is None) == (self.times is None):
-            raise ValueError("a parameter has either `values` or `times`")
-        given = self.values or self.times or ()
-        if not given or len(set(given)) < len(given):
-            raise ValueError("at least one value, and none of them twice")
-        return self
-
-
-class SpaceFile(Section):
-    """A file of `sweeps/`."""
-
-    guide: str | None = None
-    parameters: Annotated[dict[str, ParameterFile], Field(min_length=1)]
+    def exists_in(self, cell: Cell) -> bool:
+        """Whether the values in `cell` that stand before it let it exist."""
+        return all(cell.get(key) in Values(values) for key, values in self.when.items())
 
 
 @dataclass(frozen=True)
 class Space:
-    """A grid: short names of parameters, the settings they stand for, their values."""
+    """Parameters, each after those on which its existence depends."""
 
-    name: str
-    keys: Mapping[str, str]
-    values: Mapping[str, tuple[float, ...]]
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Settings by short name."""
+        return {one.name: one.key for one in self.parameters}
+
+    @property
+    def ranges(self) -> tuple[Parameter, ...]:
+        """The parameters that no list of values describes."""
+        return tuple(one for one in self.parameters if isinstance(one.domain, Range))
+
+    @property
+    def conditional(self) -> tuple[Parameter, ...]:
+        """The parameters that some cells don't have."""
+        return tuple(one for one in self.parameters if one.when)
+
+    @property
+    def size(self) -> int | None:
+        """At most so many cells there are; None where a parameter isn't a whole number."""
+        counts = [_count(one.domain) for one in self.parameters]
+        return None if None in counts else prod(count or 0 for count in counts)
 
     def cells(self) -> Iterator[Cell]:
-        """Every combination, the last parameter fastest."""
-        for combination in product(*self.values.values()):
-            yield dict(zip(self.keys.values(), combination, strict=True))
+        """Every cell of a grid once, the last parameter fastest.
 
-
-def space_file(name: str) -> SpaceFile:
-    """The file that `--space name` means: `tau,rho` is the shipped tau-rho.yaml; or a path."""
-    path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        path = shipped("sweeps") / f"{name.replace(',', '-').replace(' ', '')}.yaml"
-    if not path.is_file():
-        known = sorted(file.stem for file in shipped("sweeps").glob("*.yaml"))
-        close = get_close_matches(path.stem, known, n=1)
-        raise ConfigurationError(
-            f"there is no search space '{name}'; there are {', '.join(known)}",
-            f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
-        )
-    try:
-        return SpaceFile.model_validate(read_yaml(path))
-    except ValidationError as error:
-        complaints = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise ConfigurationError(f"{path} is no search space: " + "; ".join(complaints)) from None
-
-
-def resolve(name: str, file: SpaceFile, configured: Mapping[str, object]) -> Space:
-    """The space in absolute values; `configured` maps settings to what the configuration says."""
-    values = {}
-    for short, parameter in file.parameters.items():
-        if parameter.values is not None:
-            values[short] = parameter.values
-            continue
-        centre = configured.get(parameter.key)
-        if not isinstance(centre, int | float):
+        Raises ConfigurationError where a parameter has a range.
+        """
+        if self.ranges:
+            names = " and ".join(one.name for one in self.ranges)
             raise ConfigurationError(
-                f"the space '{name}' multiplies {parameter.key}, which is {centre!r} here",
-                "choose a guide that has it, or give the space's values themselves",
+                f"a grid has values, and {names} has a range",
+                f"write values, as {self.ranges[0].name}=0.1|0.2|0.3, or choose --sampler tpe",
             )
-        values[short] = tuple(round(factor * centre, 6) for factor in parameter.times or ())
-    keys = {short: parameter.key for short, parameter in file.parameters.items()}
-    return Space(name, keys, values)
+        seen = set()
+        for combination in product(*(one.domain.values for one in self.parameters)):  # type: ignore[union-attr]
+            cell = self.existing(dict(zip(self.keys.values(), combination, strict=True)))
+            if (key := cell_key(cell)) not in seen:
+                seen.add(key)
+                yield cell
+
+    def existing(self, cell: Cell) -> Cell:
+        """`cell` without the values of parameters that don't exist in it."""
+        kept: dict[str, Value] = {}
+        for one in self.parameters:
+            if one.key in cell and one.exists_in(kept):
+                kept[one.key] = cell[one.key]
+        return kept
+
+    def __contains__(self, cell: object) -> bool:
+        """Whether `cell` has exactly the parameters that it should, with values they may have."""
+        if not isinstance(cell, Mapping):
+            return False
+        wanted = [one for one in self.parameters if one.exists_in(cell)]
+        return {one.key for one in wanted} == set(cell) and all(
+            cell[one.key] in one.domain for one in wanted
+        )
+
+    def plain(self) -> list[dict[str, Any]]:
+        """As JSON's own types; `from_plain` reads it."""
+        return [
+            {
+                "name": one.name,
+                "key": one.key,
+                **_plain(one.domain),
+                **({"when": {k: list(v) for k, v in one.when.items()}} if one.when else {}),
+            }
+            for one in self.parameters
+        ]
+
+
+def from_plain(parameters: list[dict[str, Any]]) -> Space:
+    """The space that `Space.plain` wrote."""
+    return Space(
+        tuple(
+            Parameter(
+                one["name"],
+                one["key"],
+                Values(tuple(one["values"]))
+                if "values" in one
+                else Range(*one["range"], one["log"], one["integer"]),
+                {key: tuple(values) for key, values in one.get("when", {}).items()},
+            )
+            for one in parameters
+        )
+    )
+
+
+def cell_key(cell: Cell) -> tuple[tuple[str, str, Value], ...]:
+    """What tells cells apart: 1 and 1.0 are one value, 1 and true are two."""
+    return tuple(sorted((key, _kind(value), value) for key, value in cell.items()))
+
+
+def _kind(value: object) -> str:
+    return "number" if type(value) in (int, float) else type(value).__name__
+
+
+def _count(domain: Values | Range) -> int | None:
+    if isinstance(domain, Values):
+        return len(domain.values)
+    return int(domain.high) - int(domain.low) + 1 if domain.integer else None
+
+
+def _plain(domain: Values | Range) -> dict[str, Any]:
+    if isinstance(domain, Values):
+        return {"values": list(domain.values)}
+    return {"range": [domain.low, domain.high], "log": domain.log, "integer": domain.integer}

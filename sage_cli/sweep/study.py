@@ -1,98 +1,203 @@
-"""The study's memory, kept by Optuna in a journal file: which cells are done, with what result."""
+"""The study: which cells were proposed, what became of each, and what is proposed next."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import optuna
-from optuna.distributions import CategoricalDistribution
-from optuna.exceptions import ExperimentalWarning
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
-from optuna.trial import TrialState
+from numpy.random import default_rng
 
-from sage_cli.sweep.space import Cell, Space
+from sage_cli.errors import StoreError
+from sage_cli.store.identity import identity_of
+from sage_cli.sweep.ledger import REPEATS, Ledger
+from sage_cli.sweep.proposal import Proposal, State
+from sage_cli.sweep.samplers import sampler
+from sage_cli.sweep.space import Cell, Space, cell_key, from_plain
+from sage_cli.sweep.storage import open_storage, patiently
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
-
-_UNDONE = (TrialState.RUNNING, TrialState.WAITING)
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """What became of a cell: its objectives and its run, or why it failed."""
-
-    cell: Cell
-    values: tuple[float, ...] | None
-    run: str | None
-    reason: str | None = None
+PATIENCE = 25
+"""How often in a row a sampler may propose what is known before it is no longer asked."""
 
 
 class Study:
-    """A grid whose cells are told apart by their values, so that none is lost or done twice.
+    """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
-    Optuna's own grid sampler counts failed cells as visited, hence cells are enqueued here.
+    `name` is `<sweep>/<8 hex>`.
     """
 
-    def __init__(self, folder: Path, space: Space, objectives: tuple[str, ...]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.space = space
-        self._study = optuna.create_study(
-            study_name=folder.name,
-            storage=JournalStorage(JournalFileBackend(str(folder / "journal.log"))),
-            directions=["maximize"] * len(objectives),
-            load_if_exists=True,
-        )
-        for trial in self._study.get_trials(states=_UNDONE):
-            # left behind by an interruption: its run goes on under the same identity
-            waiting = trial.state == TrialState.WAITING  # must be asked for before it is told
-            number = self._study.ask().number if waiting else trial.number
-            self._study.tell(number, state=TrialState.FAIL)
+    def __init__(self, place: Path | str, study: optuna.Study) -> None:
+        about = study.user_attrs
+        self.name = study.study_name
+        self.space: Space = from_plain(about["space"])
+        self.objectives: tuple[str, ...] = tuple(about["objectives"])
+        self.sampler: str = about["sampler"]
+        self.seed: int = about["seed"]
+        self._ledger = Ledger(place, study, self.space)
+        self._failed: list[Proposal] = []
 
-    def results(self) -> list[CellResult]:
-        """Every cell's result, or its latest failure, in the grid's order."""
-        latest: dict[tuple[float, ...], CellResult] = {}
-        for trial in self._study.get_trials():
-            key = tuple(trial.params.get(short, float("nan")) for short in self.space.keys)
-            done = trial.state == TrialState.COMPLETE
-            has_result = key in latest and latest[key].values is not None
-            if not done and (has_result or "reason" not in trial.user_attrs):
-                continue
-            cell = dict(zip(self.space.keys.values(), key, strict=True))
-            latest[key] = CellResult(
-                cell,
-                tuple(trial.values) if done else None,
-                trial.user_attrs.get("run"),
-                trial.user_attrs.get("reason"),
+    @classmethod
+    def open(
+        cls,
+        place: Path | str,
+        sweep: str,
+        space: Space,
+        sampler: str,
+        seed: int,
+        objectives: Sequence[str],
+        determinants: Mapping[str, Any] | None = None,
+    ) -> Study:
+        """The driver's own: `place` is the sweep's folder, or a database's URL.
+
+        The view is told by everything that is given but `place`; `determinants` are whatever else
+        decides the values. Proposals that an earlier driver left running still run; cells that
+        failed for it are proposed again before any other.
+        """
+        about = {
+            "space": space.plain(),
+            "sampler": sampler,
+            "seed": seed,
+            "objectives": list(objectives),
+        }
+        identity = identity_of("study", {**about, "determinants": determinants or {}})
+        storage = open_storage(place, write=True)
+
+        def opened() -> optuna.Study:
+            study = optuna.create_study(
+                study_name=f"{sweep}/{identity[:8]}",
+                storage=storage,
+                directions=["maximize"] * len(objectives),
+                load_if_exists=True,
             )
-        wanted = [tuple(cell.values()) for cell in self.space.cells()]
-        return [latest[key] for key in wanted if key in latest]
+            for name in about.keys() - study.user_attrs.keys():
+                study.set_user_attr(name, about[name])
+            if study.metric_names is None:
+                study.set_metric_names(list(objectives))
+            return study
 
-    def pending(self) -> list[Cell]:
-        """The cells that have no result yet, failed ones among them."""
-        done = {tuple(r.cell.values()) for r in self.results() if r.values is not None}
-        return [cell for cell in self.space.cells() if tuple(cell.values()) not in done]
+        found = cls(place, patiently(place, opened))
+        found._ledger.tidy()
+        found._failed = [one for one in found.proposals() if one.state is State.FAILED]
+        return found
 
-    def begin(self, cell: Cell) -> optuna.Trial:
-        """Open a trial for `cell`."""
-        self._study.enqueue_trial({short: cell[key] for short, key in self.space.keys.items()})
-        return self._study.ask(
-            {
-                short: CategoricalDistribution(list(values))
-                for short, values in self.space.values.items()
-            }
-        )
+    @classmethod
+    def read(cls, place: Path | str, name: str) -> Study:
+        """A stored view, to be looked at; `studies` lists the names.
 
-    def succeed(self, trial: optuna.Trial, run: str, values: Mapping[str, float]) -> None:
-        """Close a trial with its objectives."""
-        trial.set_user_attr("run", run)
-        self._study.tell(trial, list(values.values()))
+        Raises StoreError where there is none of that name.
+        """
+        storage = open_storage(place, write=False)
+        try:
+            found = patiently(place, lambda: optuna.load_study(study_name=name, storage=storage))
+        except KeyError:
+            raise StoreError(f"there is no study '{name}'") from None
+        return cls(place, found)
 
-    def fail(self, trial: optuna.Trial, reason: str) -> None:
-        """Close a trial with the reason why it has none."""
-        trial.set_user_attr("reason", reason)
-        self._study.tell(trial, state=TrialState.FAIL)
+    def proposals(self) -> list[Proposal]:
+        """Every cell once, in the order of their first proposals, with the latest that it led to.
+
+        A result counts more than what failed after it.
+        """
+        return self._ledger.proposals()
+
+    def running(self) -> list[Proposal]:
+        """What was proposed and has no end yet, by this driver or an earlier one."""
+        return [one for one in self.proposals() if one.state is State.RUNNING]
+
+    def propose(self) -> Proposal | None:
+        """The next new cell, now running; None where there is none left, or none was found.
+
+        What a sampler proposes again is told what is known of it, and the sampler asked again;
+        where it doesn't get away from that, one of the cells that are left is drawn at random.
+        """
+        if self._failed:
+            failed = self._failed.pop(0)
+            return self._ledger.begin(failed.cell, {"again": failed.number})
+        met = {cell_key(one.cell): one for one in self.proposals()}
+        left = self._left(met)
+        if left == []:
+            return None
+        if left and self.sampler == "grid":
+            return self._ledger.begin(left[0], {})
+        for _ in range(PATIENCE):
+            proposed = self._ledger.ask(sampler(self.sampler, self.seed, self._ledger.asked()))
+            known = met.get(cell_key(proposed.cell))
+            if known is None:
+                return proposed
+            self._repeat(proposed, known)
+        if left is None:
+            return None
+        return self._ledger.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
+
+    def tell(self, proposal: Proposal, values: Sequence[float]) -> None:
+        """The proposal is done, with these values of the objectives."""
+        if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
+            raise ValueError(f"{', '.join(self.objectives)} can't be {list(values)}")
+        self._ledger.complete(proposal, values)
+
+    def fail(self, proposal: Proposal, failure: str, reason: str) -> None:
+        """The proposal has no values: the class of its failure, and what happened."""
+        self._ledger.note(proposal, {"failure": failure, "reason": reason})
+        self._ledger.close(proposal)
+
+    def prune(self, proposal: Proposal, reason: str, step: int) -> None:
+        """The proposal was ended at a step because it lagged."""
+        self._ledger.note(proposal, {"reason": reason, "step": step})
+        self._ledger.close(proposal, pruned=True)
+
+    def report(self, proposal: Proposal, step: int, values: Sequence[float]) -> None:
+        """The objectives at a step of the proposal's training."""
+        self._ledger.report(proposal, step, values)
+
+    def note(self, proposal: Proposal, **attrs: Any) -> None:
+        """Keep something about a proposal that has no end yet, in JSON's types."""
+        self._ledger.note(proposal, attrs)
+
+    def known(self, cell: Cell, values: Sequence[float], source: str, **attrs: Any) -> bool:
+        """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
+
+        False, and nothing is entered, where the space doesn't hold the cell, or the study has a
+        result of it or waits for one.
+        """
+        states = {cell_key(one.cell): one.state for one in self.proposals()}
+        if cell not in self.space or states.get(cell_key(cell)) in (State.DONE, State.RUNNING):
+            return False
+        self._ledger.enter(cell, values, {"source": source, **attrs})
+        self._failed = [one for one in self._failed if cell_key(one.cell) != cell_key(cell)]
+        return True
+
+    def importances(self) -> dict[str, dict[str, float]]:
+        """By objective, how much each parameter (by short name) matters to being among the best.
+
+        Shares that add up to 1, by Optuna's PED-ANOVA. Empty for an objective with fewer than four
+        results, or with equal ones.
+        """
+        done = [one.values for one in self.proposals() if one.values is not None]
+        names = self.space.keys
+        found: dict[str, dict[str, float]] = {}
+        for place, objective in enumerate(self.objectives):
+            varied = len(done) >= 4 and len({values[place] for values in done}) > 1
+            shares = self._ledger.importances(place) if varied else {}
+            found[objective] = {name: shares[name] for name in names if name in shares}
+        return found
+
+    def _left(self, met: Mapping[Any, Proposal]) -> list[Cell] | None:
+        """The cells that nobody has met; None where ranges leave too many to list."""
+        if self.space.ranges:
+            return None
+        return [cell for cell in self.space.cells() if cell_key(cell) not in met]
+
+    def _repeat(self, proposed: Proposal, known: Proposal) -> None:
+        self._ledger.note(proposed, {REPEATS: known.number})
+        if known.values is None:
+            self._ledger.close(proposed)
+        else:
+            self._ledger.complete(proposed, known.values)
+
+
+def studies(place: Path | str) -> list[str]:
+    """Names of the views stored at `place`."""
+    storage = open_storage(place, write=False)
+    return patiently(place, lambda: sorted(optuna.get_all_study_names(storage)))

@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import interrupted
-from sage_cli.training.launch import is_launched
+from sage_cli.training.processes import is_launched
 from sage_cli.training.stop_signals import StopSignals
 
 

@@ -1,4 +1,4 @@
-"""Several processes: whether we are one of them, and the command that starts them.
+"""The command that trains a run in several processes of this machine.
 
 torchrun starts them, or `accelerate launch` where an accelerate configuration is given.
 """
@@ -10,61 +10,31 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from sage_cli.config.presets import accelerate_file, read_yaml
+from sage_cli.config.records import TrackingSection
+from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.progress import Progress
+from sage_cli.store.atomic import write_json
+from sage_cli.store.lock import writer
 from sage_cli.store.run import FAILED, Run
 from sage_cli.training import lifeline
-from sage_cli.training.checkpoints import interrupted
+from sage_cli.training.checkpoints import interrupted, prepare_resume
+from sage_cli.training.processes import PROCESSES_VARIABLE
 from sage_cli.training.stop_signals import StopSignals
-from sage_cli.training.watch import OnStep
-
-if TYPE_CHECKING:
-    from accelerate import PartialState
+from sage_cli.training.watch import OnStep, watched
 
 POLL_S = 0.1
-PATIENCE = timedelta(days=1)
-"""How long processes wait for one that trains the base before they train together."""
 ALONE = ("NO", "MULTI_CPU")
 """Types of accelerate configurations that start a single process and say nothing."""
-PROCESSES_VARIABLE = "SAGE_PROCESSES"
-"""Tells a launched process how many it was meant to be one of."""
 SHARDED = ("FSDP", "DEEPSPEED")
 """Types that accelerate takes for plain DDP on CPUs, and says nothing."""
-
-
-def world_size() -> int:
-    """How many processes train together; launchers (torchrun, Slurm, accelerate) say so."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def is_launched() -> bool:
-    """Whether a launcher started this process, so that nothing is to be launched again."""
-    return "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
-def require_all_processes() -> None:
-    """Raise TrainingError in a process that was to be one of several and is fewer of them."""
-    meant = int(os.environ.get(PROCESSES_VARIABLE, world_size()))
-    if world_size() != meant:
-        raise TrainingError(
-            f"the launcher started {world_size()} of {meant} processes: alone, they would train "
-            "another run than the one asked for",
-            "use another --accelerate configuration, or --processes N alone",
-        )
-
-
-def join_processes() -> PartialState:
-    """This process's place among those launched with it; on CPUs they talk over gloo."""
-    import torch
-    from accelerate import PartialState
-
-    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
 
 
 def accelerate_configuration(name: str) -> Path:
@@ -97,6 +67,30 @@ def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def train_together(
+    config: SageConfig, run: Run, init: str | None, progress: Progress, shown: Mapping[str, str]
+) -> None:
+    """Train `run` in `rl.processes` processes of this machine: this command under a launcher.
+
+    `shown` maps metrics to the names beside the bar.
+    """
+    stored = run.folder / "config.json"
+    words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
+    words += ["--init", init] if init else []
+    accelerate = config.rl.accelerate
+    by = accelerate_configuration(accelerate) if accelerate else None
+    command = launch_command(config.rl.processes, words, by)
+    with ExitStack() as held:
+        with writer(run.folder):  # nothing is touched that somebody else is training
+            held.enter_context(lifeline.lifeline(run.folder))
+            prepare_resume(run)  # records to be forgotten go before anybody follows them
+            write_json(stored, config.model_dump(mode="json"))
+        # the first of the processes mirrors the run
+        silent = TrackingSection(wandb="off")
+        watch = held.enter_context(watched(run, silent, "rl", progress, shown))
+        run_together(command, config.rl.processes, run, watch.on_step)
 
 
 def launch_command(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import OutOfMemoryError, TrainingError
 
 _GIB = 2**30
 _NEARLY_FULL_BYTES = 16 * 2**20
@@ -26,7 +26,7 @@ def memory_explained(micro_batch: int, max_tokens: int) -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         total = torch.cuda.get_device_properties(0).total_memory
         fits = fitting_micro_batch(micro_batch, resident, torch.cuda.max_memory_allocated(), total)
-        raise TrainingError(
+        raise OutOfMemoryError(
             f"the GPU's {total / _GIB:.0f} GiB don't hold {micro_batch} completions of up to "
             f"{max_tokens} tokens at once ({str(error).splitlines()[0]})",
             f"about {fits} may fit: --set rl.micro_batch={fits}; besides, "

@@ -23,7 +23,7 @@ from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
-from sage_cli.training.launch import join_processes, world_size
+from sage_cli.training.processes import join_processes, world_size
 from sage_cli.training.resource_errors import disk_explained, memory_explained
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from sage_cli.errors import TrainingError
+from sage_cli.errors import DivergedError
 
 STUCK_SHARE = 0.95
 WARN_AFTER_STEPS, STOP_AFTER_STEPS = 10, 20
@@ -43,7 +43,7 @@ class Safeguards:
             self._stuck_steps[key] = self._stuck_steps[key] + 1 if stuck else 0
 
     def check(self, record: Mapping[str, Any]) -> None:
-        """Count a step; warn or raise TrainingError where going on is pointless."""
+        """Count a step; warn or raise DivergedError where going on is pointless."""
         self.count(record)
         for key in ("loss", "grad_norm"):
             if not math.isfinite(record[key]):
@@ -60,5 +60,5 @@ class Safeguards:
 
     def _complain(self, cause: str, advice: str, *, final: bool) -> None:
         if final and self.stop:
-            raise TrainingError(cause, f"{advice}; rl.stop_when_stuck=false goes on regardless")
+            raise DivergedError(cause, f"{advice}; rl.stop_when_stuck=false goes on regardless")
         warnings.warn(f"{cause}: {advice}", stacklevel=2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.config.records import TrackingSection
 from sage_cli.progress import Progress
+from sage_cli.store.mirror import Follower
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step
@@ -16,13 +18,22 @@ from sage_cli.training.reward_watch import RewardWatch
 OnStep = Callable[[Mapping[str, Any]], None]
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Who watches a training: `on_step` hears each step; `mirrors` are open until it ends."""
+
+    on_step: OnStep
+    mirrors: Sequence[Follower]
+
+
 @contextmanager
 def watched(
     run: Run, tracking: TrackingSection, job: str, progress: Progress, shown: Mapping[str, str]
-) -> Iterator[OnStep]:
-    """Yield the function that hears each step; `shown` maps metrics to the names beside the bar.
+) -> Iterator[Watch]:
+    """Show and mirror a training while the block lasts.
 
-    Says where a training is taken up, and when its reward gives reason to look.
+    `shown` maps metrics to the names beside the bar. Says where a training is taken up, and when
+    its reward gives reason to look.
     """
     if saved := saved_step(run.checkpoints):
         progress.say(f"[bold]{run.id}[/]: continues from step {saved}")
@@ -44,7 +55,7 @@ def watched(
             mirror.log(metrics)
 
     try:
-        yield on_step
+        yield Watch(on_step, mirrors)
     finally:
         progress.end()
         for mirror in mirrors:

@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.in_words import Stage, evaluation_facts
+from sage_cli.config.in_words import Stage
 from sage_cli.config.recipe import EvaluationRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.content import file_hash
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate, report_folder
-from sage_cli.evaluation.missing import missing
+from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.policies.names import NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base
-from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.passk import Line, passk_document
@@ -79,23 +78,12 @@ def passk_of_files(
 
 def plan(config: SageConfig, names: Sequence[str]) -> list[Stage]:
     """What `sage passk` and `sage eval` would measure, and what is stored of it."""
+    runs = Runs(config.run.root)
     try:
-        return [plan_of(config, chosen_policies(names, Runs(config.run.root), config.model))]
+        policies = chosen_policies(names, runs, config.model)
     except NoRunsError:
-        return [plan_of(config, [planned_base(SftRecipe.of(config), Runs(config.run.root))])]
-
-
-def plan_of(config: SageConfig, policies: Sequence[Policy]) -> Stage:
-    """The measurement of policies, trained or not yet."""
-    recipe = EvaluationRecipe.of(config)
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    stored = {
-        f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} samples "
-        f"to draw, {one.wanted - one.judged:,} to grade"
-        + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
-        for one in missing(policies, benchmarks, recipe, config.run.root)
-    }
-    return Stage("3. measure", {**evaluation_facts(recipe), **stored})
+        policies = [planned_base(SftRecipe.of(config), runs)]
+    return [plan_measurement(config, policies)]
 
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:

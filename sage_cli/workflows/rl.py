@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from sage_cli.config.guide import PluginGuideSection
 from sage_cli.config.in_words import Stage, rl_facts
-from sage_cli.config.model import trained_dtype
 from sage_cli.config.recipe import RlRecipe, SftRecipe
-from sage_cli.config.records import TrackingSection
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import BUILT_IN_ADVANTAGES
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import grader_for, origins
 from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.final import FinalMeasurement
+from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.evaluation.reference import reference_completions, reference_samples
 from sage_cli.grading import Grade
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
@@ -30,28 +26,25 @@ from sage_cli.policies.lineage import (
 from sage_cli.policies.names import named_policy
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import reference_policy
+from sage_cli.policies.reference import policy_and_reference, reference_policy
 from sage_cli.policies.state import run_facts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.store.anew import begin_anew, current, settled
-from sage_cli.store.atomic import write_json
-from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
-from sage_cli.training.launch import (
-    accelerate_configuration,
+from sage_cli.training.launch import accelerate_configuration, train_together
+from sage_cli.training.lifeline import follow, is_followed
+from sage_cli.training.optimizers import require_optimizer
+from sage_cli.training.plugins import require_plugins
+from sage_cli.training.processes import (
     is_launched,
     join_processes,
-    launch_command,
     require_all_processes,
-    run_together,
     world_size,
 )
-from sage_cli.training.lifeline import follow, is_followed, lifeline
-from sage_cli.training.optimizers import require_optimizer
 from sage_cli.workflows.sft import base_policy, plan_base
 
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
@@ -64,12 +57,12 @@ def rl(
     init: str | None = None,
     fresh: bool = False,
     replace_parent: bool = False,
-    sweep: str | None = None,
+    measure: bool = False,
 ) -> Run:
     """Train by RL from the base (or from `init`), or go on with it, or find it finished.
 
     `fresh` trains it anew, beside the one that is there until it is finished; one that others grew
-    from only with `replace_parent`.
+    from only with `replace_parent`. `measure` then measures it as `evaluation` says.
     """
     require_mirrors(config.tracking)
     require_all_processes()
@@ -81,6 +74,7 @@ def rl(
             return _train_beside(config, init)
     elif recipe.rl.accelerate is not None:
         accelerate_configuration(recipe.rl.accelerate)
+    measurement = FinalMeasurement.of(config) if measure else None
     parent = planned_parent(config, init)
     run = planned_run(config, parent)
     if not fresh:
@@ -88,13 +82,15 @@ def rl(
     elif not replace_parent:
         require_childless(run, Runs(config.run.root))
     if fresh or not run.finished:
-        _require_plugins(recipe)
+        require_plugins(recipe)
     if run.finished and not fresh:
         progress.say(f"[bold]{run.id}[/] is trained already")
-        if sweep is None:
+        if config.run.sweep is None:
             run.ask()
         if is_launched():
             join_processes().wait_for_everyone()
+        if measurement is not None:
+            measurement.take(run, progress)
         return run
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
     problems = load_training_problems(recipe.data)  # a broken file is named before any training
@@ -111,10 +107,13 @@ def rl(
         with Drawing(reference, config.sampling, progress) as drawing:
             drawing.draw(recipe.rl.seed, problems, recipe.anchor.reference_samples)
     if recipe.rl.processes > 1 and not is_launched():
-        _launch(config, run, init or (str(base.run.folder) if base.run else None), progress)
-        run.note(sweep=sweep)  # the launched command doesn't know whose trial it is
+        start = init or (str(base.run.folder) if base.run else None)
+        train_together(config, run, start, progress, SHOWN)
+        run.note(sweep=config.run.sweep)  # the launched command doesn't know whose trial it is
+        if measurement is not None:
+            measurement.take(run, progress)
     else:
-        _record(config, recipe, base, problems, run, progress, sweep)
+        _record(config, recipe, base, problems, run, progress, measurement)
     return run if is_followed() else settled(run)
 
 
@@ -136,8 +135,8 @@ def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
     return Policy.of_run(planned_run(config, planned_parent(config, init)))
 
 
-def plan(config: SageConfig, init: str | None = None) -> list[Stage]:
-    """The stages of `sage rl`: the base and the training, with what is there of them."""
+def plan(config: SageConfig, init: str | None = None, *, measure: bool = False) -> list[Stage]:
+    """The stages of `sage rl`: base, training and measurement, with what is there of them."""
     recipe, parent = RlRecipe.of(config), planned_parent(config, init)
     run = planned_run(config, parent)
     return [
@@ -145,19 +144,8 @@ def plan(config: SageConfig, init: str | None = None) -> list[Stage]:
         if init is None
         else Stage("1. start", {"policy": parent.label}),
         Stage("2. RL", {**run_facts(run), **rl_facts(recipe)}),
+        *([plan_measurement(config, [Policy.of_run(run)])] if measure else []),
     ]
-
-
-def _require_plugins(recipe: RlRecipe) -> None:
-    """Name another package's guide or advantage that can't be made, before anything is trained."""
-    if isinstance(recipe.guide, PluginGuideSection):
-        from sage_cli.guides import build_guide
-
-        build_guide(recipe.guide)
-    if recipe.rl.advantage not in BUILT_IN_ADVANTAGES:
-        from sage_cli.objectives import build_advantage
-
-        build_advantage(recipe.rl.advantage, recipe.rl.advantage_options)
 
 
 def _require_base(config: SageConfig, init: str | None) -> None:
@@ -195,9 +183,10 @@ def _record(
     problems: Sequence[Problem],
     run: Run,
     progress: Progress,
-    sweep: str | None,
+    measurement: FinalMeasurement | None,
 ) -> None:
     """Train in this process (and those launched with it), holding and describing the run."""
+    from sage_cli.training.hardware import release_memory
     from sage_cli.training.watch import watched
 
     record = run.recording(
@@ -208,12 +197,16 @@ def _record(
         seed=recipe.rl.seed,
         template=PromptTemplate.from_section(recipe.prompt, base.tokenizer_facts).hash,
         data=origins(problems) or recipe.data.rl.name,
-        sweep=sweep,
+        sweep=config.run.sweep,
     )
-    with record, watched(run, config.tracking, "rl", progress, SHOWN) as on_step:
-        join_processes().wait_for_everyone()
-        _train(config, recipe, base, problems, run, on_step)
-        note_weights(run)
+    with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
+        with record:
+            join_processes().wait_for_everyone()
+            _train(config, recipe, base, problems, run, watch.on_step)
+            note_weights(run)
+        if measurement is not None:
+            release_memory()
+            measurement.take(run, progress, watch.mirrors)
 
 
 def _train_beside(config: SageConfig, init: str | None) -> Run:
@@ -231,28 +224,6 @@ def _train_beside(config: SageConfig, init: str | None) -> Run:
     return run
 
 
-def _launch(config: SageConfig, run: Run, init: str | None, progress: Progress) -> None:
-    """Train `run` in `rl.processes` processes of this machine: this command under a launcher."""
-    from sage_cli.training.checkpoints import prepare_resume
-    from sage_cli.training.watch import watched
-
-    stored = run.folder / "config.json"
-    words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
-    words += ["--init", init] if init else []
-    accelerate = config.rl.accelerate
-    by = accelerate_configuration(accelerate) if accelerate else None
-    command = launch_command(config.rl.processes, words, by)
-    with ExitStack() as held:
-        with writer(run.folder):  # nothing is touched that somebody else is training
-            held.enter_context(lifeline(run.folder))
-            prepare_resume(run)  # records to be forgotten go before anybody follows them
-            write_json(stored, config.model_dump(mode="json"))
-        # the first of the processes mirrors the run
-        silent = TrackingSection(wandb="off")
-        on_step = held.enter_context(watched(run, silent, "rl", progress, SHOWN))
-        run_together(command, config.rl.processes, run, on_step)
-
-
 def _train(
     config: SageConfig,
     recipe: RlRecipe,
@@ -266,7 +237,7 @@ def _train(
     from sage_cli.training.rl_inputs import RlInputs
 
     template = PromptTemplate.from_section(recipe.prompt, tokenizer := base.tokenizer())
-    model, reference = _policy_and_reference(recipe, base)
+    model, reference = policy_and_reference(recipe, base)
     with grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt) as grader:
 
         def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
@@ -285,15 +256,3 @@ def _train(
             else None,
         )
         train_rl(recipe, inputs, config.tracking, run, on_step)
-
-
-def _policy_and_reference(recipe: RlRecipe, base: Policy) -> tuple[Any, Path | None]:
-    """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
-    from sage_cli.models.load import attach_lora
-
-    model = base.model(dtype=trained_dtype(recipe.model), trainable=True)
-    has_adapter = hasattr(model, "peft_config")
-    if recipe.model.tuning == "full":
-        held = recipe.anchor.kl == "reverse"
-        return model, reference_policy(base, recipe).folder if held else None
-    return (model if has_adapter else attach_lora(model, recipe.model.lora)), None

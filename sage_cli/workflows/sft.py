@@ -10,6 +10,8 @@ from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel
 from sage_cli.config.recipe import SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.final import FinalMeasurement
+from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.policies.lineage import note_weights, require_childless
 from sage_cli.policies.names import NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base, sft_run
@@ -28,12 +30,17 @@ SHOWN = {"loss": "loss", "mean_token_accuracy": "accuracy"}
 
 
 def sft(
-    config: SageConfig, progress: Progress, *, fresh: bool = False, replace_parent: bool = False
+    config: SageConfig,
+    progress: Progress,
+    *,
+    fresh: bool = False,
+    replace_parent: bool = False,
+    measure: bool = False,
 ) -> Run:
     """Train the base of `config`, or go on with it, or find it finished; returns its run.
 
     `fresh` trains it anew, beside the one that is there until it is finished; one that others grew
-    from only with `replace_parent`.
+    from only with `replace_parent`. `measure` then measures it as `evaluation` says.
     """
     recipe = SftRecipe.of(config)
     if not recipe.sft.enabled:
@@ -42,6 +49,7 @@ def sft(
             "`sage rl` starts from the model itself; or use --set sft.enabled=true",
         )
     require_mirrors(config.tracking)
+    measurement = FinalMeasurement.of(config) if measure else None
     runs = Runs(config.run.root)
     run = sft_run(recipe, runs)
     if not fresh:
@@ -50,10 +58,12 @@ def sft(
         require_childless(run, runs)
     if run.finished and not fresh:
         progress.say(f"base [bold]{run.id}[/] is trained already")
+        if measurement is not None:
+            measurement.take(run, progress)
         return run
     require_optimizer(recipe.sft.optimizer, "sft.optimizer")
     progress.say(f"base [bold]{run.id}[/]: loading libraries and demonstrations")
-    return settled(_train(config, recipe, run, progress, fresh=fresh))
+    return settled(_train(config, recipe, run, progress, measurement, fresh=fresh))
 
 
 def base_policy(config: SageConfig, progress: Progress) -> Policy:
@@ -83,10 +93,11 @@ def policies_to_measure(
     return policies
 
 
-def plan(config: SageConfig) -> list[Stage]:
-    """The one stage of `sage sft`, with what is there of it."""
+def plan(config: SageConfig, *, measure: bool = False) -> list[Stage]:
+    """The one stage of `sage sft`, with what is there of it; `measure` adds its measurement."""
     recipe = SftRecipe.of(config)
-    return [plan_base(recipe, planned_base(recipe, Runs(config.run.root)))]
+    base = planned_base(recipe, Runs(config.run.root))
+    return [plan_base(recipe, base), *([plan_measurement(config, [base])] if measure else [])]
 
 
 def plan_base(recipe: SftRecipe, base: Policy) -> Stage:
@@ -97,10 +108,17 @@ def plan_base(recipe: SftRecipe, base: Policy) -> Stage:
 
 
 def _train(
-    config: SageConfig, recipe: SftRecipe, run: Run, progress: Progress, *, fresh: bool
+    config: SageConfig,
+    recipe: SftRecipe,
+    run: Run,
+    progress: Progress,
+    measurement: FinalMeasurement | None,
+    *,
+    fresh: bool,
 ) -> Run:
     """Train `run`, or a fresh one beside it, whatever can fail before done before; which it is."""
     from sage_cli.training.checkpoints import refuse_foreign
+    from sage_cli.training.hardware import release_memory
     from sage_cli.training.sft import Example, train_sft
     from sage_cli.training.watch import watched
 
@@ -119,10 +137,15 @@ def _train(
     record = run.recording(
         settings, kind="sft", parent=None, seed=recipe.sft.seed, template=template.hash
     )
-    with record, watched(run, config.tracking, "sft", progress, SHOWN) as on_step:
-        dtype = recipe.model.compute_dtype
-        train_sft(recipe.sft, model, tokenizer, examples, run, on_step, dtype)
-        note_weights(run)
+    with watched(run, config.tracking, "sft", progress, SHOWN) as watch:
+        with record:
+            dtype = recipe.model.compute_dtype
+            train_sft(recipe.sft, model, tokenizer, examples, run, watch.on_step, dtype)
+            note_weights(run)
+        if measurement is not None:
+            del model
+            release_memory()
+            measurement.take(run, progress, watch.mirrors)
     return run
 
 

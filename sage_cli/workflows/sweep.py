@@ -1,179 +1,125 @@
-"""`sage sweep`: every cell of a search space becomes a run, measured on development problems."""
+"""`sage sweep`: cells of a search space become runs, measured on development problems."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import Any
 
-from rich.markup import escape
-
-from sage_cli.config.data import DataSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import batch_of
-from sage_cli.errors import ConfigurationError, SageError, TrainingError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.kept import keep_evaluations
-from sage_cli.evaluation.measure import measure
-from sage_cli.evaluation.provenance import configured_provenance
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import stored_counts
-from sage_cli.metrics import pass_at_k
-from sage_cli.policies.planned import planned_base
-from sage_cli.policies.policy import Policy
+from sage_cli.errors import ConfigurationError
+from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.policies.state import state
-from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
-from sage_cli.reports.sweep import sweep_document
-from sage_cli.reports.sweep_data import Axis, Failure, SweepCell
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
-from sage_cli.sweep.space import Cell
-from sage_cli.sweep.trials import sweep_folder, trial, trials
-from sage_cli.workflows.rl import planned_run, rl
-from sage_cli.workflows.sft import base_policy, plan_base
+from sage_cli.sweep.cells import Training, in_words
+from sage_cli.sweep.cost import cost, seconds_per_step
+from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.outcome import outcome
+from sage_cli.sweep.prepared import Sweep, open_study, prepared
+from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.works import Works
+from sage_cli.workflows.sft import plan_base
 
-if TYPE_CHECKING:
-    from sage_cli.sweep.study import CellResult, Study
 
+def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Report:
+    """Run what the sweep still lacks; failures are kept with their class and tried again.
 
-def sweep(config: SageConfig, progress: Progress) -> Report:
-    """Run what the grid still lacks; failures are kept with their reason and tried again.
-
-    Raises TrainingError when no cell has a result.
+    With `detach` the tasks are left to an executor that outlives this process, and what is there
+    is reported. Raises TrainingError when no cell has a result.
     """
-    from sage_cli.sweep.study import Study
-
     require_mirrors(config.tracking)
-    config, space = trials(config)
-    folder = sweep_folder(config, space)
-    objectives = config.sweep.objective
-    # what every cell needs, so that its absence isn't found cell by cell
-    benchmarks = load_benchmarks(config.evaluation, config.data)
-    _refuse_trained(benchmarks, config.data)
-    with writer(folder):
-        study = Study(folder, space, objectives)
-        if study.pending():
-            base_policy(config, progress)
-        total = len(list(space.cells()))
-        for _ in range(1 + config.sweep.retries):
-            for cell in study.pending():
-                done = total - len(study.pending())
-                progress.say(f"[bold]cell {done + 1} of {total}[/]: {in_words(cell)}")
-                _run_cell(trial(config, cell, folder.name), study, cell, benchmarks, progress)
-        cells = [_with_counts(one, config, benchmarks) for one in study.results()]
-        provenance = configured_provenance(benchmarks, EvaluationRecipe.of(config))
-        axes = [Axis(name, key, space.values[name]) for name, key in space.keys.items()]
-        document = sweep_document(axes, config.sweep.objectives, cells, provenance)
-        report = document.write(folder)
-    if not any(cell.values for cell in cells):
-        failure = cells[0].failure
-        raise TrainingError(f"every cell failed; the first: {failure and failure.reason}")
-    return report
+    it = prepared(config)
+    refuse_trained(it.cells.benchmarks, config.data)
+    processes = config.rl.processes
+    executor = build_executor(config.executor, folder=it.desk.folder, processes=processes)
+    if detach and not executor.outlives:
+        raise ConfigurationError(
+            f"tasks of the executor '{config.executor.name}' end with their driver",
+            "leave out --detach, or use --executor slurm",
+        )
+    share = task_resources(config.executor, processes)
+    # all cells wait for a base, which may have the threads of all on this machine
+    among = executor.places if config.executor.name == "local" else 1
+    works = Works(it.cells, it.desk.name, share, replace(share, threads=share.threads * among))
+    with writer(it.desk.folder):
+        it.desk.require_same(it.determinants)
+        it.desk.keep_config(config)
+        it.desk.forget_cancel()
+        study = open_study(it)
+        facts = it.facts(study)
+        herald = SweepHerald(progress, it.desk, facts, it.total * len(it.first_seeds))
+        try:
+            driver = Driver(it.settings, study, works, executor, it.desk, herald)
+            driver.run(detach=detach)
+        finally:
+            herald.close()
+        return outcome(it, study).write(it.desk.folder)
 
 
 def plan(config: SageConfig) -> list[Stage]:
-    """What a sweep would do: its base, what its trials share, and every cell's run."""
-    config, space = trials(config)
-    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
-    recipe, cells = RlRecipe.of(config), list(space.cells())
-    completions = batch_of(recipe.rl, recipe.rl.processes).completions
-    steps = len(cells) * recipe.rl.steps
+    """What a sweep would do: its base, what its cells share, and every cell's run."""
+    it = prepared(config)
+    recipe, shared = RlRecipe.of(it.cells.shared), it.cells.shared
+    known = list(it.space.cells()) if it.sampler == "grid" else []
+    trainings = [it.cells.training(cell, seed) for cell in known for seed in it.first_seeds]
+    done = [it.cells.trained(one) is not None for one in trainings]
+    count = len(trainings) or it.total * len(it.first_seeds)
+    left = count - sum(done)
+    facts: dict[str, Any] = {
+        "folder": str(it.desk.folder),
+        "sampler": it.sampler,
+        "cells": it.total,
+        "trainings": f"{count}, {sum(done)} of them done",
+        "steps": f"{recipe.rl.steps} a training, {left * recipe.rl.steps:,} to do",
+        "objectives": " and ".join(config.sweep.objective),
+        **_estimate(shared, left),
+        **evaluation_facts(EvaluationRecipe.of(shared)),
+        **{
+            _title(one): _state(one, measured)
+            for one, measured in zip(trainings, done, strict=True)
+        },
+    }
     return [
-        plan_base(SftRecipe.of(config), base),
+        plan_base(SftRecipe.of(shared), it.cells.base),
         Stage("2. RL, shared by all cells", rl_facts(recipe)),
-        Stage(
-            "3. sweep",
-            {
-                "folder": str(sweep_folder(config, space)),
-                "cells": len(cells),
-                "steps": f"{recipe.rl.steps} a cell, {steps:,} in all",
-                "completions": f"{steps * completions:,}",
-                "objectives": " and ".join(config.sweep.objective),
-                **evaluation_facts(EvaluationRecipe.of(config)),
-                **{
-                    in_words(cell): f"{run.id}: {state(run)}"
-                    for cell in cells
-                    for run in [planned_run(trial(config, cell, ""), base)]
-                },
-            },
-        ),
+        Stage("3. sweep", facts),
     ]
 
 
-def _refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection) -> None:
-    """Refuse to choose settings on problems that the policies are trained on."""
-    trained = {problem.id for problem in load_training_problems(data)}
-    for benchmark in benchmarks:
-        known = trained.intersection(benchmark.golds)
-        if known:
-            raise ConfigurationError(
-                f"{len(known)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
-                f"among those that {data.rl.name} trains on: settings would be chosen by what was "
-                "learned by heart",
-                "train on fewer (data.rl.limit), or name other problems with --set sweep.benchmark",
-            )
-
-
-def in_words(cell: Cell) -> str:
-    """`tau 0.465, rho 0.775`."""
-    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" for key, value in cell.items())
-
-
-def _with_counts(
-    result: CellResult, config: SageConfig, benchmarks: Sequence[Benchmark]
-) -> SweepCell:
-    """A cell for the report, with the counts behind its scores where all are still stored."""
-    counts, n = None, config.sweep.samples
-    if result.run is not None:
-        recipe, root = EvaluationRecipe.of(config), config.run.root
-        with suppress(SageError):  # the run may be gone, and its scores stay
-            policy = Policy.of_run(Runs(root).find(result.run))
-            found = {
-                one.name: stored_counts(policy, one, recipe, root, (n,))[n][0] for one in benchmarks
-            }
-            counts = (found,) if all((one.n_P == n).all() for one in found.values()) else None
-    return SweepCell(
-        result.cell,
-        "done" if result.values else "failed",
-        result.values,
-        (result.run,) if result.run else (),
-        counts,
-        None if result.values else Failure("error", result.reason or "unknown"),
-    )
-
-
-def _run_cell(
-    config: SageConfig,
-    study: Study,
-    cell: Cell,
-    benchmarks: Sequence[Benchmark],
-    progress: Progress,
-) -> None:
-    """One trial: a run and its measurement; a failure of its own is kept, not raised."""
-    opened = study.begin(cell)
-    recipe = EvaluationRecipe.of(config)
-    try:
-        run = rl(config, progress, sweep=config.tracking.group)
-        policy = Policy.of_run(run)
-        samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
-        measured = measure([samples], benchmarks, recipe, progress)
-    except (SageError, RuntimeError) as error:
-        study.fail(opened, f"{type(error).__name__}: {error}")
-        progress.say(f"[red]failed[/]: {escape(str(error))}")
-        return
-    keep_evaluations([policy], measured, recipe, config.tracking)
-    ((measurement, *_),) = measured.values()
-    counts = measurement.counts
-    scores = {
-        one.name: one.value(
-            {k: float(pass_at_k(counts.n_P, counts.c_P, k).mean()) for k in one.weights}
-        )
-        for one in config.sweep.objectives
+def _estimate(config: SageConfig, trainings: int) -> dict[str, str]:
+    """How long so many trainings take, as far as earlier runs of their kind tell."""
+    per_step = seconds_per_step(Runs(config.run.root), config)
+    if per_step is None:
+        return {"time": "unknown: no finished run of this kind is there to go by"}
+    places = _places(config) or trainings
+    expected = cost([config.rl.steps] * trainings, places, per_step)
+    gpus = task_resources(config.executor, config.rl.processes).gpus
+    hours = {"GPU hours": f"{expected.task_s * gpus / 3600:.2g}"} if gpus else {}
+    return {
+        "time": f"{expected.wall_s / 60:.1f} minutes of training by {places} at once, going by the "
+        f"latest {expected.runs} runs of this kind; measuring comes on top",
+        **hours,
     }
-    study.succeed(opened, run.id, scores)
-    progress.say("  ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+
+
+def _places(config: SageConfig) -> int | None:
+    """How many trainings run at once; None where only the cluster knows."""
+    if config.executor.name != "local":
+        return config.executor.workers
+    return local_places(config.executor, config.rl.processes)
+
+
+def _title(training: Training) -> str:
+    seed = f", seed {training.seed + 1}" if training.seed else ""
+    return in_words(training.cell) + seed
+
+
+def _state(training: Training, measured: bool) -> str:
+    found = state(training.run)
+    lacking = ", to be measured" if found == "finished" and not measured else ""
+    return f"{training.run.id}: {found}{lacking}"

@@ -26,7 +26,7 @@ COSMETIC = {
     "executor.account", "executor.lines", "executor.setup",
     "tracking.wandb", "tracking.project", "tracking.group", "tracking.tensorboard",
     "tracking.rollouts", "tracking.rollouts_every",
-    "run.root",
+    "run.root", "run.sweep",
 }  # fmt: skip
 """Every other setting decides a result."""
 

@@ -16,9 +16,8 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import reference_policy
+from sage_cli.policies.reference import policy_and_reference, reference_policy
 from sage_cli.store.run import Runs
-from sage_cli.workflows.rl import _policy_and_reference
 from sage_cli.workflows.sft import tags
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
@@ -91,7 +90,7 @@ def test_the_trainer_is_given_that_models_folder(published, tmp_path):
     for sets, expected in (((FULL, BASE), published), ((FULL,), None)):
         recipe = pretrained(published, *sets)
         start = trained(Runs(tmp_path / str(len(sets))), recipe, save)
-        model, folder = _policy_and_reference(recipe, start)
+        model, folder = policy_and_reference(recipe, start)
         assert folder == (expected or Path(start.path))
         # weights that are stored in bfloat16 are trained in float32
         assert {weight.dtype for weight in model.parameters()} == {torch.float32}
@@ -142,7 +141,7 @@ def test_random_weights_are_no_reference(published, tmp_path):
 def test_a_reference_of_the_hub_is_read_at_its_revision(hub):
     recipe = pretrained("some/model", FULL, "sft.enabled=false", "model.revision=v1")
     start = Policy("some/model", section=recipe.model)
-    model, folder = _policy_and_reference(recipe, start)
+    model, folder = policy_and_reference(recipe, start)
     assert folder == hub / "snapshots" / COMMITS["v1"]
     norms = [loaded.model.norm.weight.mean().item() for loaded in (model, load_model(folder))]
     assert norms == [1, 1]  # main's are 2

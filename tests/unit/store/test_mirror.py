@@ -69,11 +69,21 @@ def test_what_came_before_is_replayed_and_then_each_step_follows(begun):
 def test_rebuilding_adds_what_evaluations_found(begun):
     keep_evaluation(begun, "aime", {"pass@1": 0.5})
     mirror = Remembering()
-    Follower(mirror, begun).rebuild()
+    Follower(mirror, begun).show_evaluations()
     assert mirror.calls == [
         ("open", None), ("log", 1, [1, 1]), ("log", 2, [2, 2]),
         ("summarise", {"eval/aime/pass@1": 0.5}), ("close",),
     ]  # fmt: skip
+
+
+def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
+    mirror = Remembering()
+    follower = Follower(mirror, begun)
+    follower.log({"step": 2})
+    keep_evaluation(begun, "aime", {"pass@1": 0.5})
+    follower.show_evaluations()
+    follower.close()
+    assert [call[0] for call in mirror.calls] == ["open", "log", "log", "summarise", "close"]
 
 
 @pytest.mark.parametrize("failing", ["open", "log", "summarise", "close"])

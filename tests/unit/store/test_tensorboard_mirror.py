@@ -44,7 +44,7 @@ def test_evaluations_are_scalars_at_the_last_step(run):
     train(run, (1, 2), TRACKING)
     keep_evaluation(run, "aime", {"pass@1": 0.5, "grading": "strict"})
     for mirror in mirrors_of(TRACKING, run):
-        mirror.rebuild()
+        mirror.show_evaluations()
     assert scalars(run, "eval/aime/pass@1") == [(2, 0.5)]
     assert "eval/aime/grading" not in events(run).Tags()["scalars"]
 

@@ -41,7 +41,7 @@ def test_a_later_evaluation_is_in_the_summary_of_the_same_run(run):
     train(run, (1, 2), OFFLINE)
     keep_evaluation(run, "amc23", {"pass@1": 0.25, "pass@256": 0.75, "grading": "strict"})
     for mirror in mirrors_of(OFFLINE, run):
-        mirror.rebuild()
+        mirror.show_evaluations()
     offline = read_offline(run.folder)
     assert offline.summary["eval/amc23/pass@1"] == 0.25
     assert offline.summary["eval/amc23/pass@256"] == 0.75
@@ -135,7 +135,7 @@ def test_online_a_later_evaluation_forgets_nothing(run, started, logged_in):
     asked, online = started
     train(run, (1,), TrackingSection(wandb="off"))
     for mirror in mirrors_of(TrackingSection(wandb="online"), run):
-        mirror.rebuild()
+        mirror.show_evaluations()
     assert "resume_from" not in asked
     assert online.steps == []
 

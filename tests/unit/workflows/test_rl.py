@@ -81,7 +81,7 @@ def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
     settings = config(tmp_path, "rl.processes=2")
     finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
     run = planned_policy(settings).run
-    monkeypatch.setattr("sage_cli.workflows.rl.run_together", lambda *_: finish(run))
+    monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
     assert rl(settings, Silent(), sweep="tau-rho-1").manifest["sweep"] == "tau-rho-1"
 
 

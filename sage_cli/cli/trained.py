@@ -1,0 +1,26 @@
+"""What a command that trains says at its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from sage_cli.cli.console import console, emit
+
+if TYPE_CHECKING:
+    from sage_cli.store.run import Run
+
+
+def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
+    """`line`, and what evaluations found of `run` where it was `measured`; or one JSON object."""
+    from sage_cli.store.evaluations import evaluation_figures
+
+    figures = evaluation_figures(run) if measured else {}
+    if json:
+        emit(run.manifest | ({"evaluations": figures} if measured else {}))
+        return
+    console.print(line)
+    for name, value in figures.items():
+        if "/pass@" in name:
+            console.print(f"  {escape(name)}  [cyan]{value:.4f}[/]")

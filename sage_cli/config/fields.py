@@ -1,0 +1,76 @@
+"""What the schema's sections hold: their keys, and every setting by its dotted name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from sage_cli.config.base import is_cosmetic
+from sage_cli.config.schema import SageConfig
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting's dotted name and what the schema says of it.
+
+    `integer`: whole numbers only. `open`: a mapping, whose keys the schema doesn't know.
+    """
+
+    key: str
+    integer: bool = False
+    cosmetic: bool = False
+    open: bool = False
+
+
+@cache
+def settings() -> dict[str, Setting]:
+    """Every setting, over all members of unions, in the schema's order."""
+    return {one.key: one for one in _below((SageConfig,), "")}
+
+
+def keys_at(path: Sequence[str]) -> list[str]:
+    """The keys that the sections at `path` take, over all members of a union."""
+    models: Sequence[type[BaseModel]] = (SageConfig,)
+    for part in path:
+        inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
+        models = [model for annotation in inner for model in sections_of(annotation)]
+    return list(dict.fromkeys(key for model in models for key in model.model_fields))
+
+
+def sections_of(annotation: Any) -> list[type[BaseModel]]:
+    """The sections that a field of this type may hold: none, one, or the members of a union."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        return [model for part in get_args(annotation) for model in sections_of(part)]
+    return []
+
+
+def _below(models: Sequence[type[BaseModel]], above: str) -> Iterator[Setting]:
+    for key in dict.fromkeys(key for model in models for key in model.model_fields):
+        having = [model for model in models if key in model.model_fields]
+        types = [model.model_fields[key].annotation for model in having]
+        inner = [section for one in types for section in sections_of(one)]
+        if inner:
+            yield from _below(inner, f"{above}{key}.")
+        else:
+            yield Setting(
+                f"{above}{key}",
+                integer=all(_parts(one) <= {int, NoneType} for one in types),
+                cosmetic=all(is_cosmetic(model, key) for model in having),
+                open=any(get_origin(part) is dict for one in types for part in _parts(one)),
+            )
+
+
+def _parts(annotation: Any) -> set[Any]:
+    """The types that a union or an annotated type is made of."""
+    if get_origin(annotation) is Annotated:
+        return _parts(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return {part for one in get_args(annotation) for part in _parts(one)}
+    return {annotation}

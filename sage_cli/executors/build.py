@@ -1,0 +1,64 @@
+"""From the section `executor` to an Executor, and to what each of its tasks gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sage_cli.config.executor import ExecutorSection
+from sage_cli.errors import ConfigurationError
+from sage_cli.executors import machine
+from sage_cli.executors.executor import Executor, Resources
+from sage_cli.executors.local import LocalExecutor
+
+MOST_LOCAL = 8
+"""Tasks at once on a machine without GPUs, unless executor.workers says more."""
+
+
+def task_resources(section: ExecutorSection, processes: int = 1) -> Resources:
+    """What a task gets whose training runs in `processes` processes."""
+    threads, gpus = section.threads or processes, section.gpus
+    if section.name == "local":
+        gpus = _local_gpus(section, processes)
+        threads = section.threads or max(1, machine.cores() // local_places(section, processes))
+    return Resources(
+        threads=threads,
+        gpus=processes if gpus is None else gpus,
+        memory_gb=section.memory_gb,
+        minutes=section.minutes,
+    )
+
+
+def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1) -> Executor:
+    """The executor that `section` names, for tasks that get `task_resources`.
+
+    Slurm's keeps its files in `folder`, which all nodes must see. Raises ConfigurationError for
+    more tasks than this machine has GPUs for, and ExecutorError for a cluster that can't be
+    reached.
+    """
+    return LocalExecutor(local_places(section, processes), machine.gpus())
+
+
+def _local_gpus(section: ExecutorSection, processes: int) -> int:
+    """GPUs of a task on this machine: one for each process, where it has any."""
+    if section.gpus is not None:
+        return section.gpus
+    return processes if machine.gpus() else 0
+
+
+def local_places(section: ExecutorSection, processes: int) -> int:
+    """How many tasks run at once on this machine.
+
+    Raises ConfigurationError for more than it has GPUs for.
+    """
+    wanted = _local_gpus(section, processes)
+    if not wanted:
+        return section.workers or max(1, min(MOST_LOCAL, machine.cores() // processes))
+    there = len(machine.gpus())
+    places = section.workers or max(1, there // wanted)
+    if places * wanted > there:
+        raise ConfigurationError(
+            f"executor.workers={places} with executor.gpus={wanted} needs {places * wanted} GPUs, and "
+            f"this machine has {there}",
+            "lower --workers, or train on processor cores with executor.gpus=0",
+        )
+    return places

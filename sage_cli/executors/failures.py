@@ -1,0 +1,101 @@
+"""Why a task left no result: its class, the reason, and the last lines that it printed."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from sage_cli import errors
+from sage_cli.executors.executor import End, Fate
+
+LINES = 12
+"""How many of a log's last lines are kept."""
+_TAIL_BYTES = 8192
+_NO_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|MemoryError|can't allocate memory|oom.kill", re.I
+)
+_MARKUP = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[╭╮╰╯│─]")
+
+
+class Kind(StrEnum):
+    """The classes of failures."""
+
+    MEMORY = "out of memory"
+    TIMEOUT = "timeout"
+    DIVERGED = "diverged"
+    KILLED = "killed"
+    REFUSED = "refused"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A class, a sentence, and the last lines of the log."""
+
+    kind: Kind
+    reason: str
+    lines: tuple[str, ...] = ()
+
+
+def failure(end: End, manifest: Mapping[str, Any], log: Path) -> Failure:
+    """Why a task ended as it did, from its executor, its run's manifest and its log.
+
+    `manifest` is {} where the task didn't come to begin or take up its run.
+    """
+    lines = last_lines(log)
+    said = str(manifest.get("reason") or "")
+    kind = _kind(end, manifest, lines)
+    if kind is Kind.TIMEOUT:
+        return Failure(kind, "it took longer than executor.minutes allows", lines)
+    if kind is Kind.KILLED:
+        return Failure(kind, _killed(end), lines)
+    return Failure(kind, said or _last_said(lines) or f"exit code {end.code}", lines)
+
+
+def _kind(end: End, manifest: Mapping[str, Any], lines: Sequence[str]) -> Kind:
+    raised = getattr(errors, str(manifest.get("error")), None)
+    if end.fate is Fate.TIMEOUT:
+        return Kind.TIMEOUT
+    if manifest.get("status") == "failed" and raised is errors.DivergedError:
+        return Kind.DIVERGED
+    if raised is errors.TrainingError:
+        return Kind.ERROR
+    if raised is errors.OutOfMemoryError or _NO_MEMORY.search("\n".join(lines)):
+        return Kind.MEMORY
+    if end.fate in (Fate.KILLED, Fate.LOST, Fate.ENDED):
+        return Kind.KILLED
+    return Kind.REFUSED if end.code == errors.EXIT_USER else Kind.ERROR
+
+
+def _killed(end: End) -> str:
+    if end.fate is Fate.LOST:
+        return "nothing is known of its end: the node or the process that ran it is gone"
+    if end.fate is Fate.ENDED:
+        return "it was ended from outside"
+    number = -end.code if end.code is not None and end.code < 0 else (end.code or 0) - 128
+    name = signal.Signals(number).name if number in set(signal.Signals) else "a signal"
+    short = " (so does the kernel where memory is short)" if name == "SIGKILL" else ""
+    return f"{name} ended it from outside{short}"
+
+
+def last_lines(log: Path) -> tuple[str, ...]:
+    """The last lines of a log that say something, without colours and frames."""
+    try:
+        with log.open("rb") as handle:
+            handle.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            text = handle.read().decode(errors="replace")
+    except OSError:
+        return ()
+    plain = (_MARKUP.sub("", line).strip() for line in text.splitlines())
+    return tuple(line for line in plain if line)[-LINES:]
+
+
+def _last_said(lines: Sequence[str]) -> str:
+    """What an error panel says, or the last line."""
+    titles = [place for place, line in enumerate(lines) if line == "error"]
+    return " ".join(lines[titles[-1] + 1 :]) if titles else (lines[-1] if lines else "")

@@ -1,0 +1,89 @@
+"""What is told of works while they are done: a line as each ends, and the board of what runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.markup import escape
+
+from sage_cli.executors.failures import Failure
+from sage_cli.executors.work import Work
+from sage_cli.progress import Progress, RunningCell, SweepStatus
+
+BOARD_S = 1.0
+"""From one look at the running trainings to the next."""
+
+
+class Herald:
+    """Counts the works that were expected, and says what becomes of them.
+
+    `total` is how many there will be at least, as far as that is known beforehand.
+    """
+
+    def __init__(self, progress: Progress, total: int = 0) -> None:
+        self._progress, self._total = progress, total
+        self.expected = self.done_count = self.failed_count = self.pruned_count = 0
+        self.best: str | None = None
+        self._seconds: list[float] = []
+        self._shown_s = 0.0
+
+    @property
+    def left(self) -> int:
+        """How many have no end yet."""
+        ended = self.done_count + self.failed_count + self.pruned_count
+        return max(0, max(self._total, self.expected) - ended)
+
+    def expect(self) -> None:
+        """One more work is wanted."""
+        self.expected += 1
+
+    def done(self, work: Work, told: str = "") -> None:
+        """A work's result is there, now or from before; `told` is what it says."""
+        self.done_count += 1
+        if work.since_s is not None:
+            self._seconds.append(time.monotonic() - work.since_s)
+        result = f": {told}" if told else ""
+        before = "" if work.since_s is not None else ", found in the store"
+        self._progress.say(f"[green]done[/]: {escape(work.title + result)}{before}")
+
+    def failed(self, work: Work, why: Failure, log: Path, *, again: bool, counts: bool) -> None:
+        """A task left no result; one that `counts` was expected."""
+        self.failed_count += counts and not again
+        then = "; trying again" if again else f"; its log: {log}"
+        said = escape(f"{work.title}: {why.reason}{then}")
+        self._progress.say(f"[red]{why.kind}[/]: {said}")
+
+    def pruned(self, work: Work, reason: str) -> None:
+        """A training was ended because it lagged behind."""
+        self.pruned_count += 1
+        self._progress.say(f"[yellow]pruned[/]: {escape(f'{work.title}: {reason}')}")
+
+    def show(self, running: Iterable[Work], places: int) -> None:
+        """Show what runs, now and then."""
+        if time.monotonic() - self._shown_s < BOARD_S:
+            return
+        self._shown_s = time.monotonic()
+        mean = sum(self._seconds) / len(self._seconds) if self._seconds else None
+        status = SweepStatus(
+            total=max(self._total, self.expected),
+            done=self.done_count,
+            failed=self.failed_count,
+            pruned=self.pruned_count,
+            running=tuple(map(_running, running)),
+            best=self.best,
+            left_s=None if mean is None else mean * self.left / max(1, min(places, self.left)),
+        )
+        self._progress.board(status)
+
+    def close(self) -> None:
+        """Leave the board as it is."""
+        self._progress.end()
+
+
+def _running(work: Work) -> RunningCell:
+    begun = work.run is not None and work.started != work.began
+    last = (work.run.metrics.read() or [{}])[-1] if work.run and begun else {}
+    age_s = time.monotonic() - (work.since_s or 0.0)
+    return RunningCell(work.title, last.get("step"), last.get("of"), last.get("reward"), age_s)

@@ -1,0 +1,137 @@
+"""Runs a command on a leash: nothing of it outlives this program, nor this program its owner.
+
+    python leash.py LIMIT_S GRACE_S COMMAND... 2>>LOG
+
+The owner holds the other end of standard input. A byte in it asks for the end: the command gets
+SIGTERM, and SIGKILL after GRACE_S. When the pipe closes, because the owner died in whatever way,
+everything is killed at once. What the command leaves behind is killed when it has ended, on Linux
+also what has moved to a session of its own.
+
+The last line on standard output says how it ended: `ended` (asked by the owner), `timeout`,
+`killed` or `exited`; and the exit code, or minus the number of the signal.
+
+Started as a file, with the standard library alone, it costs the start of a bare interpreter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+
+LINUX = sys.platform == "linux"
+OWNER = 0  # standard input
+GONE = "gone"
+_DEATH_SIGNAL, _SUBREAPER = 1, 36  # of Linux's prctl
+_PASSES, _PASS_S = 100, 0.05
+_CANNOT_RUN = 127
+
+
+def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
+    """Run `command` to its end, and that of all it started; the line that tells how it ended."""
+    _prctl(_SUBREAPER, 1)  # its orphans become children of this process, which so finds them
+    heard = _hear_signals()
+    try:
+        # kept, and never polled: its end would be reaped, and lost, by the object's own
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=2, stderr=2, preexec_fn=_die_with_parent
+        )
+    except OSError as error:
+        os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
+        return f"exited {_CANNOT_RUN}"
+    leader = child.pid
+    fate, limit_at, kill_at = "", time.monotonic() + limit_s, inf
+    while (code := _code(leader)) is None:
+        said = _wait(heard, min(limit_at, kill_at))
+        now = time.monotonic()
+        if said == GONE or now >= kill_at:
+            _kill_all(leader)
+            time.sleep(_PASS_S)
+        elif not fate and (said or now >= limit_at):
+            fate, limit_at, kill_at = said or "timeout", inf, now + grace_s
+            os.kill(leader, signal.SIGTERM)
+    for _ in range(_PASSES):  # what can't be killed, as in a hanging mount, isn't waited for
+        if not _kill_all():
+            break
+        time.sleep(_PASS_S)
+    child.returncode = code
+    _code(leader)
+    return f"{fate or ('exited' if code >= 0 else 'killed')} {code}"
+
+
+def _hear_signals() -> int:
+    """A pipe in which signals are numbers, so that they can be waited for beside the owner."""
+    heard, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    return heard
+
+
+def _wait(heard: int, until: float) -> str:
+    """What was said: `ended` or GONE by the owner, `killed` by a signal, or nothing."""
+    wait_s = None if until == inf else max(0.0, until - time.monotonic())
+    ready, _, _ = select.select([OWNER, heard], [], [], wait_s)
+    numbers = set(os.read(heard, 64)) if heard in ready else set()
+    if OWNER in ready:
+        return "ended" if os.read(OWNER, 1) else GONE
+    return "killed" if numbers - {signal.SIGCHLD} else ""
+
+
+def _code(leader: int) -> int | None:
+    """The leader's exit code, once it has one; whoever else has ended is reaped too."""
+    code = None
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            if ended[0] == leader:
+                code = os.waitstatus_to_exitcode(ended[1])
+    return code
+
+
+def _kill_all(leader: int | None = None) -> bool:
+    """SIGKILL to every descendant; whether there was any. Elsewhere than on Linux to `leader`."""
+    living = _descendants() if LINUX else [leader] if leader else []
+    for process in living:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
+    return bool(living)
+
+
+def _descendants() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+            if state not in b"ZX":
+                children.setdefault(int(parent), []).append(int(folder.name))
+    found = list(children.get(os.getpid(), ()))
+    for process in found:
+        found += children.get(process, ())
+    return found
+
+
+def _die_with_parent() -> None:
+    """In the command's process: a leash that is killed takes it along."""
+    _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    if LINUX:
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    end = main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3:])
+    with suppress(BrokenPipeError):
+        os.write(1, end.encode())
+    if not LINUX:  # orphans can't be found, but most are in this session's group
+        os.killpg(0, signal.SIGKILL)

@@ -1,0 +1,61 @@
+"""Several works done to their end, at once as far as there are places for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sage_cli.errors import TrainingError
+from sage_cli.executors.crew import Crew
+from sage_cli.executors.executor import Executor
+from sage_cli.executors.failures import Failure
+from sage_cli.executors.herald import Herald
+from sage_cli.executors.work import Work
+from sage_cli.progress import Progress
+
+POLL_S = 0.25
+"""From one look at what ended to the next."""
+
+
+class _Together:
+    """Hears what becomes of the works, and keeps why some were given up."""
+
+    def __init__(self, herald: Herald) -> None:
+        self.herald, self.failures = herald, dict[str, Failure]()
+
+    def done(self, work: Work) -> None:
+        self.herald.done(work)
+
+    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
+        self.herald.failed(work, why, log, again=again, counts=True)
+        if not again:
+            self.failures[work.title] = why
+
+
+def do_together(
+    works: Sequence[Work], executor: Executor, folder: Path, retries: int, progress: Progress
+) -> None:
+    """Have all works done; `folder` holds their configurations and logs.
+
+    Raises TrainingError, when all others are done, that names those which were given up.
+    """
+    hearing = _Together(herald := Herald(progress, len(works)))
+    crew = Crew(executor, folder, retries, hearing)
+    try:
+        for work in works:
+            herald.expect()
+            crew.expect(work)
+        while crew.tend() or not crew.idle:
+            herald.show(crew.running, crew.places)
+            time.sleep(POLL_S)
+    finally:
+        crew.close()
+        herald.close()
+    if hearing.failures:
+        raise TrainingError(
+            "\n".join(
+                f"{title}: {why.kind}: {why.reason}" for title, why in hearing.failures.items()
+            ),
+            f"the logs in {folder} say more; the same command tries again",
+        )

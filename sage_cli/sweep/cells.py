@@ -1,0 +1,157 @@
+"""A sweep's cells: how each is configured, which runs it leads to, what is stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed
+from sage_cli.config.objective import Objective
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import SageError
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.stored import stored_counts
+from sage_cli.metrics import Counts, pass_at_k
+from sage_cli.policies.planned import planned_base, rl_run
+from sage_cli.policies.policy import Policy
+from sage_cli.store.identity import identity_of
+from sage_cli.store.run import Run, Runs
+from sage_cli.sweep.space import Cell
+
+
+ByBenchmark = Mapping[str, Counts]
+"""What a policy got right on each benchmark."""
+LOOKS = 6
+"""How often a training is looked at where trainings that lag behind are ended."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of a cell: the `seed`-th, its configuration, its parent, and its run."""
+
+    cell: Cell
+    seed: int
+    config: SageConfig
+    base: Policy
+    run: Run
+
+
+class Cells:
+    """The trainings of any cell, with their counts on the development problems."""
+
+    def __init__(self, shared: SageConfig, sweep: str, benchmarks: Sequence[Benchmark]) -> None:
+        """`shared` is what all cells have in common; `sweep` the group of their runs in W&B."""
+        self.shared, self.benchmarks = shared, tuple(benchmarks)
+        self._group, self._runs = sweep, Runs(shared.run.root)
+
+    @property
+    def base(self) -> Policy:
+        """What the shared configuration begins with."""
+        return planned_base(SftRecipe.of(self.shared), self._runs)
+
+    def training(self, cell: Cell, seed: int = 0) -> Training:
+        """The `seed`-th training of `cell`; known before anything runs."""
+        settings = {**cell, "tracking.group": self._group}
+        config = changed(self.shared, settings)
+        if seed:
+            config = changed(config, {"rl.seed": config.rl.seed + seed})
+        base = planned_base(SftRecipe.of(config), self._runs)
+        recipe = RlRecipe.of(config)
+        return Training(
+            cell, seed, config, base, rl_run(recipe, base, self._runs, recipe.rl.processes)
+        )
+
+    def counts(self, policy: Policy, config: SageConfig) -> ByBenchmark | None:
+        """What is stored of a policy, by benchmark; None unless all of it is."""
+        if not policy.exists:
+            return None
+        recipe = EvaluationRecipe.of(config)
+        n = recipe.evaluation.samples
+        found = {}
+        with suppress(SageError):  # a torn set is drawn again by whoever measures
+            for one in self.benchmarks:
+                ((counts,),) = stored_counts(policy, one, recipe, config.run.root, (n,)).values()
+                found[one.name] = counts
+        whole = [(counts.n_P == n).all() for counts in found.values()]
+        return found if len(whole) == len(self.benchmarks) and all(whole) else None
+
+    def trained(self, training: Training) -> ByBenchmark | None:
+        """The counts of a training that is finished and measured; None of any other."""
+        return self.counts(Policy.of_run(training.run), training.config)
+
+
+def shared_config(config: SageConfig) -> SageConfig:
+    """What all cells have in common: they are measured on the development problems, once each."""
+    sweep = config.sweep
+    shared: dict[str, Any] = {
+        "evaluation.benchmark": sweep.benchmark,
+        "evaluation.development": sweep.benchmark,
+        "evaluation.samples": sweep.samples,
+        "evaluation.k": f"1..{sweep.samples}:pow2",
+        "evaluation.seeds": 1,  # a cell is judged by one sample set
+    }
+    if sweep.steps:
+        shared["rl.steps"] = sweep.steps
+    if sweep.prune != "none":
+        steps = sweep.steps or config.rl.steps
+        shared["evaluation.every"] = config.evaluation.every or max(1, steps // LOOKS)
+        shared["evaluation.development_samples"] = max(
+            config.evaluation.development_samples, *(one.largest_k for one in sweep.objectives)
+        )
+    return changed(config, shared)
+
+
+def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any]:
+    """What decides the cells' results besides what is searched, by dotted name.
+
+    `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
+    not part of it, so that they can change without a cell being lost.
+    """
+    recipes = (SftRecipe.of(shared), RlRecipe.of(shared), EvaluationRecipe.of(shared))
+    sections = {
+        name: section.determinants() if hasattr(section, "determinants") else section
+        for recipe in recipes
+        for name, section in vars(recipe).items()
+    }
+    searched = dict.fromkeys(keys.values(), "searched")
+    return {**dict(leaves(sections)), **searched}
+
+
+def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
+    """What a sweep is called: its parameters, and eight digits of what decides its results."""
+    identity = identity_of("sweep", sweep_settings(shared, keys))
+    return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
+
+
+def score(objectives: Sequence[Objective], counts: ByBenchmark) -> tuple[float, ...]:
+    """Each objective's value, its pass@k averaged over problems, then over benchmarks."""
+    ks = {k for one in objectives for k in one.weights}
+    pass_at = {
+        k: sum(float(pass_at_k(one.n_P, one.c_P, k).mean()) for one in counts.values())
+        / len(counts)
+        for k in ks
+    }
+    return tuple(one.value(pass_at) for one in objectives)
+
+
+def mean_scores(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The mean of each objective over trainings."""
+    return tuple(sum(of_one) / len(scores) for of_one in zip(*scores, strict=True))
+
+
+def in_words(cell: Mapping[str, object]) -> str:
+    """`tau 0.465, rho 0.775`."""
+    return ", ".join(
+        f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in cell.items()
+    )
+
+
+def sweep_folder(root: Path, name: str) -> Path:
+    """Where a sweep's memory is, below the folder of runs."""
+    return root / "sweeps" / name

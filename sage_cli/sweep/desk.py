@@ -1,0 +1,102 @@
+"""A sweep's folder: what its driver keeps there for itself, for the next one, and for readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.store.atomic import write_json
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.sweep.cells import Training
+from sage_cli.sweep.space import Cell
+
+Planned = tuple[Cell, int, str]
+"""A cell, the number of its training, and the run's id."""
+
+
+class Desk:
+    """The files of `runs/sweeps/<name>/`.
+
+    config.json is the configuration, settings.json what decides the cells' results, state.json what
+    the sweep has come to, ledger.jsonl which run is which cell's; cells/ has a configuration and a
+    log for each run, and the jobs that outlive their driver.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        """What the sweep is called."""
+        return self.folder.name
+
+    def require_same(self, settings: Mapping[str, Any]) -> None:
+        """Keep what decides the cells' results; refuse a folder that holds something else.
+
+        `settings` is `sweep_settings`. Raises ConfigurationError that names what differs.
+        """
+        path = self.folder / "settings.json"
+        if path.is_file() and (held := read_object(path)) != settings:
+            names = sorted({*held, *settings})
+            other = [name for name in names if held.get(name) != settings.get(name)]
+            shown = [f"{name} was {held.get(name)}, is {settings.get(name)}" for name in other[:5]]
+            more = f", and {len(other) - 5} more" if len(other) > 5 else ""
+            raise ConfigurationError(
+                f"the study {self.name} is of another sweep: {'; '.join(shown)}{more}",
+                "give this sweep another name with --study, or leave the option out",
+            )
+        write_json(path, dict(settings))
+
+    def keep_config(self, config: SageConfig) -> None:
+        """Leave the configuration with which the sweep goes on."""
+        write_json(self.folder / "config.json", config.model_dump(mode="json"))
+
+    @property
+    def cells(self) -> Path:
+        """The folder of configurations and logs."""
+        return self.folder / "cells"
+
+    def write_state(self, **facts: Any) -> None:
+        """Say what the sweep has come to."""
+        write_json(self.folder / "state.json", facts)
+
+    def note(self, training: Training) -> None:
+        """Remember which cell's a run is; known ones are left alone."""
+        run = training.run.id
+        if run not in {known for _, _, known in self.ledger()}:
+            self._ledger.append({"cell": dict(training.cell), "seed": training.seed, "run": run})
+
+    def ledger(self) -> list[Planned]:
+        """Every training that the sweep ever planned, in the order of planning."""
+        return [(one["cell"], one["seed"], one["run"]) for one in self._ledger.read()]
+
+    @property
+    def _ledger(self) -> MetricsFile:
+        return MetricsFile(self.folder / "ledger.jsonl")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked the driver to stop (`sage sweeps cancel`)."""
+        return (self.folder / "cancel").exists()
+
+    def forget_cancel(self) -> None:
+        """Begin without what was asked of an earlier driver."""
+        (self.folder / "cancel").unlink(missing_ok=True)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A file's one JSON object. Raises StoreError where it is torn."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(held, dict):
+            raise ValueError("it holds no JSON object")
+    except ValueError as error:
+        raise StoreError(
+            f"{path} is torn or was edited: {error}",
+            "remove it and type the same command again",
+        ) from None
+    return held

@@ -1,0 +1,163 @@
+"""The driver of a sweep: takes cells from the study, has them trained, tells it their values."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sage_cli.config.sweep import SweepSection
+from sage_cli.errors import SageError
+from sage_cli.executors.crew import Crew
+from sage_cli.executors.executor import Executor
+from sage_cli.executors.failures import Failure, Kind
+from sage_cli.executors.work import Work
+from sage_cli.sweep.cells import ByBenchmark, mean_scores, score
+from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.proposal import Proposal, State
+from sage_cli.sweep.replicates import further_seeds
+from sage_cli.sweep.space import cell_key
+from sage_cli.sweep.study import Study
+from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.works import CellWork, Works
+
+POLL_S = 0.25
+"""From one look at what ended to the next."""
+
+
+@dataclass
+class Open:
+    """A proposal whose trainings `due` aren't settled yet; `found` holds the counts of others."""
+
+    proposal: Proposal
+    due: set[int]
+    found: dict[int, ByBenchmark] = field(default_factory=dict)
+    failed: Failure | None = None
+
+
+class Driver:
+    """Drives one sweep to its end, or until it is interrupted or cancelled.
+
+    It trains and measures nothing itself and knows no engine.
+    """
+
+    def __init__(
+        self,
+        settings: SweepSection,
+        study: Study,
+        works: Works,
+        executor: Executor,
+        desk: Desk,
+        herald: SweepHerald,
+    ) -> None:
+        self._settings, self._study, self._works = settings, study, works
+        self._desk, self._herald = desk, herald
+        self._crew = Crew(executor, desk.cells, settings.retries, self)
+        self._open: dict[int, Open] = {}
+        self._failed: set[int] = set()
+        self._raced: set[str] = set()
+
+    def run(self, *, detach: bool = False) -> None:
+        """Until nothing is left to do; with `detach` until all that can be submitted is."""
+        try:
+            self._crew.expect(self._works.base_measurement())
+            for proposal in self._study.running():
+                self._open_up(proposal)
+            while True:
+                self._crew.tend()
+                while self._crew.hungry and self._propose():
+                    self._crew.tend()
+                if self._crew.idle or detach or self._desk.cancelled:
+                    return
+                self._herald.show(self._crew.running, self._crew.places)
+                time.sleep(POLL_S)
+        finally:
+            self._crew.close()
+
+    def done(self, work: Work) -> None:
+        """A work's result is in the store: the study is told what it waits for."""
+        if not isinstance(work, CellWork):
+            return
+        training, counts = work.training, work.counts
+        assert counts is not None  # that is what done means
+        self._herald.scored(work, score(self._settings.objectives, counts))
+        if (opened := self._opened(work)) is not None:
+            opened.found[training.seed] = counts
+            self._settle(opened, training.seed)
+
+    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
+        """A task left no result."""
+        self._herald.failed(work, why, log, again=again, counts=isinstance(work, CellWork))
+        if again or not isinstance(work, CellWork):
+            return
+        if (opened := self._opened(work)) is not None:
+            opened.failed = why
+            self._settle(opened, work.training.seed)
+
+    def _propose(self) -> bool:
+        """Take a further cell, or further seeds of the cells that may still be the best."""
+        # one that failed for an earlier driver is proposed again, and isn't another cell
+        chosen = sum(
+            one.state is not State.FAILED or one.number in self._failed
+            for one in self._study.proposals()
+        )
+        full = self._settings.trials is not None and chosen >= self._settings.trials
+        proposal = None if full else self._study.propose()
+        if proposal is not None:
+            self._open_up(proposal)
+            return True
+        return self._settings.race and not self._crew.running and self._race()
+
+    def _open_up(self, proposal: Proposal) -> None:
+        """Make a proposal's trainings due, as far as they aren't in the store."""
+        seeds = range(1 if self._settings.race else self._settings.seeds)
+        opened = self._open[proposal.number] = Open(proposal, set(seeds))
+        try:
+            works = [self._works.cell(proposal.cell, seed, proposal.number) for seed in seeds]
+        except SageError as error:  # settings that can't both hold
+            opened.failed = Failure(Kind.REFUSED, error.cause)
+            self._settle(opened, *seeds)
+            return
+        for work in works:
+            self._expect(work)
+
+    def _expect(self, work: CellWork) -> None:
+        self._desk.note(work.training)
+        self._herald.expect()
+        self._crew.expect(work)
+
+    def _race(self) -> bool:
+        """Make further seeds of the cells due that may still be the best; whether there are any."""
+        seeds = range(self._settings.seeds)
+        done = [one.cell for one in self._study.proposals() if one.state is State.DONE]
+        works = {cell_key(cell): [self._works.cell(cell, seed) for seed in seeds] for cell in done}
+        trained = [
+            {seed: work.counts for seed, work in enumerate(of_cell) if work.done() and work.counts}
+            for of_cell in works.values()
+        ]
+        wanted = [
+            work
+            for place, seed in further_seeds(trained, self._settings.objectives, len(seeds))
+            if (work := works[cell_key(done[place])][seed]).name not in self._raced
+        ]
+        for work in wanted:
+            self._raced.add(work.name)
+            self._expect(work)
+        return bool(wanted)
+
+    def _opened(self, work: CellWork) -> Open | None:
+        return self._open.get(work.proposal) if work.proposal is not None else None
+
+    def _settle(self, opened: Open, *seeds: int) -> None:
+        """Tell the study, once all trainings of a proposal are settled."""
+        opened.due -= set(seeds)
+        if opened.due:
+            return
+        del self._open[opened.proposal.number]
+        if (why := opened.failed) is not None:
+            self._failed.add(opened.proposal.number)
+            self._study.note(opened.proposal, lines=list(why.lines))
+            self._study.fail(opened.proposal, why.kind, why.reason)
+        else:
+            scores = [score(self._settings.objectives, one) for one in opened.found.values()]
+            self._study.tell(opened.proposal, mean_scores(scores))

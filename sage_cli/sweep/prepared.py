@@ -1,0 +1,107 @@
+"""A sweep before anything runs: what it searches, how, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.sweep import SweepSection
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.sweep.cells import (
+    Cells,
+    mean_scores,
+    score,
+    shared_config,
+    sweep_folder,
+    sweep_name,
+    sweep_settings,
+)
+from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.read import read_space
+from sage_cli.sweep.space import Cell, Space, cell_key
+from sage_cli.sweep.study import Study
+
+TRIALS = 30
+"""Cells that a sampler chooses where nothing else is said; a grid has all of its own."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Space, sampler, how many cells, and where the sweep's memory is."""
+
+    config: SageConfig
+    space: Space
+    sampler: str
+    total: int
+    cells: Cells
+    desk: Desk
+
+    @property
+    def settings(self) -> SweepSection:
+        """The sweep's section with as many trials as there are to be; a grid's end by themselves."""
+        trials = None if self.sampler == "grid" else self.total
+        return self.config.sweep.model_copy(update={"trials": trials})
+
+    @property
+    def first_seeds(self) -> range:
+        """The trainings that every cell has; a race gives further ones to some."""
+        return range(1 if self.config.sweep.race else self.config.sweep.seeds)
+
+    @property
+    def determinants(self) -> dict[str, Any]:
+        """What decides the cells' results besides what is searched."""
+        return sweep_settings(self.cells.shared, self.space.keys)
+
+    def facts(self, study: Study) -> dict[str, Any]:
+        """What readers of the sweep's state want to know beside its counts."""
+        return {
+            "name": self.desk.name,
+            "space": self.space.plain(),
+            "sampler": self.sampler,
+            "objectives": list(self.config.sweep.objective),
+            "storage": self.config.sweep.storage,
+            "view": study.name,
+        }
+
+
+def prepared(config: SageConfig) -> Sweep:
+    """What a configuration's sweep is, everything checked that needs no training."""
+    settings, space = config.sweep, read_space(config.sweep.space, config)
+    sampler = settings.sampler or ("tpe" if space.ranges else "grid")
+    shared = shared_config(config)
+    name = sweep_name(shared, space.keys)
+    benchmarks = load_benchmarks(shared.evaluation, shared.data)
+    desk = Desk(sweep_folder(config.run.root, name))
+    total = len(list(space.cells())) if sampler == "grid" else settings.trials or TRIALS
+    return Sweep(config, space, sampler, total, Cells(shared, name, benchmarks), desk)
+
+
+def open_study(sweep: Sweep) -> Study:
+    """The view of the sweep's study that its space, sampler, objectives and seeds make.
+
+    A new view begins with what earlier ones found.
+    """
+    settings = sweep.config.sweep
+    study = Study.open(
+        settings.storage or sweep.desk.folder,
+        sweep.desk.name,
+        sweep.space,
+        sweep.sampler,
+        settings.seed,
+        settings.objective,
+        {"seeds": settings.seeds, "race": settings.race, "prune": settings.prune},
+    )
+    there = {cell_key(one.cell) for one in study.proposals()}
+    found: dict[object, tuple[Cell, list[tuple[float, ...]]]] = {}
+    for cell, seed, _ in sweep.desk.ledger():
+        if cell_key(cell) in there or cell not in sweep.space or seed not in sweep.first_seeds:
+            continue
+        counts = sweep.cells.trained(sweep.cells.training(cell, seed))
+        if counts is not None:
+            scores = found.setdefault(cell_key(cell), (cell, []))[1]
+            scores.append(score(settings.objectives, counts))
+    for cell, scores in found.values():
+        if len(scores) == len(sweep.first_seeds):
+            study.known(cell, mean_scores(scores), source="an earlier view of this sweep")
+    return study

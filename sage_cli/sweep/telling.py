@@ -1,0 +1,67 @@
+"""What a sweep's driver tells, besides what any works do: scores, the best, and state.json."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sage_cli.executors.failures import Failure
+from sage_cli.executors.herald import Herald
+from sage_cli.executors.work import Work
+from sage_cli.progress import Progress
+from sage_cli.sweep.desk import Desk
+
+
+class SweepHerald(Herald):
+    """Keeps state.json true while the sweep is driven; `facts` is what the file begins with."""
+
+    def __init__(
+        self, progress: Progress, desk: Desk, facts: Mapping[str, Any], total: int
+    ) -> None:
+        super().__init__(progress, total)
+        self._desk, self._facts, self._highest = desk, dict(facts), float("-inf")
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        self._driver = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
+        self._keep()
+
+    def scored(self, work: Work, values: Sequence[float]) -> None:
+        """A cell was trained and measured; the first objective says which is the best."""
+        names = self._facts["objectives"]
+        told = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
+        if values[0] > self._highest:
+            self._highest, self.best = values[0], f"{work.title}: {told}"
+        self.done(work, told)
+        self._keep()
+
+    def failed(self, work: Work, why: Failure, log: Path, *, again: bool, counts: bool) -> None:
+        """A task left no result."""
+        super().failed(work, why, log, again=again, counts=counts)
+        self._keep()
+
+    def pruned(self, work: Work, reason: str) -> None:
+        """A training was ended because it lagged behind."""
+        super().pruned(work, reason)
+        self._keep()
+
+    def close(self) -> None:
+        """Say that nobody drives the sweep any more."""
+        super().close()
+        self._driver = {}
+        self._keep()
+
+    def _keep(self) -> None:
+        self._desk.write_state(
+            **self._facts,
+            cells={
+                "done": self.done_count,
+                "failed": self.failed_count,
+                "pruned": self.pruned_count,
+                "left": self.left,
+            },
+            best=self.best,
+            driver=self._driver or None,
+        )

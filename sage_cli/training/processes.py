@@ -1,0 +1,46 @@
+"""Several processes that train together: whether this is one of them, and how they meet."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sage_cli.errors import TrainingError
+
+if TYPE_CHECKING:
+    from accelerate import PartialState
+
+PATIENCE = timedelta(days=1)
+"""How long processes wait for one that trains the base before they train together."""
+PROCESSES_VARIABLE = "SAGE_PROCESSES"
+"""Tells a launched process how many it was meant to be one of."""
+
+
+def world_size() -> int:
+    """How many processes train together; launchers (torchrun, Slurm, accelerate) say so."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_launched() -> bool:
+    """Whether a launcher started this process, so that nothing is to be launched again."""
+    return "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def require_all_processes() -> None:
+    """Raise TrainingError in a process that was to be one of several and is fewer of them."""
+    meant = int(os.environ.get(PROCESSES_VARIABLE, world_size()))
+    if world_size() != meant:
+        raise TrainingError(
+            f"the launcher started {world_size()} of {meant} processes: alone, they would train "
+            "another run than the one asked for",
+            "use another --accelerate configuration, or --processes N alone",
+        )
+
+
+def join_processes() -> PartialState:
+    """This process's place among those launched with it; on CPUs they talk over gloo."""
+    import torch
+    from accelerate import PartialState
+
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)

@@ -1,0 +1,91 @@
+"""The local executor keeps the contract; and what is its own: places, GPUs, hard deaths."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from sage_cli.errors import ExecutorError
+from sage_cli.executors.contract import ExecutorContract, escaped, living, shell
+from sage_cli.executors.executor import End, Fate, Resources, Task
+from sage_cli.executors.local import LocalExecutor
+
+
+class TestLocal(ExecutorContract):
+    source = """
+from sage_cli.executors.local import LocalExecutor
+executor = LocalExecutor(3, grace_s=1)
+"""
+
+    @pytest.mark.parametrize("whom", ["leash", "group"])
+    def test_its_processes_are_killed(self, tmp_path, whom):
+        pids = tmp_path / "pids"
+        task = shell(tmp_path, "a", f"sleep 600 & echo $! >> {pids}; echo $$ >> {pids}; wait")
+        with self.executor(tmp_path) as executor:
+            (job,) = executor.submit([task])
+            self.until(lambda: len(living(pids)) == 2)
+            (os.kill if whom == "leash" else os.killpg)(int(job), signal.SIGKILL)
+            assert self.ends(executor, [job]) == [End(Fate.KILLED, -9)]
+            assert not living(pids)
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for it")
+    def test_driver_and_leash_are_killed_in_one_moment(self, tmp_path):
+        pids = tmp_path / "pids"
+        task = shell(tmp_path, "a", f"echo $$ $PPID >> {pids}; exec sleep 600")
+
+        def leash_is_killed():
+            if len(numbers := living(pids)) < 2:
+                return False
+            os.kill(numbers[1], signal.SIGSTOP)  # it can't do anything about the driver's death
+            return True
+
+        self.killed_driver(tmp_path, [task], leash_is_killed)
+        os.kill(living(pids)[1], signal.SIGKILL)
+        self.until(lambda: not living(pids))
+
+    def test_each_task_has_gpus_of_its_own(self, tmp_path):
+        executor = LocalExecutor(3, gpus=("2", "5", "7"), grace_s=1)
+        show = "echo ${CUDA_VISIBLE_DEVICES-unset}"
+
+        def seen(*counts):
+            tasks = [
+                Task(str(n), ("sh", "-c", show), tmp_path / f"{n}.log", Resources(gpus=count))
+                for n, count in enumerate(counts)
+            ]
+            self.ends(executor, executor.submit(tasks))
+            shown = [task.log.read_text().strip() for task in tasks]
+            for task in tasks:
+                task.log.unlink()
+            return shown
+
+        assert seen(1, 2) == ["2", "5,7"]
+        # 2, 5, 7 came back in this or another order; a task without GPUs sees none
+        first, rest = seen(0, 3)
+        assert (first, sorted(rest.split(","))) == ("", ["2", "5", "7"])
+        with pytest.raises(ExecutorError, match="1 asks for 2 GPUs, and 1 are free"):
+            seen(2, 2)
+        assert seen(3)[0]  # what the refused submission held is free again
+
+    def test_without_gpus_the_variable_is_left_alone(self, tmp_path, monkeypatch):
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        task = shell(tmp_path, "a", "echo ${CUDA_VISIBLE_DEVICES-unset}")
+        with self.executor(tmp_path) as executor:
+            self.ends(executor, executor.submit([task]))
+        assert task.log.read_text() == "unset\n"
+
+    def test_more_tasks_than_places(self, tmp_path):
+        with self.executor(tmp_path) as executor:
+            tasks = [shell(tmp_path, name, "sleep 600") for name in "abcd"]
+            with pytest.raises(ValueError, match="4 tasks, 3 free places"):
+                executor.submit(tasks)
+
+    def test_a_log_that_cannot_be_written(self, tmp_path):
+        pids = tmp_path / "pids"
+        first = shell(tmp_path, "a", escaped(pids) + "sleep 600")
+        second = Task("b", ("true",), tmp_path)  # a folder
+        with self.executor(tmp_path) as executor:
+            with pytest.raises(ExecutorError, match=r"b can't be started.*Is a directory"):
+                executor.submit([first, second])
+            assert not living(pids)
+            assert executor.ended() == {}
