@@ -53,7 +53,7 @@ def test_a_grid_is_extended_by_its_new_cells_alone(lab: SweepLab, survived: Any)
     failed = [cell for cell in again["cells"] if cell["state"] == "failed"]
     assert sorted(begun.values()) == [1, 1]  # the two new cells, once each
     assert [cell["failure"]["kind"] for cell in failed] == ["killed", "killed"]
-    assert {cell["guide.options.tau"] for cell in failed} == {2}
+    assert {cell["settings"]["guide.options.tau"] for cell in failed} == {2}
 
 
 def test_another_objective_runs_nothing_again(lab: SweepLab, survived: Any) -> None:
