@@ -23,6 +23,7 @@ from sage_cli.cli import (
     runs,
     sft,
     sweep,
+    sweeps,
 )
 from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import new_app
@@ -45,6 +46,7 @@ app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
 app.add_typer(guide.app, name="guide")
 app.add_typer(runs.app, name="runs")
+app.add_typer(sweeps.app, name="sweeps")
 app.add_typer(config.app, name="config")
 
 

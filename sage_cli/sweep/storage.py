@@ -66,6 +66,18 @@ def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
             pause_s = min(2 * pause_s, 5.0)
 
 
+def remove_studies(url: str, sweep: str) -> None:
+    """Delete a sweep's views from a database that it may share with other sweeps."""
+    storage = open_storage(url, write=True)
+
+    def removed() -> None:
+        for name in optuna.get_all_study_names(storage):
+            if name.startswith(f"{sweep}/"):
+                optuna.delete_study(study_name=name, storage=storage)
+
+    patiently(url, removed)
+
+
 def _database(url: str) -> BaseStorage:
     try:
         return get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
