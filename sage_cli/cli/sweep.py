@@ -39,9 +39,9 @@ def command(
     }
     settings = load_config(preset, config, set_, **flags).config
     if settings.guide.name == "none":
-        from sage_cli.sweep.space import space_file
+        from sage_cli.sweep.read import guide_of
 
-        flags["guide"] = {"name": space_file(settings.sweep.space).guide}
+        flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
     if dry_run:
         from sage_cli.workflows.sweep import plan

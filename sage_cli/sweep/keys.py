@@ -60,16 +60,13 @@ def reason_against(setting: Setting) -> str | None:
 def guides_with(key: str) -> tuple[str, ...]:
     """The guides of this package that have the setting `key`, as guide.tau."""
     name = key.removeprefix("guide.")
-    return tuple(
-        guide for guide, section in _guides().items() if name in section.model_fields
-    )
+    return tuple(guide for guide, section in _guides().items() if name in section.model_fields)
 
 
 def _guides() -> dict[str, Any]:
-    members = [section for section in sections_of(GuideSection)]
     return {
         names[0]: section
-        for section in members
+        for section in sections_of(GuideSection)
         if (names := get_args(section.model_fields["name"].annotation))
     }
 

@@ -89,9 +89,7 @@ def _conditions(
     return found
 
 
-def _with_its_guides(
-    one: Parameter, parameters: list[Parameter], problems: list[str]
-) -> Parameter:
+def _with_its_guides(one: Parameter, parameters: list[Parameter], problems: list[str]) -> Parameter:
     """`one` with the condition that follows from the guides that are searched."""
     searched = next((p.domain for p in parameters if p.key == "guide.name"), None)
     having = guides_with(one.key) if one.key.startswith("guide.") else ()

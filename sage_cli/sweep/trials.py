@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
 from sage_cli.store.identity import identity_of
-from sage_cli.sweep.space import Cell, Space, resolve, space_file
+from sage_cli.sweep.read import read_space
+from sage_cli.sweep.space import Cell, Space
 
 
 def trials(config: SageConfig) -> tuple[SageConfig, Space]:
     """The configuration that all trials share, and the search space in absolute values."""
-    file = space_file(config.sweep.space)
-    if file.guide is not None and file.guide != config.guide.name:
-        raise ConfigurationError(
-            f"the space '{config.sweep.space}' is about guide {file.guide}, "
-            f"and the configuration has guide {config.guide.name}",
-            f"add --guide {file.guide}",
-        )
-    settings = dict(leaves(config.model_dump(mode="json")))
-    space = resolve(config.sweep.space, file, settings)
+    space = read_space(config.sweep.space, config)
     shared = {
         "evaluation.benchmark": config.sweep.benchmark,
         "evaluation.samples": config.sweep.samples,
@@ -46,6 +37,6 @@ def sweep_folder(config: SageConfig, space: Space) -> Path:
         for recipe in recipes
         for name, section in vars(recipe).items()
     }
-    determinants = {**settings, "sweep": config.sweep.determinants(), "values": space.values}
+    determinants = {**settings, "sweep": config.sweep.determinants(), "space": space.plain()}
     identity = identity_of("sweep", determinants)
     return config.run.root / "sweeps" / f"{'-'.join(space.keys)}-{identity[:8]}"

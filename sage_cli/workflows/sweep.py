@@ -31,17 +31,19 @@ from sage_cli.reports.sweep import SweepCell, sweep_document
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
-from sage_cli.sweep.space import Cell
+from sage_cli.sweep.proposal import Proposal
+from sage_cli.sweep.sampler_choice import choose_sampler
+from sage_cli.sweep.space import Cell, Space, Value, Values
 from sage_cli.sweep.trials import sweep_folder, trial, trials
 from sage_cli.workflows.rl import planned_run, rl
 from sage_cli.workflows.sft import base_policy, plan_base
 
 if TYPE_CHECKING:
-    from sage_cli.sweep.study import CellResult, Study
+    from sage_cli.sweep.study import Study
 
 
 def sweep(config: SageConfig, progress: Progress) -> Report:
-    """Run what the grid still lacks; failures are kept with their reason and tried again.
+    """Run what is still lacking; failures are kept with their reason and tried again.
 
     Raises TrainingError when no cell has a result.
     """
@@ -55,18 +57,17 @@ def sweep(config: SageConfig, progress: Progress) -> Report:
     benchmarks = load_benchmarks(config.evaluation, config.data)
     _refuse_trained(benchmarks, config.data)
     with writer(folder):
-        study = Study(folder, space, objectives)
-        if study.pending():
-            base_policy(config, progress)
-        total = len(list(space.cells()))
+        chosen = choose_sampler(config.sweep.sampler, space, objectives)
+        total = config.sweep.trials or (len(list(space.cells())) if chosen == "grid" else 30)
         for _ in range(1 + config.sweep.retries):
-            for cell in study.pending():
-                done = total - len(study.pending())
-                progress.say(f"[bold]cell {done + 1} of {total}[/]: {in_words(cell)}")
-                _run_cell(trial(config, cell, folder.name), study, cell, benchmarks, progress)
-        cells = [_with_counts(one, config, benchmarks) for one in study.results()]
+            study = Study.open(folder, folder.name, space, chosen, config.sweep.seed, objectives)
+            while one := _next(study, total):
+                base_policy(config, progress)
+                progress.say(f"[bold]cell {one.number + 1}[/]: {in_words(one.cell)}")
+                _run_cell(trial(config, one.cell, folder.name), study, one, benchmarks, progress)
+        cells = [_with_counts(one, config, benchmarks) for one in study.proposals()]
         provenance = configured_provenance(benchmarks, EvaluationRecipe.of(config))
-        report = sweep_document(space.values, objectives, cells, provenance).write(folder)
+        report = sweep_document(_axes(space, cells), objectives, cells, provenance).write(folder)
     if all(cell.scores is None for cell in cells):
         raise TrainingError(f"every cell failed; the first: {cells[0].reason}")
     return report
@@ -76,9 +77,12 @@ def plan(config: SageConfig) -> list[Stage]:
     """What a sweep would do: its base, what its trials share, and every cell's run."""
     config, space = trials(config)
     base = planned_base(SftRecipe.of(config), Runs(config.run.root))
-    recipe, cells = RlRecipe.of(config), list(space.cells())
+    recipe = RlRecipe.of(config)
+    cells = [] if space.ranges else list(space.cells())
     completions = batch_of(recipe.rl, recipe.rl.processes).completions
-    steps = len(cells) * recipe.rl.steps
+    many = len(cells) if config.sweep.sampler in (None, "grid") else config.sweep.trials
+    many = many or config.sweep.trials or 30
+    steps = many * recipe.rl.steps
     return [
         plan_base(SftRecipe.of(config), base),
         Stage("2. RL, shared by all cells", rl_facts(recipe)),
@@ -86,7 +90,7 @@ def plan(config: SageConfig) -> list[Stage]:
             "3. sweep",
             {
                 "folder": str(sweep_folder(config, space)),
-                "cells": len(cells),
+                "cells": many,
                 "steps": f"{recipe.rl.steps} a cell, {steps:,} in all",
                 "completions": f"{steps * completions:,}",
                 "objectives": " and ".join(config.sweep.objective),
@@ -117,34 +121,54 @@ def _refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection) -> None:
 
 def in_words(cell: Cell) -> str:
     """`tau 0.465, rho 0.775`."""
-    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value:g}" for key, value in cell.items())
+    return ", ".join(
+        f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"
+        for key, value in cell.items()
+    )
 
 
 def _with_counts(
-    result: CellResult, config: SageConfig, benchmarks: Sequence[Benchmark]
+    result: Proposal, config: SageConfig, benchmarks: Sequence[Benchmark]
 ) -> SweepCell:
     """A cell for the report, with the counts behind its scores where all are still stored."""
     counts, n = None, config.sweep.samples
-    if result.run is not None:
+    run = result.attrs.get("run")
+    if run is not None:
         recipe, root = EvaluationRecipe.of(config), config.run.root
         with suppress(SageError):  # the run may be gone, and its scores stay
-            policy = Policy.of_run(Runs(root).find(result.run))
+            policy = Policy.of_run(Runs(root).find(run))
             (found, *_), *_ = (
                 stored_counts(policy, one, recipe, root, (n,))[n] for one in benchmarks
             )
             counts = found if (found.n_P == n).all() else None
-    return SweepCell(result.cell, result.values, result.run, result.reason, counts)
+    return SweepCell(result.cell, result.values, run, result.attrs.get("reason"), counts)
+
+
+def _next(study: Study, total: int) -> Proposal | None:
+    """What an earlier driver left running or failed, or else a new proposal up to `total` cells."""
+    if running := study.running():
+        return running[0]
+    return study.propose() if study.failed or len(study.proposals()) < total else None
+
+
+def _axes(space: Space, cells: Sequence[SweepCell]) -> dict[str, list[Value]]:
+    """Every parameter's values, those of a range as far as they were met."""
+    return {
+        one.name: list(one.domain.values)
+        if isinstance(one.domain, Values)
+        else list(dict.fromkeys(cell.settings[one.key] for cell in cells))
+        for one in space.parameters
+    }
 
 
 def _run_cell(
     config: SageConfig,
     study: Study,
-    cell: Cell,
+    proposed: Proposal,
     benchmarks: Sequence[Benchmark],
     progress: Progress,
 ) -> None:
     """One trial: a run and its measurement; a failure of its own is kept, not raised."""
-    opened = study.begin(cell)
     recipe = EvaluationRecipe.of(config)
     try:
         run = rl(config, progress, sweep=config.tracking.group)
@@ -152,7 +176,7 @@ def _run_cell(
         samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
         measured = measure([samples], benchmarks, recipe, progress)
     except (SageError, RuntimeError) as error:
-        study.fail(opened, f"{type(error).__name__}: {error}")
+        study.fail(proposed, "error", f"{type(error).__name__}: {error}")
         progress.say(f"[red]failed[/]: {escape(str(error))}")
         return
     keep_evaluations([policy], measured, recipe, config.tracking)
@@ -164,5 +188,6 @@ def _run_cell(
         )
         for one in config.sweep.objectives
     }
-    study.succeed(opened, run.id, scores)
+    study.note(proposed, run=run.id)
+    study.tell(proposed, list(scores.values()))
     progress.say("  ".join(f"{name} {value:.3f}" for name, value in scores.items()))
