@@ -119,7 +119,7 @@ class Run:
         An interruption or failure leaves everything that is needed to take the run up again.
         Raises StoreError where the directory holds a run of another identity.
         """
-        with writer(self.folder):
+        with writer(self.folder) as hold:
             self._require_same_identity()
             began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
             write_json(self.folder / "config.json", config)
@@ -129,13 +129,14 @@ class Run:
                       **surroundings(), **fields)  # fmt: skip
 
             def close(status: str, reason: str | None = None, error: str | None = None) -> None:
+                hold.require()  # whoever has taken over says what becomes of it
                 seconds = round(spent_s + time.monotonic() - began, 3)
                 self.note(status=status, reason=reason, error=error, ended=_now(), seconds=seconds)
 
             try:
                 yield
             except BaseException as error:
-                with suppress(OSError):  # a full disk doesn't hide what it has caused
+                with suppress(OSError, StoreError):  # a full disk doesn't hide what it has caused
                     close(*_end(error))
                 raise
             close(FINISHED)

@@ -39,7 +39,7 @@ class Sweep:
 
     @property
     def settings(self) -> SweepSection:
-        """The sweep's section with as many trials as there are to be; a grid's end by themselves."""
+        """The sweep's section with as many trials as there are to be; a grid ends by itself."""
         trials = None if self.sampler == "grid" else self.total
         return self.config.sweep.model_copy(update={"trials": trials})
 
