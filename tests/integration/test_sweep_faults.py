@@ -74,7 +74,7 @@ def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -
     assert second.returncode == 2
     assert f"process {driver.pid} on" in " ".join(said.replace("│", " ").split())
     os.kill(driver.pid, signal.SIGTERM)
-    out, _ = driver.communicate(timeout=60)
+    driver.communicate(timeout=60)
     assert driver.returncode == 143
     assert not lab.tasks()  # its task was ended with it
     finished = lab.run(*words)
