@@ -10,7 +10,7 @@ from sage_cli.config.data import DataSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.policies.state import state
@@ -23,8 +23,10 @@ from sage_cli.store.run import Runs
 from sage_cli.sweep.cells import Training, in_words
 from sage_cli.sweep.cost import cost, seconds_per_step
 from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.mirrored import mirror_report
 from sage_cli.sweep.outcome import outcome
 from sage_cli.sweep.prepared import open_study, prepared
+from sage_cli.sweep.proposal import State
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import Works
 from sage_cli.workflows.sft import plan_base
@@ -62,7 +64,15 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
             driver.run(detach=detach)
         finally:
             herald.close()
-        return outcome(it, study).write(it.desk.folder)
+        report = outcome(it, study).write(it.desk.folder)
+        mirror_report(report, facts, config.tracking)
+    proposals = study.proposals()
+    if proposals and all(one.state is State.FAILED for one in proposals):
+        raise TrainingError(
+            f"every cell failed; the first: {proposals[0].attrs.get('reason')}",
+            f"the logs are in {it.desk.cells}; the same command tries again",
+        )
+    return report
 
 
 def plan(config: SageConfig) -> list[Stage]:
