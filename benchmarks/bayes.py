@@ -1,12 +1,12 @@
 """How many trials samplers take to find a cell as good as the best, on recorded surfaces.
 
-    python benchmarks/bayes.py [SURFACE ...] [--seeds 20] [--most 100] [--noise 0.5]
+    python benchmarks/bayes.py [SURFACE ...] [--seeds 20] [--noise 1] [--tolerance 0.1]
 
 A surface is a file of benchmarks/surfaces/, or `tuning` for the made-up ones on which the samplers'
 settings were chosen. Samplers search the whole rectangle between its outermost cells, on which
 values are interpolated bilinearly, so that no point is higher than the best cell. What a sampler is
 told is the value plus normal noise: `--noise` times the surface's error. A proposal has arrived
-where its value without noise is within TOLERANCE of the surface's span below the best cell.
+where its value without noise is at most `--tolerance` of the surface's span below the best cell.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,6 @@ from sage_cli.sweep.space import Parameter, Range, Space
 
 SURFACES = Path(__file__).parent / "surfaces"
 SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes")
-TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class Surface:
     rho_R: np.ndarray
     value_TR: np.ndarray
     error: float
+    tolerance: float = 0.1
 
     @property
     def space(self) -> Space:
@@ -58,7 +58,7 @@ class Surface:
     @property
     def enough(self) -> float:
         """The least value that has arrived."""
-        return float(self.value_TR.max() - TOLERANCE * np.ptp(self.value_TR))
+        return float(self.value_TR.max() - self.tolerance * np.ptp(self.value_TR))
 
     @property
     def share(self) -> float:
@@ -131,9 +131,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--most", type=int, default=100)
     parser.add_argument("--noise", type=float, action="append")
+    parser.add_argument("--tolerance", type=float, default=0.1)
     parser.add_argument("--samplers", default=",".join(SAMPLERS))
     given = parser.parse_args()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     names = given.surfaces or sorted(path.stem for path in SURFACES.glob("*.json"))
     surfaces = [
         one for name in names for one in (made_up() if name == "tuning" else recorded(name))
@@ -141,7 +142,7 @@ def main() -> None:
     samplers = list(dict.fromkeys(["random", *given.samplers.split(",")]))
     print(f"| surface | noise | share | {' | '.join(samplers)} |\n|{'---|' * (3 + len(samplers))}")
     began = time.process_time()
-    for surface in surfaces:
+    for surface in (replace(one, tolerance=given.tolerance) for one in surfaces):
         for noise in given.noise or [0.0, 1.0]:
             cells = row(surface, given.seeds, dict.fromkeys(samplers, given.most), noise)
             print(f"| {' | '.join(cells)} |", flush=True)

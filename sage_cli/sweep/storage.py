@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from sage_cli.errors import ConfigurationError, StoreError
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
 warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator computes")  # it is known
 log = logging.getLogger(__name__)

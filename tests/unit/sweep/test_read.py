@@ -107,7 +107,9 @@ def test_every_value_and_both_ends_are_tried():
 
 def test_values_that_contradict_each_other_are_refused_with_their_cell():
     cause = refused("guide=none|branch,kl=reverse|none", config()).cause
-    assert cause.startswith("guide.name=branch, anchor.kl=none: guide 'branch' reshapes the KL anch")
+    assert cause.startswith(
+        "guide.name=branch, anchor.kl=none: guide 'branch' reshapes the KL anch"
+    )
     assert len(cause.splitlines()) == 1
 
 

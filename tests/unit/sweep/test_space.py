@@ -83,5 +83,7 @@ def test_size_counts_whole_numbers():
 
 
 def test_the_plain_form_goes_through_json():
-    space = Space((GUIDE, TAU, STEPS, Parameter("lr", "rl.learning_rate", Range(1e-5, 1, log=True))))
+    space = Space(
+        (GUIDE, TAU, STEPS, Parameter("lr", "rl.learning_rate", Range(1e-5, 1, log=True)))
+    )
     assert from_plain(json.loads(json.dumps(space.plain()))) == space
