@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -51,16 +51,16 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """A run's manifest, its last metrics and what evaluations found."""
     run = _runs(runs).find(name)
-    last, found = (run.metrics.read() or [{}])[-1], evaluation_figures(run)
+    last, looked, found = *_last_and_looked(run), evaluation_figures(run)
     if json:
-        shown = {"manifest": run.manifest, "last": last, "evaluations": found}
+        shown = {"manifest": run.manifest, "last": last, "looked": looked, "evaluations": found}
         emit({**shown, "folder": str(run.folder)})
         return
     table = Table(show_header=False, box=None)
     for key in SHOWN:
         if run.manifest.get(key) is not None:
             table.add_row(key, escape(str(run.manifest[key])))
-    for key, value in {**last, **found}.items():
+    for key, value in {**last, **found, **looked}.items():
         table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
     console.print(f"[bold]{run.id}[/]", table)
 
@@ -92,6 +92,16 @@ def remove(
         emit({"removed": run.id, "folder": str(run.folder)})
     else:
         console.print(f"removed {run.id}")
+
+
+def _last_and_looked(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The last step's metrics, and what the last look at development problems found, and when."""
+    records = run.metrics.read()
+    looks = [record for record in records if "eval/pass@1" in record]
+    at = {"looked at step": looks[-1]["step"]} if looks else {}
+    figures = {key: value for record in looks[-1:] for key, value in record.items()
+               if key.startswith("eval/")}  # fmt: skip
+    return (records or [{}])[-1], {**at, **figures}
 
 
 def _steps(run: Run) -> int:

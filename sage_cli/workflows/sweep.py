@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from sage_cli.config.data import DataSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import batch_of
-from sage_cli.errors import ConfigurationError, SageError, TrainingError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
+from sage_cli.errors import SageError, TrainingError
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks, refuse_trained
 from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.provenance import configured_provenance
@@ -24,7 +23,6 @@ from sage_cli.metrics import pass_at_k
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.state import state
-from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.sweep import SweepCell, sweep_document
@@ -53,7 +51,7 @@ def sweep(config: SageConfig, progress: Progress) -> Report:
     objectives = config.sweep.objective
     # what every cell needs, so that its absence isn't found cell by cell
     benchmarks = load_benchmarks(config.evaluation, config.data)
-    _refuse_trained(benchmarks, config.data)
+    refuse_trained(benchmarks, config.data, "sweep.benchmark")
     with writer(folder):
         study = Study(folder, space, objectives)
         if study.pending():
@@ -99,20 +97,6 @@ def plan(config: SageConfig) -> list[Stage]:
             },
         ),
     ]
-
-
-def _refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection) -> None:
-    """Refuse to choose settings on problems that the policies are trained on."""
-    trained = {problem.id for problem in load_training_problems(data)}
-    for benchmark in benchmarks:
-        known = trained.intersection(benchmark.golds)
-        if known:
-            raise ConfigurationError(
-                f"{len(known)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
-                f"among those that {data.rl.name} trains on: settings would be chosen by what was "
-                "learned by heart",
-                "train on fewer (data.rl.limit), or name other problems with --set sweep.benchmark",
-            )
 
 
 def in_words(cell: Cell) -> str:
