@@ -31,7 +31,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     """All runs, oldest first."""
     found = _runs(runs).all()
     if json:
-        emit({"runs": [{**run.manifest, "status": run.status} for run in found]})
+        emit({"runs": [_listed(run) for run in found]})
         return
     table = Table("run", "kind", "status", "steps", "time", "parent", box=None)
     for run in found:
@@ -39,7 +39,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
         table.add_row(
             run.id,
             str(manifest.get("kind") or ""),
-            run.status,
+            run.status + (f"; begun anew: {begun}" if (begun := _begun_anew(run)) else ""),
             str(_steps(run)),
             f"{manifest.get('seconds', 0):.0f} s",
             escape(str(manifest.get("parent") or "")),
@@ -92,6 +92,19 @@ def remove(
         emit({"removed": run.id, "folder": str(run.folder)})
     else:
         console.print(f"removed {run.id}")
+
+
+def _listed(run: Run) -> dict[str, Any]:
+    """A run's manifest with its true status, and that of the one begun anew in its place."""
+    begun = _begun_anew(run)
+    return {**run.manifest, "status": run.status, **({"begun_anew": begun} if begun else {})}
+
+
+def _begun_anew(run: Run) -> str | None:
+    """The status of the run that was begun anew in the place of `run`, with the step it is at."""
+    if not run.anew.manifest:
+        return None
+    return f"{run.anew.status} at step {_steps(run.anew)}"
 
 
 def _last_and_looked(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:

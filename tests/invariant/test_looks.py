@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from toy_policy import adapted
 
 from sage_cli.config.recipe import EvaluationRecipe
@@ -78,6 +81,30 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
     assert weights(bench.folder / "seen") == weights(bench.folder / "plain")
 
 
+def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, configure: Any):
+    config = configure(**LOOKED_AT)
+    model = load_model(bench.base).train()
+    model.model.layers[0].eval()
+    next(model.parameters()).requires_grad_(False)
+
+    def state() -> tuple[Any, ...]:
+        modes = [module.training for module in model.modules()]
+        open_ = [parameter.requires_grad for parameter in model.parameters()]
+        settings = (model.config.use_cache, model.config._attn_implementation)
+        drawn = (torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state()))
+        return modes, open_, settings, drawn, torch.is_grad_enabled(), torch.get_num_threads()
+
+    before, heard = state(), []
+    with Development(1, [APART], EvaluationRecipe.of(config)) as apart:
+        found = [
+            apart.look(model, bench.tokenizer, lambda drawn, of: heard.append((drawn, of)))
+            for _ in range(2)
+        ]
+    assert state() == before
+    assert found[0] == found[1]
+    assert heard[:20] == [(drawn, 20) for drawn in range(1, 21)]  # 5 problems x 4 samples
+
+
 def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
     bench: Any, configure: Any
 ):
@@ -135,5 +162,5 @@ def test_a_look_sees_the_model_as_the_step_left_it(bench: Any, configure: Any):
     bench.run(config, "saved")
     for step, total in enumerate(seen, start=1):
         saved = load_model(bench.folder / "saved" / "checkpoints" / f"checkpoint-{step}")
-        assert float(sum(weight.sum() for weight in saved.parameters())) == total
+        assert float(sum(weight.detach().sum() for weight in saved.parameters())) == total
     assert len(set(seen)) == 2
