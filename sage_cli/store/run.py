@@ -20,6 +20,9 @@ from sage_cli.store.named import meant
 from sage_cli.store.surroundings import surroundings
 
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
+PRUNED = "pruned"
+"""An interruption that a sweep asked for, with its reason; the same command goes on all the same.
+"""
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sage_cli.config.data import DataSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.policies.state import state
-from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.lock import writer
@@ -29,6 +26,7 @@ from sage_cli.sweep.prepared import open_study, prepared
 from sage_cli.sweep.proposal import State
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import Works
+from sage_cli.training.plugins import require_plugins
 from sage_cli.workflows.sft import plan_base
 
 
@@ -40,7 +38,8 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     """
     require_mirrors(config.tracking)
     it = prepared(config)
-    refuse_trained(it.cells.benchmarks, config.data)
+    refuse_trained(it.cells.benchmarks, config.data, "sweep.benchmark")
+    require_plugins(RlRecipe.of(it.cells.shared))
     processes = config.rl.processes
     executor = build_executor(config.executor, folder=it.desk.folder, processes=processes)
     if detach and not executor.outlives:
@@ -137,17 +136,3 @@ def _state(training: Training, measured: bool) -> str:
     found = state(training.run)
     lacking = ", to be measured" if found == "finished" and not measured else ""
     return f"{training.run.id}: {found}{lacking}"
-
-
-def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection) -> None:
-    """Refuse to choose settings on problems that the policies are trained on."""
-    trained = {problem.id for problem in load_training_problems(data)}
-    for benchmark in benchmarks:
-        known = trained.intersection(benchmark.golds)
-        if known:
-            raise ConfigurationError(
-                f"{len(known)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
-                f"among those that {data.rl.name} trains on: settings would be chosen by what was "
-                "learned by heart",
-                "train on fewer (data.rl.limit), or name other problems with --set sweep.benchmark",
-            )
