@@ -23,6 +23,7 @@ from sage_cli.cli import (
     runs,
     sft,
     sweep,
+    theory,
 )
 from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import new_app
@@ -38,6 +39,7 @@ app.command("passk")(passk.command)
 app.command("compare")(compare.command)
 app.command("power")(power.command)
 app.command("sweep")(sweep.command)
+app.command("theory")(theory.command)
 app.command("grade")(grade.command)
 app.command("export")(export.command)
 app.command("algos")(algos.command)
