@@ -24,6 +24,7 @@ from sage_cli.cli import (
     sft,
     sweep,
     sweeps,
+    theory,
 )
 from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import new_app
@@ -39,6 +40,7 @@ app.command("passk")(passk.command)
 app.command("compare")(compare.command)
 app.command("power")(power.command)
 app.command("sweep")(sweep.command)
+app.command("theory")(theory.command)
 app.command("grade")(grade.command)
 app.command("export")(export.command)
 app.command("algos")(algos.command)
