@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.load import changed, load, runs_root
+from sage_cli.config.presets import read_layer
 from sage_cli.errors import ConfigurationError
 
 
@@ -34,6 +35,13 @@ def test_without_a_preset_tiny_applies_and_a_stored_configuration_takes_its_plac
     again = load(stored=stored)
     assert again.config == load(["qwen2.5-math-7b"]).config
     assert again.origins["rl.steps"] == "stored configuration"
+
+
+def test_numbers_of_json_are_numbers(tmp_path):
+    """YAML takes 1e-06 for a text, and that is how JSON writes a millionth."""
+    file = tmp_path / "config.json"
+    file.write_text('{"rl": {"advantage_options": {"epsilon": 1e-06}}}')
+    assert read_layer(file) == {"rl": {"advantage_options": {"epsilon": 0.000001}}}
 
 
 def test_presets_lie_over_a_stored_configuration():
