@@ -48,6 +48,7 @@ def test_no_text_raises_in_the_parent(gold, answer):
 
 @settings(max_examples=15, deadline=None)
 @given(pairs=st.lists(st.tuples(soup, soup), min_size=1, max_size=20))
+@pytest.mark.slow
 def test_no_text_raises_in_a_worker(grader, pairs):
     grades = grader.grade_many([(gold, f"<SOLUTION>{text}</SOLUTION>") for gold, text in pairs])
     assert len(grades) == len(pairs)

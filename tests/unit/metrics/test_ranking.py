@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import rank
@@ -23,6 +24,7 @@ def test_the_clearly_worse_are_told_apart_and_the_others_are_not() -> None:
     assert 0.001 < found.error < 0.05
 
 
+@pytest.mark.slow
 def test_of_equal_models_none_is_told_apart_in_95_of_100_repetitions() -> None:
     """Nine equal models: at 5 % for each comparison with the luckiest, far more would be."""
     generator = np.random.default_rng(1)
