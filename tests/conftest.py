@@ -35,6 +35,7 @@ HEAVY = (
     "policies/test_reference.py",
     "reports/test_curves.py",
     "reports/test_heatmap.py",
+    "reports/test_microscope.py",
     "store/test_tensorboard_mirror.py",
     "store/test_wandb_mirror.py",
 )
@@ -109,6 +110,6 @@ def facts() -> Path:
 
 @pytest.fixture(scope="session")
 def grader() -> Iterator[Grader]:
-    """A strict grader; one pool of workers for all tests that needn't kill them."""
-    with Grader(workers=2, timeout_s=60) as shared_grader:
+    """A strict grader; one worker for all tests that needn't kill it."""
+    with Grader(workers=1, timeout_s=60) as shared_grader:
         yield shared_grader

@@ -79,6 +79,8 @@ def test_thousands_separators_do_not_matter(number, separator):
 def test_a_second_answer_makes_it_wrong(gold, other, between):
     if Equality()(gold, other) is not False or normalise(gold + between + other) == normalise(gold):
         return
+    if any(Equality()(item, other) for item in gold.split(",")):
+        return  # 1 behind 1,-2 names an item again, which is no other answer
     assert Equality()(gold, gold + between + other) is not True
     assert Equality()(gold, other + between + gold) is not True
 
