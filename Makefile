@@ -18,7 +18,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-lo
 test: $(VENV)/.installed-dev
 	$(PYTEST)
 
-# Units that neither train nor sample: what one runs after every change.
+# Units that neither train, sample, simulate nor start processes: what one runs after every change.
 test-fast: $(VENV)/.installed-dev
 	$(PYTEST) tests/unit -m "not slow"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in reading]
         config.hook.pytest_deselected(items=reading)
         config.stash[_DESELECTED] = len(reading)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the libraries' objects: a training's end has it look at all."""
+    gc.collect()
+    gc.freeze()
 
 
 def _is_heavy(path: Path) -> bool:
