@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sysconfig
 from difflib import get_close_matches
 from pathlib import Path
@@ -69,7 +70,7 @@ def read_layer(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = _parsed(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(f"there is no file {path}") from None
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
@@ -82,3 +83,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path} holds no settings: its top level must be names, such as `rl:`"
         )
     return values
+
+
+def _parsed(text: str) -> Any:
+    """The content of YAML; of JSON too, which is YAML and read 50 times faster as itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return yaml.safe_load(text)
