@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
@@ -33,7 +33,9 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     if json:
         emit({"runs": [_listed(run) for run in found]})
         return
-    table = Table("run", "kind", "status", "steps", "time", "parent", box=None)
+    widest = max((len(run.id) for run in found), default=0)
+    ids = Column("run", no_wrap=True, min_width=widest)  # a name that is cut is no name
+    table = Table(ids, "kind", "status", "steps", "time", "parent", box=None)
     for run in found:
         manifest = run.manifest
         table.add_row(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
@@ -37,12 +37,14 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     if json:
         emit({"sweeps": [_facts(sweep) for sweep in found]})
         return
-    table = Table("sweep", "sampler", *STATES, "best", "driven by", box=None)
+    widest = max((len(sweep.name) for sweep in found), default=0)
+    names = Column("sweep", no_wrap=True, min_width=widest)  # one that is cut is no name
+    table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
     for sweep in found:
         facts = _facts(sweep)
         counts = (str(facts["cells"].get(state, 0)) for state in STATES)
         best = escape(str(facts.get("best") or ""))
-        table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by)
+        table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
     console.print(table if found else "no sweeps yet: `sage sweep` makes one")
 
 
@@ -129,7 +131,7 @@ def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     from sage_cli.workflows import sweeps
 
     sweep = _sweeps(runs).find(name)
-    driven = sweep.driven_by or None
+    driven = sweep.driven_by
     said = sweeps.cancel(sweep)
     if json:
         emit({"sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said})
@@ -173,9 +175,7 @@ def dashboard(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 def _facts(sweep: StoredSweep) -> dict[str, Any]:
     """What state.json says, with who drives the sweep now and where it lies."""
     state = {"cells": {}, **sweep.state}
-    driver = sweep.driver
-    return {**state, "driver": dict(driver) if driver is not None else None,
-            "folder": str(sweep.folder)}  # fmt: skip
+    return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.folder)}
 
 
 def _without_counts(best: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from sage_cli.errors import StoreError
 from sage_cli.reports.sweep_data import SweepResult
 from sage_cli.reports.sweep_json import from_data
 from sage_cli.store.atomic import write_text
-from sage_cli.store.lock import is_held, writer
+from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.named import meant
 from sage_cli.sweep.desk import read_object
 
@@ -36,18 +35,9 @@ class StoredSweep:
         return read_object(self.folder / STATE)
 
     @property
-    def driver(self) -> Mapping[str, Any] | None:
-        """Who drives it now: host, pid and since when, as far as that is known; None for nobody."""
-        return (self.state.get("driver") or {}) if is_held(self.folder) else None
-
-    @property
-    def driven_by(self) -> str:
-        """Who drives it, in words; "" for nobody."""
-        driver = self.driver
-        if driver is None:
-            return ""
-        known = "pid" in driver and "host" in driver
-        return f"process {driver['pid']} on {driver['host']}" if known else "another process"
+    def driven_by(self) -> str | None:
+        """The process that drives it now, its host and since when, in words; None for nobody."""
+        return holder_of(self.folder, DRIVER)
 
     @property
     def result(self) -> SweepResult | None:
@@ -80,7 +70,7 @@ class StoredSweep:
         It is renamed first, so that a kill leaves it whole or gone.
         """
         aside = self.folder.with_name(f".{self.name}.old")
-        with writer(self.folder):
+        with driver(self.folder, self.name):
             shutil.rmtree(aside, ignore_errors=True)
             self.folder.rename(aside)
         shutil.rmtree(aside)

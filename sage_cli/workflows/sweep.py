@@ -14,7 +14,7 @@ from sage_cli.executors.build import build_executor, local_places, task_resource
 from sage_cli.policies.state import state
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
-from sage_cli.store.lock import writer
+from sage_cli.store.lock import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
 from sage_cli.sweep.cells import Training, in_words
@@ -51,7 +51,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     # all cells wait for a base, which may have the threads of all on this machine
     among = executor.places if config.executor.name == "local" else 1
     works = Works(it.cells, it.desk.name, share, replace(share, threads=share.threads * among))
-    with writer(it.desk.folder):
+    with driver(it.desk.folder, it.desk.name):
         it.desk.require_same(it.determinants)
         it.desk.keep_config(config)
         it.desk.forget_cancel()
@@ -59,8 +59,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         facts = it.facts(study)
         herald = SweepHerald(progress, it.desk, facts, it.total * len(it.first_seeds))
         try:
-            driver = Driver(it.settings, study, works, executor, it.desk, herald)
-            driver.run(detach=detach)
+            Driver(it.settings, study, works, executor, it.desk, herald).run(detach=detach)
         finally:
             herald.close()
         report = outcome(it, study).write(it.desk.folder)

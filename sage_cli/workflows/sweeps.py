@@ -53,7 +53,7 @@ def best_cells(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
 def reported(sweep: StoredSweep) -> SweepResult:
     """The sweep's report; raises StoreError while there is none."""
     if (result := sweep.result) is None:
-        how = "it is written when the driver ends" if sweep.driver is not None else _go_on(sweep)
+        how = "it is written when the driver ends" if sweep.driven_by else _go_on(sweep)
         raise StoreError(f"{sweep.name} has no report yet", how)
     return result
 
@@ -75,7 +75,7 @@ def cancel(sweep: StoredSweep) -> str:
 
     Raises StoreError where there is nothing to cancel.
     """
-    if sweep.driver is not None:
+    if sweep.driven_by:
         sweep.cancel()
         return (
             f"{sweep.driven_by} was asked to stop driving {sweep.name}: what its tasks have saved "
@@ -92,7 +92,7 @@ def cancel(sweep: StoredSweep) -> str:
 
 def remove(sweep: StoredSweep) -> None:
     """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven."""
-    if sweep.driver is not None:
+    if sweep.driven_by:
         raise StoreError(
             f"{sweep.name} is driven by {sweep.driven_by}",
             f"`sage sweeps cancel {sweep.name}` stops it; remove it then",
