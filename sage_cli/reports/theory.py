@@ -13,7 +13,7 @@ from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.table import Column, Row, Table
 
-NUMBERS = ("solutions", "anchors", "support", "estimators", "modes", "off-target")
+PICTURES = ("solutions", "anchors", "support", "estimators", "modes", "off-target")
 """The pictures, in the order in which they are looked at."""
 
 
@@ -25,7 +25,7 @@ def theory_document(
 ) -> Document:
     """Statements (name, equation, sentence, error, holds, standing, values) as table and sheet.
 
-    `pictures` holds the numbers of each of `NUMBERS`.
+    `pictures` holds the numbers of each of `PICTURES`.
     """
     table = statement_table(statements)
     broken = [one["name"] for one in statements if not one["holds"]]
@@ -43,7 +43,7 @@ def theory_document(
         },
         tables=(table,),
         sheets={"theory": table},
-        figures=tuple(_figure(name, pictures[name]) for name in NUMBERS),
+        figures=tuple(_figure(name, pictures[name]) for name in PICTURES),
         notes=(
             f"error: the largest distance between two independent computations, or by how much an "
             f"inequality is violated; a statement holds below {tolerance:g}",

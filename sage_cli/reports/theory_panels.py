@@ -26,7 +26,11 @@ def draw_solutions(numbers: Numbers, stem: Path) -> None:
             if turn == 0:
                 axes.hlines(mass, places - 0.38, places + 0.38, color=INK, lw=1.2, label=name)
             else:
-                look = {"color": colours[turn], "marker": MARKERS[turn], "zorder": 3}
+                look: dict[str, Any] = {
+                    "color": colours[turn],
+                    "marker": MARKERS[turn],
+                    "zorder": 3,
+                }
                 axes.scatter(places + shift, mass, s=26, label=name, **look)
         _logarithmic(axes, "y")
         labels = [

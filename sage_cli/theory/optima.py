@@ -31,7 +31,7 @@ class Prompt:
         return float(self.reference_B @ self.right_B)
 
 
-def prompts(count: int = 4) -> Iterator[Prompt]:
+def prompts(count: int = 3) -> Iterator[Prompt]:
     """Prompts with eight completions, three of them right, some a thousand times rarer."""
     generator = np.random.default_rng(1)
     for _ in range(count):

@@ -11,9 +11,10 @@ import numpy as np
 
 from sage_cli.guides import BranchGuide
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.theory.ascent import ascend
 from sage_cli.theory.estimators import Estimator, expected_gradient
 from sage_cli.theory.solutions import covering, tilted
-from sage_cli.theory.tree import Tree
+from sage_cli.theory.tree import Tree, log_softmax
 
 TREE = Tree(vocabulary=6, steps=2)
 BETA = 0.2
@@ -64,6 +65,16 @@ def force(
     divergence_SV = expected_gradient(estimator, log_q_BT, policy_SV, REFERENCE_SV, TREE)
     force_SV: FloatArray = TREE.ascent(reward_BT, policy_SV) - beta * divergence_SV
     return force_SV
+
+
+def trained(estimator: Estimator, log_q_BT: FloatArray) -> FloatArray:
+    """The policy at which the expected gradients themselves end, from the reference on, (S, V)."""
+
+    def gradient(logits: FloatArray) -> FloatArray:
+        policy_SV = log_softmax(logits.reshape(REFERENCE_SV.shape))
+        return force(estimator, log_q_BT, policy_SV).ravel()
+
+    return log_softmax(ascend(gradient, REFERENCE_SV.ravel()).reshape(REFERENCE_SV.shape))
 
 
 def mass(policy_SV: FloatArray, completion: int = RARE) -> float:
