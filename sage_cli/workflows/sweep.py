@@ -8,6 +8,7 @@ from typing import Any
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
@@ -88,6 +89,7 @@ def plan(config: SageConfig) -> list[Stage]:
         "cells": it.total,
         "trainings": f"{count}, {sum(done)} of them done",
         "steps": f"{recipe.rl.steps} a training, {left * recipe.rl.steps:,} to do",
+        "completions": f"{left * recipe.rl.steps * batch_of(recipe.rl, 1).completions:,}",
         "objectives": " and ".join(config.sweep.objective),
         **_estimate(shared, left),
         **evaluation_facts(EvaluationRecipe.of(shared)),
