@@ -9,6 +9,7 @@ from types import FrameType
 
 from sage_cli.cli import (
     algos,
+    analyze,
     compare,
     config,
     data,
@@ -37,6 +38,7 @@ app.command("eval")(evaluate.command)
 app.command("passk")(passk.command)
 app.command("compare")(compare.command)
 app.command("power")(power.command)
+app.command("analyze")(analyze.command)
 app.command("sweep")(sweep.command)
 app.command("grade")(grade.command)
 app.command("export")(export.command)
