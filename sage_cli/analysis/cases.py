@@ -32,7 +32,7 @@ class Case:
 
 
 def cases(material: Material) -> Document:
-    """The problem of each benchmark on which the policies differ most, and what they write there."""
+    """The problem of each benchmark on which policies differ most, and what they write there."""
     found, listed, data = [], [], []
     for benchmark, answers in material.answers.items():
         id_ = most_different(answers)

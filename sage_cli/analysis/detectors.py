@@ -51,6 +51,6 @@ def _compiled(path: Path, name: str, expression: object) -> re.Pattern[str]:
         return re.compile(str(expression), re.IGNORECASE)
     except re.error as error:
         raise ConfigurationError(
-            f"{path}: pattern '{name}' has an expression that can't be read: {expression} ({error})",
+            f"{path}: pattern '{name}' can't be read: {expression} ({error})",
             "mend it; the syntax is that of Python's re",
         ) from None

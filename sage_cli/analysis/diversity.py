@@ -70,7 +70,7 @@ def diversity(material: Material) -> Document:
         seen = {one.policy: variety(one) for one in answers}
         for measure in MEASURES:
             of_P = {policy: one.of(measure) for policy, one in seen.items()}
-            shared_P = np.isfinite(np.stack(list(of_P.values()))).all(axis=0)
+            shared_P = np.all(np.isfinite(np.stack(list(of_P.values()))), axis=0)
             found.setdefault(benchmark, {})[measure] = {
                 policy: mean_over_problems(value_P[shared_P], asked)
                 for policy, value_P in of_P.items()
@@ -80,7 +80,7 @@ def diversity(material: Material) -> Document:
                 for policy, value_P in of_P.items()
                 if policy != first
             }
-        compared.append(f"{int(shared_P.sum())} of {len(shared_P)} on {benchmark}")
+        compared.append(f"{int(shared_P.sum())} of {len(answers[0].problems)} on {benchmark}")
         rows += [row for one in answers for row in _problem_rows(one, seen[one.policy])]
     columns = tuple(map(Column, ("benchmark", "problem", "policy", "share right", *MEASURES)))
     sheet = Table("diversity problem by problem", columns, tuple(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def dynamics(material: Material) -> Document:
                 cells = phase_means(line, trained.records)
                 rows.append(Row((name, run, *cells), section=name))
     for run, trained in material.trained.items():
-        for benchmark, step, reward, test in tested(trained, material.asked):
-            test_rows.append(Row((run, benchmark, step, reward, test), section=run))
+        for benchmark, step, reward, passed in tested(trained, material.asked):
+            test_rows.append(Row((run, benchmark, step, reward, passed), section=run))
         for benchmark, by_step in trained.measured.items():
             at = np.array(sorted(by_step), float)
             share = [float((by_step[int(s)].c_P / by_step[int(s)].n_P).mean()) for s in at]
@@ -93,7 +94,7 @@ def phase_means(line: Series, records: Sequence[Mapping[str, Any]]) -> list[Meas
     (step, value), last = line, int(records[-1]["step"])
     ends = [last * third / 3 for third in range(4)]
     found = []
-    for begin, end in zip(ends, ends[1:], strict=False):
+    for begin, end in pairwise(ends):
         inside = value[(step > begin) & (step <= end)]
         sd = float(inside.std(ddof=1)) if len(inside) > 1 else None
         found.append(Measure(float(inside.mean()) if len(inside) else float("nan"), sd, digits=4))

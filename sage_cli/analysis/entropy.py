@@ -1,4 +1,4 @@
-"""Answer-level beside token-level entropy, problem by problem (Wu et al. 2025, The Invisible Leash).
+"""Answer-level beside token-level entropy, per problem (The Invisible Leash, Wu et al. 2025).
 
 A policy may be unsure of its words and sure of its answer, and the reverse.
 """
@@ -27,7 +27,7 @@ TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
 
 
 def entropy(material: Material) -> Document:
-    """Both entropies per policy, the paired differences to the first, and every problem's values."""
+    """Both entropies per policy, paired differences to the first, and every problem's values."""
     asked, first = material.asked, material.policies[0]
     found: dict[str, dict[str, dict[str, Measure]]] = {}
     gaps: dict[str, dict[str, dict[str, Measure]]] = {}

@@ -49,7 +49,7 @@ class Material:
     trained: Mapping[str, Trained] = field(default_factory=dict)
     modes: Mapping[tuple[str, str], ModeChances] = field(default_factory=dict)
     asked: Asked = Asked()
-    provenance: Provenance = Provenance()
+    provenance: Provenance = field(default_factory=Provenance)
 
     def each(self) -> Iterator[Answers]:
         """Benchmark after benchmark, each policy's answers."""

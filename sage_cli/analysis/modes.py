@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -110,7 +111,7 @@ def mode_shares(
     return found
 
 
-def _chance(by_mode: dict[str, float] | ModeChances, mode: str) -> float:
+def _chance(by_mode: Mapping[str, float], mode: str) -> float:
     return max(0.0, 1 - sum(by_mode.values())) if mode == OTHER else by_mode[mode]
 
 

@@ -1,4 +1,4 @@
-"""Support kept, lost and gained against the base (Def. 4.1; Wu et al. 2025, The Invisible Leash)."""
+"""Support kept, lost and gained against a base (Def. 4.1; The Invisible Leash, Wu et al. 2025)."""
 
 from __future__ import annotations
 

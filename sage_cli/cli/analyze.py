@@ -61,7 +61,7 @@ def command(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Analyse what is stored of runs or models: patterns, support, diversity, dynamics, and more."""
+    """Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ..."""
     if name is None:
         _list(json)
         return

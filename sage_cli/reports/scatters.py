@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib.lines import Line2D
 
@@ -21,7 +22,7 @@ def draw_scatters(
 ) -> tuple[Path, Path]:
     """Draw panel -> policy -> (x, y) of its problems; returns the PNG's and the SVG's path."""
     policies = list(dict.fromkeys(policy for panel in panels.values() for policy in panel))
-    styles = {
+    styles: dict[str, dict[str, Any]] = {
         policy: {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
         for i, policy in enumerate(policies)
     }

@@ -14,7 +14,7 @@ from sage_cli.reports.figure import FAINT, drawing, line_style, outputs
 PANEL_IN = (3.3, 2.1)
 COLUMNS = 3
 SMOOTHED = 40
-"""A line of many steps is a mean over the neighbouring ones, a fortieth of all; raw ones are faint."""
+"""A line of many steps is a mean over neighbouring ones, a fortieth of all; raw ones are faint."""
 
 Series = tuple[FloatArray, FloatArray]
 """Steps, and a value at each."""

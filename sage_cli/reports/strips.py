@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import Colormap, ListedColormap
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.figure import FAINT, drawing, outputs
@@ -51,10 +51,8 @@ def draw_strips(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> t
     return outputs(stem)
 
 
-def _colours() -> ListedColormap:
+def _colours() -> Colormap:
     """From pale to dark blue; what is masked is white."""
     pale, dark = np.array([0.80, 0.88, 0.95]), np.array([0.0, 0.20, 0.40])
     steps = pale + (dark - pale) * np.linspace(0, 1, STEPS)[:, None]
-    colours = ListedColormap([*map(tuple, steps)])
-    colours.set_bad("white")
-    return colours
+    return ListedColormap([*map(tuple, steps)]).with_extremes(bad="white")
