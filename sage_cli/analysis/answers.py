@@ -64,14 +64,15 @@ class Answers:
                 yield Row(problem, completion, Grade(status, extracted))
 
     def read_rows(self) -> Iterator[tuple[Row, Reading]]:
-        """The same with what the model said of each."""
+        """The same with what the model said of each, which must have been asked of all."""
+        for verdicts, readings in zip(self.verdicts, self.readings, strict=True):
+            judged, read = (store.count(self.problems, self.n) for store in (verdicts, readings))
+            if judged != read:
+                raise ValueError(f"{judged - read} samples have a verdict and no reading")
         rows = self.rows()
         for store in self.readings:
-            for completion, *values in store.stream(self.problems, self.n):
-                row = next(rows)
-                if row.completion != completion:
-                    raise ValueError("verdicts and readings are about different samples")
-                yield row, Reading(*values)
+            for _, *values in store.stream(self.problems, self.n):
+                yield next(rows), Reading(*values)
 
     @cached_property
     def counts(self) -> Counts:
