@@ -52,12 +52,11 @@ def majority(material: Material) -> Document:
             curves_figure(
                 "majority",
                 {
-                    benchmark: {
-                        f"{policy} {which}": pair[place]
-                        for policy, pair in by_policy.items()
-                        for place, which in enumerate(("maj@k", "pass@k"))
+                    f"{which} on {benchmark}": {
+                        policy: pair[place] for policy, pair in by_policy.items()
                     }
                     for benchmark, by_policy in curves.items()
+                    for which, place in (("pass@k", 1), ("maj@k", 0))
                 },
             ),
         ),

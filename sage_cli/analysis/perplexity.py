@@ -61,9 +61,10 @@ def perplexity(material: Material) -> Document:
         notes=(
             "perplexity (Eq. 39): exp of the mean surprisal of a completion's tokens, at "
             "temperature 1, given the prompt",
-            f"beyond {BEYOND[0]:.0%}: the share of completions less probable than all but "
-            f"{1 - BEYOND[0]:.0%} of the base's own on the same problem, mean over problems; the "
-            "base's own lies a little below that, since a quantile is one of its values",
+            f"beyond the base's {BEYOND[0]:.0%}: the share of completions less probable than all "
+            f"but {1 - BEYOND[0]:.0%} of the base's on the same problem, mean over problems; each "
+            "of the base's own is held against its others, so that a policy that is no different "
+            "shows about the same",
             "quantiles are over all completions together, and have no interval",
         ),
     )
@@ -89,7 +90,10 @@ def _measures(
     log_P = [float(np.log(one).mean()) if len(one) else np.nan for one in values]
     found = {"mean log": mean_over_problems(log_P, asked)}
     for share in BEYOND:
-        beyond_P = [beyond(one, own, share) for one, own in zip(values, base, strict=True)]
+        beyond_P = [
+            beyond_others(one, share) if values is base else beyond(one, own, share)
+            for one, own in zip(values, base, strict=True)
+        ]
         found[f"beyond the base's {share:.0%}"] = share_over_problems(beyond_P, asked)
     for share in QUANTILES:
         at = float(np.quantile(every, share)) if len(every) else np.nan
@@ -102,6 +106,19 @@ def beyond(values: FloatArray, base: FloatArray, share: float) -> float:
     if not len(values) or not len(base):
         return float("nan")
     return float((values > np.quantile(base, share, method="higher")).mean())
+
+
+def beyond_others(base: FloatArray, share: float) -> float:
+    """How often one of the base's values exceeds the `share` quantile of its others.
+
+    That is what `beyond` finds of another policy that is no different; NaN of a single value.
+    """
+    n = len(base)
+    if n < 2:
+        return float("nan")
+    # where the quantile of n - 1 values stands; it is the same for all values that lie above it
+    place = int(np.ceil(share * (n - 2) - 1e-9))
+    return float((base > np.sort(base)[place]).mean())
 
 
 PERPLEXITY = Analysis(

@@ -50,5 +50,6 @@ def draw_tails(
         for row in places:
             row[0].set_ylabel("share above")
         handles = [Line2D([], [], linewidth=1.5, **line_style(i)) for i in range(len(policies))]
-        figure.legend(handles, policies, loc="outside lower center", ncols=columns)
+        fitting = max(1, min(len(policies), 2 * columns))
+        figure.legend(handles, policies, loc="outside lower center", ncols=fitting)
     return outputs(stem)

@@ -74,7 +74,9 @@ def test_a_long_completion_agrees_with_one_pass_per_token():
 
 def test_a_batch_says_what_its_rows_say_alone():
     tokenizer = build_tokenizer(SMALL, [], [])
-    model = build_scratch(SMALL, tokenizer)
+    model = build_scratch(SMALL, tokenizer).eval()
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(30)  # so that every place says something else
     rows = [([5, 6], [7, 8, 9]), ([5, 6, 7, 8], [9]), ([4], [6, 5]), ([3, 3], [])]
     together = batch_signals(model, rows, temperature=0.7)
     for (prompt, completion), (logps_T, entropy_T) in zip(rows, together, strict=True):

@@ -62,6 +62,10 @@ def models(tmp_path_factory):
     for seed, name in enumerate(("a", "b")):
         config = load(sets=[*SIZE, f"model.seed={seed}"]).config
         save_scratch(config.model, tags(config.prompt), [], folder / name)
+        model = load_model(folder / name)
+        with torch.no_grad():
+            model.model.embed_tokens.weight.mul_(30)  # so that every token says something else
+        model.save_pretrained(folder / name)
     return folder
 
 
