@@ -227,8 +227,9 @@ def _reading_facts(
     """What a model would have to read."""
     facts = {}
     for subject, reader in readers(analysis.reader, subjects, recipe, Silent()):
-        for benchmark in benchmarks if reader is not None else ():
-            assert reader is not None
+        if reader is None:
+            continue
+        for benchmark in benchmarks:
             if analysis.reader == "announcements":
                 lacking, whole, what = *reader.unasked(benchmark), "prompts"
             else:

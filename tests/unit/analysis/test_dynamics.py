@@ -24,6 +24,12 @@ def test_thirds_of_seven_steps():
     assert late.sd == pytest.approx(1.0)
 
 
+def test_a_step_where_two_thirds_meet_belongs_to_the_earlier():
+    # six steps: 1, 2 | 3, 4 | 5, 6
+    means = phase_means(series(RECORDS[:6], "grad_norm"), RECORDS[:6])
+    assert [one.value for one in means] == [1.5, 3.5, 5.5]
+
+
 def test_what_a_step_does_not_say_is_left_out():
     records = [*RECORDS, {"step": 8, "grad_norm": math.nan}]
     assert series(records, "grad_norm")[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
