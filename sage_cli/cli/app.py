@@ -25,6 +25,7 @@ COMMANDS = {
     "passk": "passk",
     "compare": "compare",
     "power": "power",
+    "analyze": "analyze",
     "sweep": "sweep",
     "sweeps": "sweeps",
     "grade": "grade",

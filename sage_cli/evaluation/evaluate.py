@@ -39,8 +39,7 @@ def evaluate(
     samples = [PolicySamples.of_evaluation(policy, recipe, root) for policy in policies]
     measured = measure(samples, benchmarks, recipe, progress)
     keep_evaluations(policies, measured, recipe, tracking)
-    rows = [one for seeds in measured.values() for one in seeds]
-    return Evaluated(measured, provenance_of(samples, benchmarks, rows, recipe))
+    return Evaluated(measured, provenance_of(samples, benchmarks, recipe))
 
 
 def report_folder(kind: str, found: Evaluated, recipe: EvaluationRecipe, root: Path) -> Path:

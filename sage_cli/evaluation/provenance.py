@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
-from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,
@@ -21,27 +20,24 @@ from sage_cli.store.surroundings import surroundings
 
 
 def provenance_of(
-    samples: Sequence[PolicySamples],
-    benchmarks: Sequence[Benchmark],
-    measured: Iterable[Measured],
-    recipe: EvaluationRecipe,
+    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe
 ) -> Provenance:
     """Models by weights, benchmarks by content, sample sets by key, and how all was judged."""
     evaluation = recipe.evaluation
-    by_label = {one.policy.label: one for one in samples}
+    seeds = tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds))
     sets = {
-        one.sample_set: SamplesUsed(
-            one.sample_set, one.policy, one.seed, template=own.template.hash,
-            engine=own.at(one.seed).engine,
+        stored.identity.key: SamplesUsed(
+            stored.identity.key, own.policy.label, seed, own.template.hash, stored.engine
         )
-        for one in measured
-        for own in [by_label[one.policy]]
-    }  # fmt: skip
+        for own in samples
+        for seed in seeds
+        for stored in [own.at(seed)]
+    }
     return replace(
         configured_provenance(benchmarks, recipe),
         policies=tuple(_policy(one.policy) for one in samples),
         samples=tuple(sets.values()),
-        seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),
+        seeds=seeds,
     )
 
 

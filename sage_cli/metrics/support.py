@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sage_cli.metrics.counts import Counts, FloatArray, IntArray
-from sage_cli.metrics.estimator import pass_at_k
+from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.multiplicity import holm
+from sage_cli.metrics.urn import urn_counts
 
 
 @dataclass(frozen=True)
 class Support:
-    """Problems by whether the base and the run solved them at least once, after Def. 4.1.
+    """Problems by whether the base and the run solve more than a share `delta`, after Def. 4.1.
 
     `gained_by_chance` and `lost_by_chance` are the numbers to expect if nothing had changed.
     `surely_gained` and `surely_lost` are those that hold with the confidence asked for, over all
@@ -31,45 +32,87 @@ class Support:
     surely_lost: tuple[str, ...]
     visible: float
     confidence: float
+    delta: float = 0.0
 
 
-def compare_support(base: Counts, run: Counts, *, confidence: float = 0.95) -> Support:
+def compare_support(
+    base: Counts, run: Counts, *, confidence: float = 0.95, delta: float = 0.0
+) -> Support:
     """Support gained and lost by `run` against `base`, on the same problems.
 
     If nothing changed, the m right samples of a problem fall among the base's and the run's
-    samples as drawn from one urn. The chance that the base got none of them is hypergeometric:
-    1 - pass@m with n = all samples and c = the base's. It is also Fisher's exact one-sided
-    p-value for such a problem; Holm's procedure makes the sure ones sure together.
+    samples as drawn from one urn (`metrics/urn.py`). The chance that the base got as few of them
+    as it did, or fewer, is Fisher's exact one-sided p-value; Holm's procedure over all problems
+    makes the sure ones sure together.
     """
     run = run.ordered(base.problem_ids)
-    right_P = base.c_P + run.c_P
-    gain_P, loss_P = (base.c_P == 0) & (run.c_P > 0), (base.c_P > 0) & (run.c_P == 0)
-    none_in_base_P = _none_of(right_P, base.n_P, run.n_P)
-    none_in_run_P = _none_of(right_P, run.n_P, base.n_P)
-    some_P = right_P > 0
+    base_P, run_P = _above(base.c_P, base.n_P, delta), _above(run.c_P, run.n_P, delta)
+    gain_P, loss_P = ~base_P & run_P, base_P & ~run_P
+    gained, lost = np.zeros(len(base)), np.zeros(len(base))
+    fewer, more = np.ones(len(base)), np.ones(len(base))
+    for problem, (count_C, chance_C) in enumerate(urn_counts(base, run)):
+        other_C = base.c_P[problem] + run.c_P[problem] - count_C
+        in_base_C = _above(count_C, base.n_P[problem], delta)
+        in_run_C = _above(other_C, run.n_P[problem], delta)
+        gained[problem] = chance_C[~in_base_C & in_run_C].sum()
+        lost[problem] = chance_C[in_base_C & ~in_run_C].sum()
+        fewer[problem] = chance_C[count_C <= base.c_P[problem]].sum()
+        more[problem] = chance_C[count_C >= base.c_P[problem]].sum()
     level = 1 - confidence
 
-    def named(mask_P: np.ndarray) -> tuple[str, ...]:
+    def named(mask_P: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(base.problem_ids[place] for place in np.flatnonzero(mask_P))
 
     return Support(
         gained=named(gain_P),
         lost=named(loss_P),
-        kept=named((base.c_P > 0) & (run.c_P > 0)),
-        absent=named(~some_P),
-        gained_by_chance=float(none_in_base_P[some_P].sum()),
-        lost_by_chance=float(none_in_run_P[some_P].sum()),
-        surely_gained=named(holm(np.where(gain_P, none_in_base_P, 1.0)) <= level),
-        surely_lost=named(holm(np.where(loss_P, none_in_run_P, 1.0)) <= level),
+        kept=named(base_P & run_P),
+        absent=named(~base_P & ~run_P),
+        gained_by_chance=float(gained.sum()),
+        lost_by_chance=float(lost.sum()),
+        surely_gained=named(gain_P & (holm(np.where(gain_P, fewer, 1.0)) <= level)),
+        surely_lost=named(loss_P & (holm(np.where(loss_P, more, 1.0)) <= level)),
         visible=float(1 - level ** (1 / min(base.n_P.min(), run.n_P.min()))),
         confidence=confidence,
+        delta=delta,
     )
 
 
-def _none_of(right_P: IntArray, own_P: IntArray, other_P: IntArray) -> FloatArray:
-    """The chance that none of `right` samples, scattered over both, is among the own ones."""
-    chance_P = np.ones(len(right_P))
-    for own, other in {(int(own), int(other)) for own, other in zip(own_P, other_P, strict=True)}:
-        here_P = (own_P == own) & (other_P == other) & (right_P > 0)
-        chance_P[here_P] = 1 - pass_at_k(own + other, own, right_P[here_P])
-    return chance_P
+NEVER, SOMETIMES, OFTEN = "never", "sometimes", "often"
+STATES = (NEVER, SOMETIMES, OFTEN)
+"""How a problem is solved: in no sample, in some, in at least half of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """How many problems went from a state (row) to a state (column), as in STATES.
+
+    `by_chance` are the numbers to expect if nothing had changed.
+    """
+
+    seen: FloatArray
+    by_chance: FloatArray
+
+
+def transitions(base: Counts, run: Counts) -> Transitions:
+    """From the base's states to the run's, seen and expected, each of shape (3, 3)."""
+    run = run.ordered(base.problem_ids)
+    seen, by_chance = np.zeros((3, 3)), np.zeros((3, 3))
+    np.add.at(seen, (states(base.c_P, base.n_P), states(run.c_P, run.n_P)), 1)
+    for problem, (count_C, chance_C) in enumerate(urn_counts(base, run)):
+        other_C = base.c_P[problem] + run.c_P[problem] - count_C
+        there = states(count_C, base.n_P[problem]), states(other_C, run.n_P[problem])
+        np.add.at(by_chance, there, chance_C)
+    return Transitions(seen, by_chance)
+
+
+def states(c: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place in STATES of c right ones among n samples."""
+    state: NDArray[np.int64] = (c > 0).astype(int) + (2 * c >= n)
+    return state
+
+
+def _above(c: NDArray[np.int64], n: NDArray[np.int64], delta: float) -> NDArray[np.bool_]:
+    """Whether a share of right samples exceeds `delta`, free of rounding where they are equal."""
+    above: NDArray[np.bool_] = c > delta * n + 1e-9
+    return above

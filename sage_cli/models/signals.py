@@ -11,26 +11,50 @@ from torch import Tensor
 _ROWS_AT_ONCE = 128
 """Tokens whose distribution over the vocabulary is held in single precision at a time."""
 
+Ids = Sequence[int]
 
-@torch.inference_mode()
+
 def completion_signals(
-    model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0
+    model: Any, prompt: Ids, completion: Ids, temperature: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """(logps_T, entropy_T) of a completion's tokens after a prompt, in nats, from one forward pass.
 
     `prompt` holds at least one token id; logits are divided by `temperature`, as in training.
     Entropies are those of Eq. 12, of the whole distribution each token was drawn from.
     """
-    ids_1L = torch.tensor([[*prompt, *completion]], device=model.device)
+    return batch_signals(model, [(prompt, completion)], temperature)[0]
+
+
+@torch.inference_mode()
+def batch_signals(
+    model: Any, rows: Sequence[tuple[Ids, Ids]], temperature: float = 1.0
+) -> list[tuple[Tensor, Tensor]]:
+    """`completion_signals` of several (prompt, completion), from one forward pass.
+
+    Shorter rows are padded behind their end, where causal attention doesn't look.
+    """
+    length = max(len(prompt) + len(completion) for prompt, completion in rows)
+    filled = [[*prompt, *completion, *[0] * (length - len(prompt) - len(completion))]
+              for prompt, completion in rows]  # fmt: skip
+    ids_BL = torch.tensor(filled, device=model.device)
     # the logits that predict a token stand one place before it
-    kept = len(completion) + 1
-    logits_TV = model(input_ids=ids_1L, use_cache=False, logits_to_keep=kept).logits[0, -kept:-1]
-    chosen_T1 = ids_1L[0, len(prompt) :, None]
+    first = min(len(prompt) for prompt, _ in rows) - 1
+    logits_BTV = model(input_ids=ids_BL, use_cache=False, logits_to_keep=length - first).logits
+    found = []
+    for place, (prompt, completion) in enumerate(rows):
+        begin = len(prompt) - 1 - first
+        logits_TV = logits_BTV[place, begin : begin + len(completion)]
+        chosen_T = ids_BL[place, len(prompt) : len(prompt) + len(completion)]
+        found.append(_signals(logits_TV, chosen_T, temperature))
+    return found
+
+
+def _signals(logits_TV: Tensor, chosen_T: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     logps, entropies = [logits_TV.new_empty(0).float()], [logits_TV.new_empty(0).float()]
-    for start in range(0, len(completion), _ROWS_AT_ONCE):
+    for start in range(0, len(chosen_T), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         logps_RV = (logits_TV[rows].float() / temperature).log_softmax(dim=-1)
-        logps.append(logps_RV.gather(1, chosen_T1[rows])[:, 0])
+        logps.append(logps_RV.gather(1, chosen_T[rows, None])[:, 0])
         # 0 log 0 = 0, also where a logit is minus infinity
         entropies.append(-torch.xlogy(logps_RV.exp(), logps_RV.exp()).sum(dim=-1))
     return torch.cat(logps).cpu(), torch.cat(entropies).cpu()

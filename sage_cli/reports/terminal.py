@@ -32,7 +32,12 @@ def to_rich(table: Table) -> RichTable:
     shown.caption, shown.caption_justify = escape("\n".join(table.notes)) or None, "left"
     for place, column in enumerate(table.columns):
         header = "\n".join(part for part in (column.group, column.name) if part)
-        shown.add_column(escape(header), justify="left" if is_text(table, place) else "right")
+        words = is_text(table, place)
+        shown.add_column(
+            escape(header),
+            justify="left" if words else "right",
+            overflow="fold" if words else "ellipsis",
+        )
     for place, row in enumerate(table.rows):
         following = table.rows[place + 1 : place + 2]
         ends = bool(following) and following[0].section != row.section

@@ -32,7 +32,7 @@ DESCRIPTION = "set.json"
 """A set's identity in full."""
 ENGINES = "engines.json"
 """Engine and versions of every writer of a set, each once."""
-OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "verdicts"})
+OWN_NAMES = frozenset({DESCRIPTION, ENGINES, INDEX, "claims", "verdicts", "readings"})
 """What a set's folder holds besides parts."""
 
 

@@ -104,7 +104,7 @@ def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Prove
             for n in [recipe.evaluation.samples]
         ]  # fmt: skip
         samples = [PolicySamples.of_evaluation(one, recipe, config.run.root) for one in policies]
-        provenance = provenance_of(samples, benchmarks, (), recipe)
+        provenance = provenance_of(samples, benchmarks, recipe)
     for label, benchmark, counts in found:
         if not counts.n_P.any():
             raise StoreError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from sage_cli.problems.problem import Demonstration, Problem, problem_id
 Split = Literal["test", "development", "training"]
 SPLITS: Mapping[Split, str] = {"test": "", "development": "-dev", "training": "-train"}
 """What a split adds to its generator's name, by which it is asked for: `arithmetic-dev`."""
+_OPENING = re.compile(r"^\s*(?:<[^<>]*>\s*)?")
 
 
 class Generator(ABC):
@@ -37,6 +39,8 @@ class Generator(ABC):
     tolerance: ClassVar[float | None] = None
     sources: ClassVar[tuple[str, ...]] = ()
     """Names of the data sets whose rows it makes its problems from."""
+    modes: ClassVar[Mapping[str, str]] = {}
+    """Ways of solving that a completion announces: name -> the words that it begins with."""
     version: ClassVar[int] = 1
     """To be raised when the same settings give other problems than before."""
 
@@ -77,6 +81,12 @@ class Generator(ABC):
         """A problem of `split` with an id of its own."""
         name = self.name + SPLITS[split]
         return Problem(problem_id(name, question, gold), name, question, gold, meta)
+
+    @classmethod
+    def mode_of(cls, completion_text: str) -> str | None:
+        """The mode that a completion announces, behind its opening tag; None where it doesn't."""
+        begun = _OPENING.sub("", completion_text, count=1)
+        return next((mode for mode, words in cls.modes.items() if begun.startswith(words)), None)
 
     @classmethod
     def demonstrates(cls) -> bool:

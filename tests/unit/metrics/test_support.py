@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, compare_support
+from sage_cli.metrics.support import transitions
 
 
 def test_by_hand() -> None:
@@ -57,3 +58,34 @@ def test_without_a_change_chance_predicts_the_numbers_and_nothing_is_sure() -> N
         sure += bool(found.surely_gained)
     assert gained == pytest.approx(expected, rel=0.1)
     assert sure / 200 <= 0.05
+
+
+def test_support_above_a_share_by_hand() -> None:
+    # 1 of 4 then 3 of 4, above one half only then; of 4 right ones among 8 samples the base gets
+    # i with chance C(4,i)^2 / 70 = 1, 16, 36, 16, 1 of 70; at most half, and the run more: i = 0, 1
+    found = compare_support(Counts(("a",), [4], [1]), Counts(("a",), [4], [3]), delta=0.5)
+    assert found.gained == ("a",)
+    assert found.gained_by_chance == pytest.approx(17 / 70, abs=1e-12)
+    assert found.lost_by_chance == pytest.approx(17 / 70, abs=1e-12)
+    assert found.surely_gained == ()
+    same = compare_support(Counts(("a",), [4], [2]), Counts(("a",), [4], [2]), delta=0.5)
+    assert same.absent == ("a",)  # exactly one half isn't above it
+
+
+def test_what_crosses_no_share_is_not_sure_however_much_it_moved() -> None:
+    # 40 of 200 then 160 of 200: no doubt that it moved, but both are above 0.1
+    base, run = Counts(("a",), [200], [40]), Counts(("a",), [200], [160])
+    assert compare_support(base, run, delta=0.1).surely_gained == ()
+    assert compare_support(base, run, delta=0.5).surely_gained == ("a",)
+
+
+def test_transitions_by_hand() -> None:
+    # 0 of 2 then 1 of 2: never -> often (half is often). One right of 4: the base gets it with 1/2.
+    moved = transitions(Counts(("a",), [2], [0]), Counts(("a",), [2], [1]))
+    assert moved.seen.tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    expected = np.array([[0, 0, 0.5], [0, 0, 0], [0.5, 0, 0]])
+    assert moved.by_chance == pytest.approx(expected, abs=1e-12)
+    ids = ("never", "sometimes", "often")
+    there = transitions(Counts(ids, [4] * 3, [0, 1, 2]), Counts(ids, [4] * 3, [0, 1, 4]))
+    assert there.seen.tolist() == np.eye(3).tolist()
+    assert there.by_chance.sum() == pytest.approx(3.0)

@@ -8,7 +8,7 @@ import torch
 
 from sage_cli.config.model import ScratchModel
 from sage_cli.models.scratch import build_scratch, build_tokenizer
-from sage_cli.models.signals import completion_signals
+from sage_cli.models.signals import batch_signals, completion_signals
 
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)
 
@@ -70,3 +70,16 @@ def test_a_long_completion_agrees_with_one_pass_per_token():
         chosen = torch.tensor(ids[10 + place])
         assert logps_T[place].item() == pytest.approx(spoken.log_prob(chosen).item(), abs=1e-5)
         assert entropy_T[place].item() == pytest.approx(spoken.entropy().item(), abs=1e-5)
+
+
+def test_a_batch_says_what_its_rows_say_alone():
+    tokenizer = build_tokenizer(SMALL, [], [])
+    model = build_scratch(SMALL, tokenizer).eval()
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(30)  # so that every place says something else
+    rows = [([5, 6], [7, 8, 9]), ([5, 6, 7, 8], [9]), ([4], [6, 5]), ([3, 3], [])]
+    together = batch_signals(model, rows, temperature=0.7)
+    for (prompt, completion), (logps_T, entropy_T) in zip(rows, together, strict=True):
+        alone = completion_signals(model, prompt, completion, temperature=0.7)
+        assert logps_T.tolist() == pytest.approx(alone[0].tolist(), abs=1e-5)
+        assert entropy_T.tolist() == pytest.approx(alone[1].tolist(), abs=1e-5)

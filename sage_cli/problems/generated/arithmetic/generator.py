@@ -17,6 +17,7 @@ class Arithmetic(Generator):
     title = "Two-digit products"
     splits = ("test", "development", "training")
     settings = ArithmeticSection
+    modes = {strategy: f"{strategy}:" for strategy in "SRD"}  # noqa: RUF012
     section: ArithmeticSection
 
     @classmethod

@@ -12,7 +12,6 @@ All draws depend on `ArithmeticSection.seed` and on what is drawn, never on the 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
 from itertools import accumulate, combinations_with_replacement
 
@@ -22,7 +21,6 @@ from sage_cli.problems.problem import Demonstration, Problem, problem_id
 
 Operands = tuple[int, int]
 BENCHMARK = "arithmetic"
-_ANNOUNCED = re.compile(r"\s*(?:<[^<>]*>\s*)?([SRD]):")
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
@@ -35,12 +33,6 @@ def working_out(strategy: str, a: int, b: int) -> str:
         f"{strategy}:{left}*{tens}={left * tens};{left}*{units}={left * units};"
         f"{left * tens}+{left * units}={a * b}"
     )
-
-
-def strategy(completion_text: str) -> str | None:
-    """The strategy that a completion announces; None when it announces none."""
-    announced = _ANNOUNCED.match(completion_text)
-    return announced[1] if announced else None
 
 
 class ArithmeticProblems:

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from sage_cli.config.data import ArithmeticSection, PhaseSection
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.arithmetic.problems import (
-    ArithmeticProblems,
-    strategy,
-    working_out,
-)
+from sage_cli.problems.generated.arithmetic.generator import Arithmetic
+from sage_cli.problems.generated.arithmetic.problems import ArithmeticProblems, working_out
 
 
 @pytest.mark.parametrize(
@@ -27,8 +24,8 @@ from sage_cli.problems.generated.arithmetic.problems import (
 )
 def test_working_out_as_the_recipe_writes_it(name, text):
     assert working_out(name, 47, 63) == text
-    assert strategy(text) == name
-    assert strategy("<start_working_out>" + text) == name
+    assert Arithmetic.mode_of(text) == name
+    assert Arithmetic.mode_of("<start_working_out>" + text) == name
 
 
 @settings(deadline=None)
@@ -42,7 +39,7 @@ def test_every_equation_of_every_working_out_is_true(name, a, b):
 
 @pytest.mark.parametrize("text", ["", "47*63=2961", "X:47", "working S:47", "S 47", "s:47"])
 def test_text_that_announces_nothing_has_no_strategy(text):
-    assert strategy(text) is None
+    assert Arithmetic.mode_of(text) is None
 
 
 def operands(problem):
@@ -87,10 +84,10 @@ def test_phases_follow_each_other_with_their_own_mix_and_loss():
         )
     )
     made = ArithmeticProblems(section).demonstrations(8000)
-    assert {strategy(d.working) for d in made[:2000]} == {"R"}
+    assert {Arithmetic.mode_of(d.working) for d in made[:2000]} == {"R"}
     assert {d.loss for d in made[:2000]} == {"text"}
     assert {d.loss for d in made[2000:]} == {"completion"}
-    counts = Counter(strategy(d.working) for d in made[2000:])
+    counts = Counter(Arithmetic.mode_of(d.working) for d in made[2000:])
     assert set(counts) == {"S", "D"}
     # binomial, 6000 draws of .25: standard deviation sqrt(6000 * .25 * .75) = 33.5; five of them
     assert abs(counts["D"] - 1500) < 168

@@ -1,0 +1,82 @@
+"""What a policy answered on a benchmark: a stream of (problem, completion, grade)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.grading.status import Grade
+from sage_cli.metrics import Counts, pooled
+from sage_cli.problems.problem import Problem
+from sage_cli.store.completion import Completion
+from sage_cli.store.readings import ReadingStore
+from sage_cli.store.verdicts import VerdictStore
+
+
+class Row(NamedTuple):
+    """One stored sample of a problem with its verdict."""
+
+    problem: Problem
+    completion: Completion
+    grade: Grade
+
+    @property
+    def right(self) -> bool:
+        """Whether it was graded right."""
+        return self.grade.status == "right"
+
+
+class Reading(NamedTuple):
+    """Mean surprisal and entropy of a completion's `length` tokens under a model, in nats."""
+
+    surprisal: float
+    entropy: float
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The first `n` samples of each of a benchmark's problems, with a store per evaluation seed.
+
+    Samples of several seeds are draws from one policy: they are taken together. `readings` hold
+    what a model says of them, a store per seed, where an analysis needs it.
+    """
+
+    policy: str
+    benchmark: Benchmark
+    n: int
+    verdicts: tuple[VerdictStore, ...]
+    readings: tuple[ReadingStore, ...] = ()
+
+    @cached_property
+    def problems(self) -> dict[str, Problem]:
+        """Problems by id, in the benchmark's order."""
+        return {problem.id: problem for problem in self.benchmark.problems}
+
+    def rows(self, problem_ids: Collection[str] | None = None) -> Iterator[Row]:
+        """Every sample with its verdict, as they are stored; in memory is one part at a time."""
+        for store in self.verdicts:
+            for completion, status, extracted in store.stream(problem_ids or self.problems, self.n):
+                problem = self.problems[completion.problem_id]
+                yield Row(problem, completion, Grade(status, extracted))
+
+    def read_rows(self) -> Iterator[tuple[Row, Reading]]:
+        """The same with what the model said of each, which must have been asked of all."""
+        for verdicts, readings in zip(self.verdicts, self.readings, strict=True):
+            judged, read = (store.count(self.problems, self.n) for store in (verdicts, readings))
+            if judged != read:
+                raise ValueError(f"{judged - read} samples have a verdict and no reading")
+        rows = self.rows()
+        for store in self.readings:
+            for _, *values in store.stream(self.problems, self.n):
+                yield next(rows), Reading(*values)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Samples and right ones of each problem, over all seeds; no text is read."""
+        ids = tuple(self.problems)
+        tallies = [store.tally(ids, self.n) for store in self.verdicts]
+        return pooled([Counts(ids, tally.n_P, tally.right_P) for tally in tallies])

@@ -1,0 +1,130 @@
+"""Perplexity of completions under the base (Eq. 39, Figure 7; Yue et al. 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.found import below, beside, records
+from sage_cli.analysis.material import Asked, Material
+from sage_cli.analysis.means import mean_over_problems, share_over_problems
+from sage_cli.analysis.per_sample import by_problem
+from sage_cli.analysis.pictures import tails
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.reports.document import Document
+from sage_cli.reports.table import Measure
+
+BEYOND = (0.95, 0.99)
+"""Quantiles of the base's own perplexities on a problem; what lies above them is its tail."""
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+SINGLE_PANELS = 4
+"""Up to so many problems each has a panel of its own, as in Figure 7."""
+
+Perplexities = dict[bool, list[FloatArray]]
+"""Over right answers alone (True) or all: the perplexities of each problem's completions."""
+
+
+def perplexity(material: Material) -> Document:
+    """The mean log, quantiles and tails of each policy, over all and over right completions."""
+    found: dict[str, dict[str, dict[str, Measure]]] = {}
+    panels: dict[str, dict[str, FloatArray]] = {}
+    for benchmark, answers in material.answers.items():
+        values = {one.policy: perplexities(one) for one in answers}
+        base = values[answers[0].policy]
+        for right in (False, True):
+            for policy, of in values.items():
+                for item, measure in _measures(of[right], base[right], material.asked).items():
+                    name = f"{item}, right ones" if right else item
+                    found.setdefault(benchmark, {}).setdefault(name, {})[policy] = measure
+        ids = list(answers[0].problems)
+        if len(ids) <= SINGLE_PANELS:
+            panels |= {
+                f"{benchmark} {id_[:8]}": {
+                    policy: of[False][place] for policy, of in values.items()
+                }
+                for place, id_ in enumerate(ids)
+            }
+        else:
+            panels[benchmark] = {policy: np.concatenate(of[False]) for policy, of in values.items()}
+    base_label = material.policies[0]
+    return Document(
+        name="perplexity",
+        title=f"perplexity under {base_label}",
+        provenance=material.provenance,
+        data={"base": base_label, "perplexity": records("measure", found, "value")},
+        tables=(beside(f"perplexity of completions under {base_label}", "measure", found),),
+        sheets={"perplexity": below("perplexity", "measure", found, "value")},
+        figures=(tails("perplexity", panels, f"perplexity under {base_label}"),),
+        notes=(
+            "perplexity (Eq. 39): exp of the mean surprisal of a completion's tokens, at "
+            "temperature 1, given the prompt",
+            f"beyond the base's {BEYOND[0]:.0%}: the share of completions less probable than all "
+            f"but {1 - BEYOND[0]:.0%} of the base's on the same problem, mean over problems; each "
+            "of the base's own is held against its others, so that a policy that is no different "
+            "shows about the same",
+            "quantiles are over all completions together, and have no interval",
+        ),
+    )
+
+
+def perplexities(answers: Answers) -> Perplexities:
+    """Each problem's perplexities; a completion without tokens has none."""
+    ids = list(answers.problems)
+    every = [(row.problem.id, row.right, float(np.exp(reading.surprisal)))
+             for row, reading in answers.read_rows()]  # fmt: skip
+    return {
+        only_right: by_problem(
+            ids, ((id_, value) for id_, right, value in every if right or not only_right)
+        )[0]
+        for only_right in (False, True)
+    }
+
+
+def _measures(
+    values: list[FloatArray], base: list[FloatArray], asked: Asked
+) -> Mapping[str, Measure]:
+    every = np.concatenate(values)
+    log_P = [float(np.log(one).mean()) if len(one) else np.nan for one in values]
+    found = {"mean log": mean_over_problems(log_P, asked)}
+    for share in BEYOND:
+        beyond_P = [
+            beyond_others(one, share) if values is base else beyond(one, own, share)
+            for one, own in zip(values, base, strict=True)
+        ]
+        found[f"beyond the base's {share:.0%}"] = share_over_problems(beyond_P, asked)
+    for share in QUANTILES:
+        at = float(np.quantile(every, share)) if len(every) else np.nan
+        found[f"{share:.0%} quantile"] = Measure(at)
+    return found
+
+
+def beyond(values: FloatArray, base: FloatArray, share: float) -> float:
+    """Which share of `values` exceeds the `share` quantile of the base's; NaN without either."""
+    if not len(values) or not len(base):
+        return float("nan")
+    return float((values > np.quantile(base, share, method="higher")).mean())
+
+
+def beyond_others(base: FloatArray, share: float) -> float:
+    """How often one of the base's values exceeds the `share` quantile of its others.
+
+    That is what `beyond` finds of another policy that is no different; NaN of a single value.
+    """
+    n = len(base)
+    if n < 2:
+        return float("nan")
+    # where the quantile of n - 1 values stands; it is the same for all values that lie above it
+    place = int(np.ceil(share * (n - 2) - 1e-9))
+    return float((base > np.sort(base)[place]).mean())
+
+
+PERPLEXITY = Analysis(
+    "perplexity",
+    "how probable completions are under the base: distribution and tails (Eq. 39, Figure 7)",
+    perplexity,
+    base=True,
+    reader="base",
+)

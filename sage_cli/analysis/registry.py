@@ -1,0 +1,37 @@
+"""All analyses by name."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.cases import CASES
+from sage_cli.analysis.diversity import DIVERSITY
+from sage_cli.analysis.dynamics import DYNAMICS
+from sage_cli.analysis.entropy import ENTROPY
+from sage_cli.analysis.lengths import LENGTHS
+from sage_cli.analysis.levels import LEVELS
+from sage_cli.analysis.majority import MAJORITY
+from sage_cli.analysis.modes import MODES
+from sage_cli.analysis.patterns import PATTERNS
+from sage_cli.analysis.perplexity import PERPLEXITY
+from sage_cli.analysis.support import SUPPORT
+from sage_cli.errors import ConfigurationError
+
+ANALYSES = {
+    one.name: one
+    for one in (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS,
+                LEVELS, DYNAMICS, MODES)
+}  # fmt: skip
+"""A new one is a file beside this one, and its name here."""
+
+
+def find_analysis(name: str) -> Analysis:
+    """The analysis of that name; ConfigurationError with the nearest name where there is none."""
+    if name in ANALYSES:
+        return ANALYSES[name]
+    near = get_close_matches(name, ANALYSES, n=1, cutoff=0.5)
+    raise ConfigurationError(
+        f"there is no analysis '{name}'; there are {', '.join(ANALYSES)}",
+        f"did you mean {near[0]}?" if near else "`sage analyze` says what each tells",
+    )

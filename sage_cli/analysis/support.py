@@ -1,0 +1,155 @@
+"""Support kept, lost and gained against a base (Def. 4.1; The Invisible Leash, Wu et al. 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.material import Material
+from sage_cli.analysis.pictures import strips
+from sage_cli.metrics import Support, compare_support
+from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
+from sage_cli.reports.document import Document
+from sage_cli.reports.table import Column, Measure, Row, Table
+
+NAN = float("nan")
+
+
+def support(material: Material) -> Document:
+    """A table of the support at each delta per run, one of transitions, and a strip per policy."""
+    tables, sheet_rows, data = [], [], []
+    for benchmark, answers in material.answers.items():
+        base, *runs = answers
+        for run in runs:
+            found = [
+                compare_support(
+                    base.counts, run.counts, confidence=material.asked.confidence, delta=delta
+                )
+                for delta in material.asked.deltas
+            ]
+            moved = transitions(base.counts, run.counts)
+            title = f"{run.policy} against {base.policy} on {benchmark}"
+            tables += [_support_table(title, found), _transition_table(title, moved)]
+            sheet_rows += [Row((benchmark, run.policy, *_cells(one))) for one in found]
+            data.append(
+                {"benchmark": benchmark, "run": run.policy,
+                 "support": [_json(one) for one in found],
+                 "transitions": {"states": STATES, "seen": moved.seen,
+                                 "by_chance": moved.by_chance}}
+            )  # fmt: skip
+    sheet = Table("support", tuple(map(Column, ("benchmark", "run", *NAMES))), tuple(sheet_rows))
+    shares = {
+        benchmark: {one.policy: one.counts.c_P / one.counts.n_P for one in answers}
+        for benchmark, answers in material.answers.items()
+    }
+    return Document(
+        name="support",
+        title=f"support against {material.policies[0]}",
+        provenance=material.provenance,
+        data={"base": material.policies[0], "runs": data},
+        tables=tuple(tables),
+        sheets={"support": sheet, "support-problems": _problems(material)},
+        figures=(strips("support", shares),),
+        notes=_notes(material),
+    )
+
+
+NAMES = (
+    "delta", "kept", "lost", "lost by chance", "surely lost", "gained", "gained by chance",
+    "surely gained", "absent", "SRR", "NDR", "SDS", "NSCR",
+)  # fmt: skip
+
+
+def leash(found: Support) -> dict[str, float]:
+    """The ratios of The Invisible Leash from kept (P), gained (E) and lost (S); NaN for 0 / 0.
+
+    Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
+    change (E - S) / (P + E + S).
+    """
+    kept, gained, lost = len(found.kept), len(found.gained), len(found.lost)
+    retention, novel = _ratio(kept, kept + lost), _ratio(gained, kept + gained)
+    both = retention + novel
+    return {
+        "SRR": retention,
+        "NDR": novel,
+        "SDS": 2 * retention * novel / both if both > 0 else (0.0 if both == 0 else NAN),
+        "NSCR": _ratio(gained - lost, kept + gained + lost),
+    }
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else NAN
+
+
+def _cells(found: Support) -> tuple[Any, ...]:
+    return (
+        Measure(found.delta, digits=4), len(found.kept),
+        len(found.lost), Measure(found.lost_by_chance, digits=1), len(found.surely_lost),
+        len(found.gained), Measure(found.gained_by_chance, digits=1), len(found.surely_gained),
+        len(found.absent), *map(Measure, leash(found).values()),
+    )  # fmt: skip
+
+
+def _support_table(title: str, found: list[Support]) -> Table:
+    return Table(
+        f"support of {title}", tuple(map(Column, NAMES)), tuple(Row(_cells(one)) for one in found)
+    )
+
+
+def _transition_table(title: str, moved: Transitions) -> Table:
+    """`12 (9.8)`: seen, and in brackets what chance alone would show."""
+    columns = (Column("base"), *(Column(state, "then") for state in STATES))
+    rows = tuple(
+        Row((state, *(f"{int(moved.seen[i, j])} ({moved.by_chance[i, j]:.1f})" for j in range(3))))
+        for i, state in enumerate(STATES)
+    )
+    return Table(f"from never to often, {title}", columns, rows)
+
+
+def _problems(material: Material) -> Table:
+    columns = tuple(map(Column, ("benchmark", "problem", "policy", "n", "right")))
+    rows = tuple(
+        Row((benchmark, id_, one.policy, int(n), int(c)))
+        for benchmark, answers in material.answers.items()
+        for one in answers
+        for id_, n, c in zip(one.counts.problem_ids, one.counts.n_P, one.counts.c_P, strict=True)
+    )
+    return Table("right samples problem by problem", columns, rows)
+
+
+def _json(found: Support) -> Mapping[str, Any]:
+    problems = ("gained", "lost", "kept", "absent", "surely_gained", "surely_lost")
+    return {
+        "delta": found.delta,
+        **{name: list(getattr(found, name)) for name in problems},
+        "gained_by_chance": found.gained_by_chance,
+        "lost_by_chance": found.lost_by_chance,
+        "visible": found.visible,
+        **leash(found),
+    }
+
+
+def _notes(material: Material) -> tuple[str, ...]:
+    confidence = material.asked.confidence
+    fewest = min(int(one.counts.n_P.min()) for one in material.each())
+    return (
+        "a problem is in the support at delta where more than that share of the samples is right; "
+        f"with {fewest} samples a problem, a success probability below "
+        f"{1 - (1 - confidence) ** (1 / fewest):.2g} may go unseen",
+        "by chance: the number to expect if base and run were one model, all right samples of a "
+        "problem falling among both as from one urn; surely: Fisher's exact test, Holm over all "
+        f"problems, at {confidence:.0%}",
+        "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
+        "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
+        f"{OFTEN}: in at least half of the samples; in brackets what chance alone would show",
+    )
+
+
+SUPPORT = Analysis(
+    "support",
+    "problems kept, lost and gained against the base at several delta, beyond chance (Def. 4.1)",
+    support,
+    base=True,
+    options=frozenset({"delta"}),
+)

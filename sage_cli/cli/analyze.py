@@ -1,0 +1,108 @@
+"""`sage analyze`: what stored samples and records tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
+from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
+from sage_cli.cli.options import (
+    Benchmark,
+    ConfigFile,
+    DryRun,
+    Json,
+    Limit,
+    Names,
+    OtherTemplate,
+    Presets,
+    RunRoot,
+    Samples,
+    Seeds,
+    Sets,
+)
+from sage_cli.cli.plans import show_plan
+from sage_cli.cli.reporting import show_report
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="An analysis; without one, all of them.")
+    ] = None,
+    names: Names = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base", help="What to compare with (default: what the first run grew from)."
+        ),
+    ] = None,
+    problem: Annotated[
+        list[str] | None, typer.Option("--problem", help="Only this problem: an id's beginning.")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", help="support: shares of right samples, as 0,0.01,0.1.")
+    ] = None,
+    patterns: Annotated[
+        Path | None, typer.Option("--patterns", help="patterns: a YAML of expressions.")
+    ] = None,
+    benchmark: Benchmark = None,
+    n: Samples = None,
+    seeds: Seeds = None,
+    limit: Limit = None,
+    allow_template_mismatch: OtherTemplate = False,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Analyse what is stored of runs or models: patterns, support, diversity, dynamics, ..."""
+    if name is None:
+        _list(json)
+        return
+    from sage_cli.analysis.registry import find_analysis
+    from sage_cli.workflows.analyze import Options, analyze, plan
+
+    find_analysis(name)
+    flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
+    settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
+    options = Options(
+        base, tuple(problem or ()), delta, patterns,
+        _words({"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit,
+                "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}),
+    )  # fmt: skip
+    if dry_run:
+        show_plan(plan(settings, name, names or [], options), json)
+        return
+    with Live() as live:
+        report = analyze(settings, name, names or [], options, live)
+    show_report(report, json)
+
+
+def _list(json: bool) -> None:
+    """What there is to ask."""
+    from sage_cli.analysis.registry import ANALYSES
+
+    if json:
+        emit({"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]})
+        return
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for one in ANALYSES.values():
+        table.add_row(f"[bold]{one.name}[/]", one.says)
+    console.print(table)
+
+
+def _words(flags: dict[str, object], repeated: dict[str, Sequence[str] | None]) -> tuple[str, ...]:
+    """Options as they were typed, for a command that draws what this one reads."""
+    words = [word for flag, value in flags.items() if value is not None
+             for word in (flag, str(value))]  # fmt: skip
+    words += [word for flag, values in repeated.items() for value in values or ()
+              for word in (flag, value)]  # fmt: skip
+    return tuple(words)

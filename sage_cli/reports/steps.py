@@ -1,0 +1,67 @@
+"""What a training recorded over its steps: a panel per quantity, a line per run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.reports.figure import FAINT, drawing, line_style, outputs
+
+PANEL_IN = (3.3, 2.1)
+COLUMNS = 3
+SMOOTHED = 40
+"""A line of many steps is a mean over neighbouring ones, a fortieth of all; raw ones are faint."""
+
+Series = tuple[FloatArray, FloatArray]
+"""Steps, and a value at each."""
+
+
+def draw_steps(
+    panels: Mapping[str, Mapping[str, Series]],
+    points: Mapping[str, Mapping[str, Series]],
+    stem: Path,
+) -> tuple[Path, Path]:
+    """Draw quantity -> run -> series; `points` are few, and marked instead of smoothed.
+
+    Returns the PNG's and the SVG's path.
+    """
+    everything = [*panels.values(), *points.values()]
+    runs = list(dict.fromkeys(run for panel in everything for run in panel))
+    titles = list(dict.fromkeys((*panels, *points)))
+    columns = min(COLUMNS, len(titles))
+    rows = -(-len(titles) // columns)
+    with drawing(stem, PANEL_IN[0] * columns, PANEL_IN[1] * rows + 0.4) as figure:
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes in places[len(titles) :]:
+            axes.set_visible(False)
+        for axes, title in zip(places, titles, strict=False):
+            for run, (step, value) in panels.get(title, {}).items():
+                style = line_style(runs.index(run))
+                axes.plot(step, value, linewidth=0.6, alpha=0.25, color=style["color"])
+                axes.plot(step, smoothed(value), linewidth=1.5, **style)
+            for run, (step, value) in points.get(title, {}).items():
+                axes.plot(step, value, marker="o", markersize=4, linewidth=1.2,
+                          **line_style(runs.index(run)))  # fmt: skip
+            axes.set_title(title)
+            axes.set_xlabel("step", color=FAINT)
+        handles = [Line2D([], [], linewidth=1.5, **line_style(i)) for i in range(len(runs))]
+        figure.legend(handles, runs, loc="outside lower center", ncols=columns)
+    return outputs(stem)
+
+
+def smoothed(value: FloatArray) -> FloatArray:
+    """The mean over a window around each step, shorter at both ends; NaN is left out."""
+    width = max(1, len(value) // SMOOTHED)
+    mean: FloatArray = np.array(
+        [_mean(value[max(0, i - width) : i + width + 1]) for i in range(len(value))]
+    )
+    return mean
+
+
+def _mean(values: FloatArray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")

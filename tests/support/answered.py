@@ -1,0 +1,72 @@
+"""Answers of a policy in a sample store of their own, for tests of analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stored import put
+
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.material import Asked, Material
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.problems.problem import Problem
+from sage_cli.store.completion import Completion
+from sage_cli.store.readings import ReadingStore
+from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.verdicts import VerdictStore
+
+
+class Sample(NamedTuple):
+    """What one completion is: text, verdict, answer; tokens, reason to stop; what a model says."""
+
+    text: str = ""
+    status: str = "right"
+    extracted: str | None = None
+    tokens: int = 5
+    reason: str = "stop"
+    surprisal: float = 0.0
+    entropy: float = 0.0
+
+
+def answered(
+    root: Path,
+    policy: str,
+    samples: Mapping[str, Sequence[Sample]],
+    meta: Mapping[str, Mapping[str, Any]] | None = None,
+    benchmark: str = "arithmetic",
+    *,
+    parts: int = 1,
+) -> Answers:
+    """Samples by problem, stored in so many parts, judged and read."""
+    problems = tuple(
+        Problem(id_, benchmark, f"{id_}?", "1", (meta or {}).get(id_, {})) for id_ in samples
+    )
+    stored = SampleSet(root, SampleIdentity(policy, "t" * 12, {"temperature": 1.0}, 0))
+    rows = [
+        (Completion(id_, index, 0, one.text, one.tokens, one.reason), one)
+        for id_, of in samples.items()
+        for index, one in enumerate(of)
+    ]
+    by_key = {(row.problem_id, row.index): one for row, one in rows}
+    for part in range(parts):
+        put(stored, *(row for row, _ in rows[part::parts]))
+    verdicts, readings = VerdictStore(stored, {"by": "hand"}), ReadingStore(stored, {"by": "hand"})
+    for row in stored.completions():
+        one = by_key[row.problem_id, row.index]
+        verdicts.add([(row, one.status, one.extracted)])
+        readings.add([(row, one.surprisal, one.entropy, one.tokens)])
+    verdicts.flush()
+    readings.flush()
+    n = max(len(of) for of in samples.values())
+    return Answers(
+        policy, Benchmark(benchmark, problems, "math", None), n, (verdicts,), (readings,)
+    )
+
+
+def material(*answers: Answers, **asked: Any) -> Material:
+    """Policies' answers on one benchmark."""
+    return Material(
+        answers={answers[0].benchmark.name: answers}, asked=Asked(resamples=200, **asked)
+    )

@@ -1,0 +1,192 @@
+"""Analyses that count samples, each against numbers worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from answered import Sample, answered, material
+
+from sage_cli.analysis.cases import cases, most_different, typical
+from sage_cli.analysis.diversity import diversity as diversity_document
+from sage_cli.analysis.diversity import variety
+from sage_cli.analysis.lengths import lengths
+from sage_cli.analysis.levels import kinds, levels
+from sage_cli.analysis.majority import majority
+from sage_cli.analysis.said import said
+from sage_cli.analysis.skeleton import skeleton
+from sage_cli.analysis.support import leash, support
+from sage_cli.errors import DataError
+from sage_cli.metrics import Support
+
+R, W = Sample(), Sample(status="wrong", extracted="5")
+LOST = Sample(status="unparseable")
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_the_stream_pairs_problem_completion_and_grade(tmp_path, parts):
+    own = answered(tmp_path, "p", {"a": [R, W], "b": [LOST]}, parts=parts)
+    rows = {(row.problem.id, row.completion.index): row for row in own.rows()}
+    assert [rows[key].grade.status for key in (("a", 0), ("a", 1), ("b", 0))] == [
+        "right", "wrong", "unparseable",
+    ]  # fmt: skip
+    assert rows["a", 1].grade.extracted == "5"
+    assert rows["b", 0].problem.question == "b?"
+    assert (own.counts.n_P.tolist(), own.counts.c_P.tolist()) == ([2, 1], [1, 0])
+    assert {row.problem.id for row in own.rows(["b"])} == {"b"}
+
+
+def test_lengths_by_hand(tmp_path):
+    cut = W._replace(tokens=48, reason="length")
+    own = answered(
+        tmp_path,
+        "p",
+        {
+            "a": [R._replace(tokens=10), R._replace(tokens=20), cut],
+            "b": [R._replace(tokens=6), W._replace(tokens=8), cut._replace(status="unparseable")],
+        },
+    )  # fmt: skip
+    rows = {row["verdict"]: row for row in lengths(material(own)).data["lengths"]}
+    assert list(rows) == ["all", "right", "wrong", "unparseable"]
+    # right: a (10 + 20) / 2 = 15, b 6: mean 10.5; lengths 6, 10, 20
+    assert rows["right"]["mean tokens"] == pytest.approx(10.5)
+    assert (rows["right"]["completions"], rows["right"]["median"]) == (3, 10)
+    assert rows["right"]["95th percentile"] == rows["right"]["longest"] == 20
+    # all: one of three cut off on either problem
+    assert rows["all"]["cut off"] == pytest.approx(1 / 3)
+    assert rows["wrong"]["cut off"] == pytest.approx(0.5)
+    assert rows["unparseable"]["cut off"] == 1.0
+
+
+def test_levels_by_hand(tmp_path):
+    meta = {"a": {"level": 1, "origin": "f"}, "b": {"level": 2}, "c": {"level": 2}}
+    base = answered(tmp_path, "base", {"a": [R, R], "b": [R, W], "c": [W, W]}, meta)
+    run = answered(tmp_path, "run", {"a": [R, W], "b": [R, R], "c": [R, W]}, meta)
+    document = levels(material(base, run))
+    found = {(row["kind"], row["policy"]): row["pass@1"] for row in document.data["pass@1"]}
+    assert found == {
+        ("level 1 (1)", "base"): 1.0, ("level 1 (1)", "run"): 0.5,
+        ("level 2 (2)", "base"): 0.25, ("level 2 (2)", "run"): 0.75,
+    }  # fmt: skip
+    gaps = {row["kind"]: row["difference"] for row in document.data["differences"]}
+    assert gaps == {"level 1 (1)": -0.5, "level 2 (2)": 0.5}
+
+
+def test_what_tells_problems_apart_is_no_kind(tmp_path):
+    named = {"a": {"name": "x"}, "b": {"name": "y"}}
+    own = answered(tmp_path, "p", {"a": [R], "b": [W]}, named)
+    assert kinds(own.benchmark.problems) == {}
+    with pytest.raises(DataError, match="nothing is said of the problems"):
+        levels(material(own))
+
+
+def test_majority_by_hand(tmp_path):
+    # a: R R 5: maj@1 2/3; b: R 5 5, of which 5 is written in two ways that are one: maj@1 1/3
+    spaced = Sample(status="wrong", extracted=" 5 ")
+    own = answered(tmp_path, "p", {"a": [R, R, W, LOST], "b": [R, W, spaced, LOST]})
+    (found,) = majority(material(own)).data["curves"]
+    assert found["k"] == [1, 2, 4]
+    assert found["maj@k"][0] == pytest.approx((2 / 4 + 1 / 4) / 2)
+    assert found["maj@k"][2] == pytest.approx((1 + 0) / 2)
+    # pass@2: a 1 - C(2,2)/C(4,2) = 5/6, b 1 - C(3,2)/6 = 1/2
+    assert found["pass@k"][1] == pytest.approx((5 / 6 + 1 / 2) / 2)
+
+
+def test_a_right_answer_without_extracted_text_still_votes(tmp_path):
+    own = answered(tmp_path, "p", {"a": [R, LOST]})
+    assert [said(row) for row in own.rows()] == ["right", None]
+
+
+def test_skeletons_keep_the_calculation_and_drop_words_and_numbers():
+    by_tens = "<start_working_out>S:47*60=2820;47*3=141;2820+141=2961<end_working_out>"
+    assert skeleton(by_tens) == skeleton("S:12*90=1080;12*3=36;1080+36=1116")
+    assert skeleton(by_tens) != skeleton(by_tens.replace("S:", "R:"))
+    assert skeleton("S: 47*60=2820; then 47*3=141") == "S:#*#=##*#=#"
+    assert skeleton("So we add 3 + 4.5 = 7.5") == skeleton("Adding gives 10+2,000 = 2,010!")
+    assert skeleton(r"\frac{1}{2} of $x$") == r"\frac{#}{#}x"
+
+
+def test_diversity_by_hand(tmp_path):
+    one, two = Sample("D:1*1=1"), Sample("S:1+1=2")
+    own = answered(tmp_path, "p", {"a": [one] * 8 + [two] * 8, "b": [one, W, W, LOST]})
+    seen = variety(own)
+    answers, entropy, skeletons = (seen.of(m) for m in (
+        "different answers", "answer entropy (nats)", "skeletons of 8 right"))  # fmt: skip
+    assert answers.tolist() == [1, 3]
+    # b: right, 5, 5, none: 1.0397
+    assert entropy.tolist() == pytest.approx([0.0, 1.0397207708])
+    # of 16, 8 draws all miss one kind of 8 with 1/C(16,8) = 1/12870
+    assert skeletons[0] == pytest.approx(2 - 2 / 12870, abs=1e-12)
+    assert math.isnan(skeletons[1])
+
+
+def test_diversity_compares_the_problems_that_all_can_show(tmp_path):
+    one, two = Sample("D:1*1=1"), Sample("S:1+1=2")
+    base = answered(tmp_path, "base", {"a": [one] * 8, "b": [one] * 8})
+    run = answered(tmp_path, "run", {"a": [one] * 4 + [two] * 4, "b": [W] * 8})
+    document = diversity_document(material(base, run))
+    means = {(r["measure"], r["policy"]): r["mean"] for r in document.data["means"]}
+    assert means["skeletons of 8 right", "base"] == 1.0
+    assert means["skeletons of 8 right", "run"] == 2.0
+    assert "(1 of 2 on arithmetic)" in document.notes[1]
+    assert len(document.data["problems"]) == 4
+
+
+def test_the_leash_ratios_of_the_papers_row():
+    def ids(count):
+        return tuple(map(str, range(count)))
+
+    found = Support(ids(3), ids(2), ids(17), (), 0, 0, (), (), 0, 0.95)
+    # kept 17, gained 3, lost 2: 17/19, 3/20, harmonic mean, 1/22
+    assert leash(found) == pytest.approx(
+        {"SRR": 0.895, "NDR": 0.150, "SDS": 0.257, "NSCR": 0.045}, abs=5e-4
+    )
+    nothing = leash(Support((), (), (), ids(4), 0, 0, (), (), 0, 0.95))
+    assert all(math.isnan(value) for value in nothing.values())
+
+
+def test_support_as_a_document(tmp_path):
+    base = answered(tmp_path, "base", {"a": [W] * 4, "b": [R, W, W, W], "c": [R, R, R, W]})
+    run = answered(tmp_path, "run", {"a": [R, W, W, W], "b": [W] * 4, "c": [R] * 4})
+    document = support(material(base, run, deltas=(0.0, 0.5)))
+    (found,) = document.data["runs"]
+    at_zero, at_half = found["support"]
+    assert (at_zero["gained"], at_zero["lost"], at_zero["kept"]) == (["a"], ["b"], ["c"])
+    assert (at_half["kept"], at_half["absent"]) == (["c"], ["a", "b"])
+    assert found["transitions"]["seen"].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
+    assert len(document.sheets["support-problems"].rows) == 6
+
+
+def test_cases_are_the_commonest_of_their_verdict(tmp_path):
+    rare, common = Sample("D:2*2=4"), Sample("S:1+1=2")
+    base = answered(tmp_path, "base", {"a": [R, R], "b": [W, W]})
+    run = answered(tmp_path, "run", {"a": [R, W], "b": [R, R]})
+    assert most_different((base, run)) == "b"
+    assert most_different((run,)) == "a"
+    own = answered(tmp_path, "own", {"a": [rare, common, W, common._replace(text="S:3+5=8")]})
+    found = typical(own, "a")
+    assert (found[True].row.completion.index, found[True].alike, found[True].of) == (1, 2, 3)
+    assert (found[False].row.completion.index, found[False].of) == (2, 1)
+    document = cases(material(base, run))
+    assert [(one["policy"], one["status"]) for one in document.data["cases"]] == [
+        ("base", "wrong"), ("run", "right"),
+    ]  # fmt: skip
+
+
+def test_every_document_is_written_in_all_its_forms(tmp_path):
+    meta = {"a": {"level": 1}, "b": {"level": 2}, "c": {"level": 2}}
+    base = answered(tmp_path, "base", {"a": [W] * 4, "b": [R, W, W, W], "c": [R, R, R, W]}, meta)
+    run = answered(tmp_path, "run", {"a": [R, W, W, W], "b": [W] * 4, "c": [R] * 4}, meta)
+    for of in (support, lengths, levels, majority, diversity_document, cases):
+        report = of(material(base, run)).write(tmp_path / of.__name__)
+        written = {file.suffix for file in report.files}
+        assert written >= (
+            {".json", ".md", ".csv"} | ({".png", ".svg"} if of is not cases else set())
+        )
+        assert all(file.stat().st_size > 100 for file in report.files)
+
+
+def test_means_have_no_interval_where_there_is_one_problem(tmp_path):
+    own = answered(tmp_path, "p", {"a": [R, W]})
+    (row,) = [r for r in lengths(material(own)).data["lengths"] if r["verdict"] == "all"]
+    assert row["mean tokens"] == 5.0
+    assert np.isnan(row.get("mean tokens low") or math.nan)
