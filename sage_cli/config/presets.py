@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sysconfig
+from copy import deepcopy
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +71,7 @@ def read_layer(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise ConfigurationError(f"there is no file {path}") from None
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
@@ -82,3 +84,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path} holds no settings: its top level must be names, such as `rl:`"
         )
     return values
+
+
+@cache
+def _parsed(text: str) -> Any:
+    """A suite reads the same few presets a hundred times, and a text says the same each time."""
+    return yaml.safe_load(text)
