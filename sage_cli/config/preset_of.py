@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from sage_cli.config.presets import preset_names, read_preset
@@ -18,8 +19,7 @@ def guide_settings(config: SageConfig, guide: str) -> tuple[str | None, dict[str
     apply then.
     """
     model = config.model.model_dump(mode="json")
-    for name in preset_names():
-        layer = read_preset(name)
+    for name, layer in _shipped().items():
         if _describes(layer.get("model", {}), model):
             return name, dict(layer.get("guides", {}).get(guide) or {})
     return None, {}
@@ -27,8 +27,14 @@ def guide_settings(config: SageConfig, guide: str) -> tuple[str | None, dict[str
 
 def preset_for(path: str) -> str | None:
     """The first shipped preset of the model at `path`, a name of the Hub."""
-    paths = {name: read_preset(name).get("model", {}).get("path") for name in preset_names()}
+    paths = {name: layer.get("model", {}).get("path") for name, layer in _shipped().items()}
     return next((name for name, its in paths.items() if its == path), None)
+
+
+@cache
+def _shipped() -> dict[str, dict[str, Any]]:
+    """The shipped presets by name: a sweep asks for those of every cell's guide."""
+    return {name: read_preset(name) for name in preset_names()}
 
 
 def _describes(named: Mapping[str, Any], model: Mapping[str, Any]) -> bool:

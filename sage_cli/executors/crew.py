@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -95,7 +96,8 @@ class Crew:
 
     def tend(self) -> bool:
         """Settle what ended, and fill the free places with what is due; whether any began."""
-        for job, end in self._executor.ended().items():
+        ended = self._executor.ended()
+        for job, end in ended.items():
             if (
                 work := self._running.pop(job, None)
             ) is not None:  # one that was ended is forgotten
@@ -110,14 +112,20 @@ class Crew:
             tasks = [self._task(work) for work in batch]
             for job, work in zip(self._executor.submit(tasks), batch, strict=True):
                 self._begin(job, work)
+        if batch or ended:
             self._keep_jobs()
         return bool(batch)
 
-    def end(self, work: Work) -> None:
-        """End a work that is under way; nobody is told."""
-        for job in [job for job, one in self._running.items() if one is work]:
+    def withdraw(self, chosen: Callable[[Work], bool]) -> list[Work]:
+        """End the chosen works, begun or not; nobody is told of them. Returns those."""
+        due = [work for work in self._due.values() if chosen(work)]
+        running = {job: work for job, work in self._running.items() if chosen(work)}
+        for work in due:
+            del self._due[work.name]
+        for job in running:
             del self._running[job]
             self._executor.end(job)
+        return [*due, *running.values()]
 
     def close(self) -> None:
         """End every task that doesn't outlive this process; the others are kept."""

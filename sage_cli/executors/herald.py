@@ -24,7 +24,8 @@ class Herald:
 
     def __init__(self, progress: Progress, total: int = 0) -> None:
         self._progress, self._total = progress, total
-        self.expected = self.done_count = self.failed_count = self.pruned_count = 0
+        self._expected: set[str] = set()
+        self.done_count = self.failed_count = self.pruned_count = 0
         self.best: str | None = None
         self._seconds: list[float] = []
         self._shown_s = 0.0
@@ -33,11 +34,11 @@ class Herald:
     def left(self) -> int:
         """How many have no end yet."""
         ended = self.done_count + self.failed_count + self.pruned_count
-        return max(0, max(self._total, self.expected) - ended)
+        return max(0, max(self._total, len(self._expected)) - ended)
 
-    def expect(self) -> None:
-        """One more work is wanted."""
-        self.expected += 1
+    def expect(self, work: Work) -> None:
+        """One more work is wanted; what it needs isn't counted."""
+        self._expected.add(work.name)
 
     def done(self, work: Work, told: str = "") -> None:
         """A work's result is there, now or from before; `told` is what it says."""
@@ -48,9 +49,9 @@ class Herald:
         before = "" if work.since_s is not None else ", found in the store"
         self._progress.say(f"[green]done[/]: {escape(work.title + result)}{before}")
 
-    def failed(self, work: Work, why: Failure, log: Path, *, again: bool, counts: bool) -> None:
-        """A task left no result; one that `counts` was expected."""
-        self.failed_count += counts and not again
+    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
+        """A task left no result."""
+        self.failed_count += work.name in self._expected and not again
         then = "; trying again" if again else f"; its log: {log}"
         said = escape(f"{work.title}: {why.reason}{then}")
         self._progress.say(f"[red]{why.kind}[/]: {said}")
@@ -65,13 +66,15 @@ class Herald:
         if time.monotonic() - self._shown_s < BOARD_S:
             return
         self._shown_s = time.monotonic()
+        under_way = tuple(running)
+        beside = sum(work.name not in self._expected for work in under_way)
         mean = sum(self._seconds) / len(self._seconds) if self._seconds else None
         status = SweepStatus(
-            total=max(self._total, self.expected),
+            total=max(self._total, len(self._expected)) + beside,
             done=self.done_count,
             failed=self.failed_count,
             pruned=self.pruned_count,
-            running=tuple(map(_running, running)),
+            running=tuple(map(_running, under_way)),
             best=self.best,
             left_s=None if mean is None else mean * self.left / max(1, min(places, self.left)),
         )

@@ -27,7 +27,7 @@ class _Together:
         self.herald.done(work)
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
-        self.herald.failed(work, why, log, again=again, counts=True)
+        self.herald.failed(work, why, log, again=again)
         if not again:
             self.failures[work.name] = why
 
@@ -43,7 +43,7 @@ def do_together(
     crew = Crew(executor, folder, retries, hearing)
     try:
         for work in works:
-            herald.expect()
+            herald.expect(work)
             crew.expect(work)
         while crew.tend() or not crew.idle:
             herald.show(crew.running, crew.places)

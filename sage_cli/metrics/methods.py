@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,10 +28,10 @@ def method_difference(
 ) -> Difference:
     """Method A less method B, with the uncertainty that other seeds and other problems bring.
 
-    Student's t with the variance and the degrees of freedom of `error_of`. Where no variance is
-    seen at all, the interval of the mean gaps over problems takes its place (`resamples` and
-    `seed` are for that). Raises MetricError for fewer than two runs of either method or two
-    problems.
+    Student's t with the variance and the degrees of freedom of `SeedNoise.error`. Where no
+    variance is seen at all, the interval of the mean gaps over problems takes its place
+    (`resamples` and `seed` are for that). Raises MetricError for fewer than two runs of either
+    method or two problems.
     """
     if min(len(a_runs), len(b_runs)) < 2:
         raise MetricError(
@@ -60,35 +61,60 @@ def method_difference(
 
 
 def error_of(a_TPK: FloatArray, b_TPK: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Standard error of A's mean less B's, shape (K,), and its degrees of freedom.
+    """Standard error of A's mean less B's, shape (K,), and its degrees of freedom."""
+    gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
+    return SeedNoise.seen([a_TPK, b_TPK]).error(gap_PK, 1 / len(a_TPK) + 1 / len(b_TPK))
 
-    An analysis of variance with seeds and problems random, problems crossed with the methods:
 
-        variance = between runs + between problems - residual
+@dataclass(frozen=True, eq=False)
+class SeedNoise:
+    """How much one method's runs differ: their means, and the rest, each a variance of shape (K,).
 
-    Between runs: the runs' means, their variance within a method pooled over both, times
-    1/T_A + 1/T_B. It holds the seeds and the noise of sampling, averaged over problems. Between
-    problems: the variance of the problems' gaps over P. It holds how differently the methods fare
-    on different problems, and that noise once more; so the residual, which is the noise alone, is
-    taken off. Never less than what is seen between runs. Degrees of freedom after Satterthwaite
-    (1946), https://doi.org/10.2307/3002019.
+    `freedom` is how many runs there are beyond the first of each method.
     """
-    (A, P, _), B = a_TPK.shape, len(b_TPK)
-    share = 1 / A + 1 / B
-    freedom = A + B - 2
-    between_K = between_runs([a_TPK.mean(axis=1), b_TPK.mean(axis=1)]) * share
-    residual_K = residual([a_TPK, b_TPK]) / P * share
-    gaps_K = (a_TPK.mean(axis=0) - b_TPK.mean(axis=0)).var(axis=0, ddof=1) / P
-    extra_K = gaps_K - residual_K
-    more_K = extra_K > 0
-    variance_K = between_K + np.where(more_K, extra_K, 0)
-    parts_K = between_K**2 / freedom + np.where(
-        more_K, gaps_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1)), 0
-    )
-    freedom_K = np.divide(
-        variance_K**2, parts_K, out=np.full_like(parts_K, float(freedom)), where=parts_K > 0
-    )
-    return np.sqrt(variance_K), np.maximum(freedom_K, freedom)
+
+    between_K: FloatArray
+    residual_K: FloatArray
+    freedom: int
+
+    @classmethod
+    def seen(cls, methods: Sequence[FloatArray]) -> SeedNoise:
+        """Pooled over methods, each of shape (T, P, K); at least one has two runs."""
+        return cls(
+            between_runs([runs_TPK.mean(axis=1) for runs_TPK in methods]),
+            residual(methods),
+            sum(len(runs_TPK) - 1 for runs_TPK in methods),
+        )
+
+    def error(self, values_PK: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
+        """Standard error of the mean of `values_PK`, shape (K,), and its degrees of freedom.
+
+        The values are a method's, averaged over T runs (`share` is 1/T), or the gaps of two
+        (1/T_A + 1/T_B). An analysis of variance with seeds and problems random, problems crossed
+        with the methods:
+
+            variance = between runs + between problems - residual
+
+        Between runs: the runs' means, their variance within a method times `share`. It holds the
+        seeds and the noise of sampling, averaged over problems. Between problems: the variance of
+        the values over P. It holds how differently problems fare, and that noise once more; so
+        the residual, which is the noise alone, is taken off. Never less than what is seen between
+        runs. Degrees of freedom after Satterthwaite (1946), https://doi.org/10.2307/3002019.
+        """
+        P = len(values_PK)
+        between_K, residual_K = self.between_K * share, self.residual_K / P * share
+        problems_K = values_PK.var(axis=0, ddof=1) / P
+        extra_K = problems_K - residual_K
+        more_K = extra_K > 0
+        variance_K = between_K + np.where(more_K, extra_K, 0)
+        freedom = self.freedom
+        parts_K = between_K**2 / freedom + np.where(
+            more_K, problems_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1)), 0
+        )
+        freedom_K = np.divide(
+            variance_K**2, parts_K, out=np.full_like(parts_K, float(freedom)), where=parts_K > 0
+        )
+        return np.sqrt(variance_K), np.maximum(freedom_K, min(freedom, P - 1))
 
 
 def _student(

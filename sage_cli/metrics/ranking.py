@@ -1,4 +1,4 @@
-"""Which of many models can't be told apart from the best of them."""
+"""Which of many models can't be told apart from the best of them, or from the Pareto front."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sage_cli.metrics.bands import pass_matrix
-from sage_cli.metrics.counts import Counts
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.objective import ObjectiveValues
 from sage_cli.metrics.student import two_sided_p
+
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -25,25 +28,71 @@ class Ranking:
     confidence: float
 
 
-def rank(models: Sequence[Counts], k: int, confidence: float = 0.95) -> Ranking:
-    """Compare every model's pass@k with that of the one that looks best, on the same problems.
+@dataclass(frozen=True)
+class Front:
+    """Places of the models that none is better than in both objectives, and of all that may be."""
 
-    Whichever looks best was lucky among all pairs: p-values (paired, Student's t) are multiplied by
-    the number of pairs (Bonferroni), so that a model as good as all others is told apart from any
-    with probability 1 - `confidence` at most.
+    best: tuple[int, ...]
+    alike: tuple[int, ...]
+
+
+def rank(values: ObjectiveValues, confidence: float = 0.95) -> Ranking:
+    """Compare every model with the one that looks best, on the same problems.
+
+    Whichever looks best was lucky among all pairs: p-values are multiplied by the number of pairs
+    (Bonferroni), so that a model as good as all others is told apart from any with probability
+    1 - `confidence` at most.
     """
-    ids = models[0].problem_ids
-    values_PM = np.concatenate([pass_matrix(one.ordered(ids), (k,)) for one in models], axis=1)
-    best = int(values_PM.mean(axis=0).argmax())
-    error_M = np.full(len(models), np.nan)
-    if len(ids) > 1:
-        gap_PM = values_PM[:, [best]] - values_PM
-        error_M = gap_PM.std(axis=0, ddof=1) / np.sqrt(len(ids))
-    told_M = error_M > 0  # without an error there is no evidence
-    freedom_M = np.full(int(told_M.sum()), len(ids) - 1.0)
-    t_M = gap_PM.mean(axis=0)[told_M] / error_M[told_M] if told_M.any() else freedom_M
-    pairs = len(models) * (len(models) - 1) / 2
-    told_M[told_M] = two_sided_p(t_M, freedom_M) * pairs <= 1 - confidence
-    known_M = error_M[error_M > 0]
+    best = int(np.argmax([runs_TP.mean() for runs_TP in values.models]))
+    better_MM, error_MM = _compared(values, confidence)
+    known_M = error_MM[best][error_MM[best] > 0]
     error = float(np.median(known_M)) if known_M.size else np.nan
-    return Ranking(best, tuple(map(int, np.flatnonzero(~told_M))), error, confidence)
+    return Ranking(best, tuple(map(int, np.flatnonzero(~better_MM[best]))), error, confidence)
+
+
+def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95) -> Front:
+    """The models that no other beats in all objectives, and those that can't be told apart.
+
+    A model is told apart where one of the front is better for sure in every objective; each of
+    those comparisons holds at `confidence` over all pairs, hence all of them together do.
+    """
+    means_MO = np.array([[runs_TP.mean() for runs_TP in values.models] for values in objectives]).T
+    front = non_dominated(means_MO)
+    surely_MM = np.logical_and.reduce([_compared(values, confidence)[0] for values in objectives])
+    alike = ~surely_MM[list(front)].any(axis=0)
+    return Front(front, tuple(map(int, np.flatnonzero(alike))))
+
+
+def non_dominated(values_MO: FloatArray) -> tuple[int, ...]:
+    """Places of the models that no other matches in all objectives and beats in one."""
+    no_worse_MM = (values_MO[:, None] >= values_MO[None]).all(axis=2)
+    better_MM = (values_MO[:, None] > values_MO[None]).any(axis=2)
+    return tuple(map(int, np.flatnonzero(~(no_worse_MM & better_MM).any(axis=0))))
+
+
+def _compared(values: ObjectiveValues, confidence: float) -> tuple[BoolArray, FloatArray]:
+    """Whether each model is better than each other for sure, and the differences' errors, (M, M).
+
+    Paired by problem, Student's t; where models have several runs, with the noise of seeds pooled
+    over all models. Without an error there is no evidence.
+    """
+    means_MP = np.stack([runs_TP.mean(axis=0) for runs_TP in values.models])
+    runs_M = np.array([len(runs_TP) for runs_TP in values.models])
+    (M, P), noise = means_MP.shape, values.noise
+    better_MM, error_MM = np.zeros((M, M), dtype=bool), np.full((M, M), np.nan)
+    if P < 2:
+        return better_MM, error_MM
+    for place in range(M):
+        gap_PM = (means_MP[place] - means_MP).T
+        error_M, freedom_M = gap_PM.std(axis=0, ddof=1) / np.sqrt(P), np.full(M, P - 1.0)
+        if noise is not None:
+            for other, share in enumerate(1 / runs_M[place] + 1 / runs_M):
+                error_1, freedom_1 = noise.error(gap_PM[:, [other]], share)
+                error_M[other], freedom_M[other] = error_1[0], freedom_1[0]
+            error_M[place] = 0.0  # the same runs
+        gap_M, told_M = gap_PM.mean(axis=0), error_M > 0
+        p_M = np.ones(M)
+        p_M[told_M] = two_sided_p(gap_M[told_M] / error_M[told_M], freedom_M[told_M])
+        better_MM[place] = (p_M * M * (M - 1) / 2 <= 1 - confidence) & (gap_M > 0)
+        error_MM[place] = error_M
+    return better_MM, error_MM

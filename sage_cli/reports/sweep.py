@@ -1,155 +1,78 @@
-"""A sweep as a document: its cells as a table, and as heat maps where two settings vary."""
+"""A sweep as a document: tables, and the pictures that its space and objectives call for."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from sage_cli.metrics import Counts
-from sage_cli.metrics.ranking import Ranking, rank
+from sage_cli.config.objective import Objective
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.table import Cell, Column, Measure, Row, Table
-
-Value = float | str
-SYMBOLS = {"tau": "τ", "rho": "ρ"}
-
-
-@dataclass(frozen=True)
-class SweepCell:
-    """A cell's settings (key -> value, in the grid's order), and its scores or why it has none.
-
-    `counts` are those behind the scores, where they are still stored.
-    """
-
-    settings: Mapping[str, Value]
-    scores: tuple[float, ...] | None
-    run: str | None
-    reason: str | None = None
-    counts: Counts | None = None
+from sage_cli.reports.sweep_data import Axis, SweepCell, SweepResult
+from sage_cli.reports.sweep_findings import findings
+from sage_cli.reports.sweep_json import to_data
+from sage_cli.reports.sweep_table import sweep_tables
 
 
 def sweep_document(
-    space: Mapping[str, Sequence[Value]],
-    objectives: Sequence[str],
+    axes: Sequence[Axis],
+    objectives: Sequence[Objective],
     cells: Sequence[SweepCell],
     provenance: Provenance,
+    *,
+    base: SweepCell | None = None,
+    importances: Mapping[str, Mapping[str, float]] | None = None,
+    selected_on_reported: str | None = None,
+    confidence: float = 0.95,
 ) -> Document:
-    """The cells of `space` (short name -> values) with a score per objective."""
-    rankings = _rankings(objectives, cells)
-    table = sweep_table(list(space), objectives, cells, rankings)
+    """The cells with what can be said of them.
+
+    `base` is what RL began with, measured on the same problems. `importances` has a share for each
+    parameter by objective. `selected_on_reported` names benchmarks that are reported too.
+    """
+    found = findings(objectives, cells, base, confidence)
+    names = tuple(objective.name for objective in objectives)
+    return document_of(
+        SweepResult(
+            tuple(axes), names, tuple(cells), found, base, importances or {}, selected_on_reported
+        ),
+        provenance,
+    )
+
+
+def document_of(result: SweepResult, provenance: Provenance) -> Document:
+    """A sweep's outcome as a document."""
+    tables = sweep_tables(result)
     return Document(
         name="sweep",
-        title=table.title,
+        title=tables[0].title,
         provenance=provenance,
-        data={
-            "space": {name: list(values) for name, values in space.items()},
-            "objectives": list(objectives),
-            "cells": [
-                {
-                    **cell.settings,
-                    **dict(zip(objectives, cell.scores or (), strict=False)),
-                    "run": cell.run,
-                    "reason": cell.reason,
-                }
-                for cell in cells
-            ],
-            "rankings": {name: asdict(one) for name, one in rankings.items()},
-        },
-        tables=(table,),
-        sheets={"sweep": table},
-        figures=(_heatmap(space, objectives, cells, rankings),) if len(space) == 2 else (),
+        data=to_data(result),
+        tables=tables,
+        sheets={"sweep": tables[0]},
+        figures=_figures(result),
     )
 
 
-def _rankings(objectives: Sequence[str], cells: Sequence[SweepCell]) -> dict[str, Ranking]:
-    """By objective, which of `cells` (by place) may be as good as the best; {} without counts."""
-    found = [place for place, cell in enumerate(cells) if cell.scores is not None]
-    counts = [one for place in found if (one := cells[place].counts) is not None]
-    if not counts or len(counts) < len(found):
-        return {}
-    ranked = {name: rank(counts, int(name.removeprefix("pass@"))) for name in objectives}
-    return {
-        name: replace(one, best=found[one.best], alike=tuple(found[place] for place in one.alike))
-        for name, one in ranked.items()
+def _figures(result: SweepResult) -> tuple[Figure, ...]:
+    """Those that `result` has the data for."""
+    axes, cells = result.axes, result.cells
+    plane = len(axes) == 2 and all(axis.key in cell.settings for cell in cells for axis in axes)
+    grid = plane and all(axis.values is not None for axis in axes)
+    wanted = {
+        "heatmap": grid,
+        "surface": plane and not grid and all(axis.is_number for axis in axes),
+        "slices": bool(axes) and not grid and bool(result.done),
+        "pareto": len(result.objectives) == 2 and bool(result.done),
+        "importance": bool(result.importances),
     }
+    return tuple(Figure(stem, _drawer(result, stem)) for stem, wants in wanted.items() if wants)
 
 
-def sweep_table(
-    names: Sequence[str],
-    objectives: Sequence[str],
-    cells: Sequence[SweepCell],
-    rankings: Mapping[str, Ranking],
-) -> Table:
-    """A row per cell with its objectives and its run, or the reason why it has none."""
-    rows = []
-    for cell in cells:
-        scores = cell.scores or (math.nan,) * len(objectives)
-        settings = map(_setting, cell.settings.values())
-        rows.append(Row((*settings, *map(Measure, scores), cell.run or cell.reason or "")))
-    columns = tuple(map(Column, (*names, *objectives, "run")))
-    notes = tuple(_note(name, one, cells) for name, one in rankings.items())
-    return Table(f"sweep over {', '.join(names)}", columns, tuple(rows), notes)
+def _drawer(result: SweepResult, stem: str) -> Callable[[Path], object]:
+    def draw(path: Path) -> object:
+        from sage_cli.reports.sweep_pictures import PICTURES
 
+        return PICTURES[stem](result, path)
 
-def _note(objective: str, ranking: Ranking, cells: Sequence[SweepCell]) -> str:
-    done = sum(cell.scores is not None for cell in cells)
-    others = f"{len(ranking.alike) - 1} of {done - 1} others"
-    return (
-        f"{objective}: best is {cells[ranking.best].run}, and {others} can't be told apart from it "
-        f"({100 * ranking.confidence:g} %, all pairs together; {_noise(ranking)})"
-    )
-
-
-def _noise(ranking: Ranking) -> str:
-    if math.isnan(ranking.error):
-        return "no two cells differ"
-    return f"standard error of a difference: {ranking.error:.3f}"
-
-
-def _setting(value: Value) -> Cell:
-    return value if isinstance(value, str) else Measure(value)
-
-
-def _heatmap(
-    space: Mapping[str, Sequence[Value]],
-    objectives: Sequence[str],
-    cells: Sequence[SweepCell],
-    rankings: Mapping[str, Ranking],
-) -> Figure:
-    """One panel per objective, first parameter down, second across."""
-    (down, down_values), (across, across_values) = space.items()
-    shape = (len(down_values), len(across_values))
-    scores = {name: np.full(shape, np.nan) for name in objectives}
-    failed_DA = np.zeros(shape, dtype=bool)
-    alike_DA = {name: np.zeros(shape, dtype=bool) for name in rankings}
-    for number, cell in enumerate(cells):
-        first, second = cell.settings.values()
-        place = down_values.index(first), across_values.index(second)
-        failed_DA[place] = cell.scores is None
-        for name, one in rankings.items():
-            alike_DA[name][place] = number in one.alike
-        for name, value in zip(objectives, cell.scores or (), strict=False):
-            scores[name][place] = value
-
-    def draw(path: Path) -> None:
-        from sage_cli.reports.heatmap import Alike, Axis, draw_heatmaps
-
-        alike = {
-            name: Alike(alike_DA[name], f"{100 * one.confidence:g} %, {_noise(one)}")
-            for name, one in rankings.items()
-        }
-        draw_heatmaps(
-            Axis(SYMBOLS.get(down, down), tuple(down_values)),
-            Axis(SYMBOLS.get(across, across), tuple(across_values)),
-            scores,
-            failed_DA,
-            path,
-            alike,
-        )
-
-    return Figure("heatmap", draw)
+    return draw

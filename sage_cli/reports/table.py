@@ -13,7 +13,8 @@ UNDEFINED = "–"
 class Measure:
     """A number with, where there is one, its standard deviation or its interval.
 
-    With `tiny`, one above 0 that its digits would show as 0 is shown as "<0.001".
+    With `tiny`, one above 0 that its digits would show as 0 is shown as "<0.001"; with
+    `significant` the digits are counted from the first that isn't 0, as a setting's are.
     """
 
     value: float
@@ -22,10 +23,13 @@ class Measure:
     digits: int = 3
     signed: bool = False
     tiny: bool = False
+    significant: bool = False
 
     def __str__(self) -> str:
         if math.isnan(self.value):
             return UNDEFINED
+        if self.significant:
+            return f"{self.value:.{self.digits}g}"
         if self.tiny and 0 < self.value < 10.0**-self.digits:
             return f"<{10.0**-self.digits:.{self.digits}f}"
         text = f"{self.value:{'+' if self.signed else ''}.{self.digits}f}"

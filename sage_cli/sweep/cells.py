@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,6 @@ from sage_cli.policies.policy import Policy
 from sage_cli.store.identity import identity_of
 from sage_cli.store.run import Run, Runs
 from sage_cli.sweep.space import Cell
-
 
 ByBenchmark = Mapping[str, Counts]
 """What a policy got right on each benchmark."""
@@ -137,6 +136,15 @@ def score(objectives: Sequence[Objective], counts: ByBenchmark) -> tuple[float, 
         for k in ks
     }
     return tuple(one.value(pass_at) for one in objectives)
+
+
+def looks(run: Run, objectives: Sequence[Objective]) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """The objectives at each step at which a training looked at the development problems."""
+    for record in run.metrics.read():
+        ks = {k for one in objectives for k in one.weights}
+        if all(f"eval/pass@{k}" in record for k in ks):
+            pass_at = {k: float(record[f"eval/pass@{k}"]) for k in ks}
+            yield int(record["step"]), tuple(one.value(pass_at) for one in objectives)
 
 
 def mean_scores(scores: Sequence[Sequence[float]]) -> tuple[float, ...]:

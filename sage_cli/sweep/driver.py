@@ -12,15 +12,17 @@ from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure, Kind
 from sage_cli.executors.work import Work
-from sage_cli.sweep.cells import ByBenchmark, mean_scores, score
+from sage_cli.sweep.cells import ByBenchmark, looks, mean_scores, score
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.proposal import Proposal, State
-from sage_cli.sweep.replicates import further_seeds
+from sage_cli.sweep.pruning import verdict
+from sage_cli.sweep.replicates import missing_replicates
 from sage_cli.sweep.space import cell_key
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import CellWork, Works
 
+PRUNED = "pruned"
 POLL_S = 0.25
 """From one look at what ended to the next."""
 
@@ -56,6 +58,7 @@ class Driver:
         self._open: dict[int, Open] = {}
         self._failed: set[int] = set()
         self._raced: set[str] = set()
+        self._looked: dict[int, int] = {}
 
     def run(self, *, detach: bool = False) -> None:
         """Until nothing is left to do; with `detach` until all that can be submitted is."""
@@ -69,6 +72,8 @@ class Driver:
                     self._crew.tend()
                 if self._crew.idle or detach or self._desk.cancelled:
                     return
+                if self._settings.prune != "none":
+                    self._prune()
                 self._herald.show(self._crew.running, self._crew.places)
                 time.sleep(POLL_S)
         finally:
@@ -87,7 +92,7 @@ class Driver:
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
-        self._herald.failed(work, why, log, again=again, counts=isinstance(work, CellWork))
+        self._herald.failed(work, why, log, again=again)
         if again or not isinstance(work, CellWork):
             return
         if (opened := self._opened(work)) is not None:
@@ -123,27 +128,66 @@ class Driver:
 
     def _expect(self, work: CellWork) -> None:
         self._desk.note(work.training)
-        self._herald.expect()
+        self._herald.expect(work)
         self._crew.expect(work)
 
     def _race(self) -> bool:
         """Make further seeds of the cells due that may still be the best; whether there are any."""
-        seeds = range(self._settings.seeds)
-        done = [one.cell for one in self._study.proposals() if one.state is State.DONE]
-        works = {cell_key(cell): [self._works.cell(cell, seed) for seed in seeds] for cell in done}
-        trained = [
-            {seed: work.counts for seed, work in enumerate(of_cell) if work.done() and work.counts}
-            for of_cell in works.values()
+        seeds, objectives = self._settings.seeds, self._settings.objectives
+        works = {
+            cell_key(one.cell): [self._works.cell(one.cell, seed) for seed in range(seeds)]
+            for one in self._study.proposals()
+            if one.state is State.DONE
+        }
+        measured = {
+            key: {
+                seed: tuple(work.counts.values())
+                for seed, work in enumerate(of_cell)
+                if work.done() and work.counts is not None
+            }
+            for key, of_cell in works.items()
+        }
+        wanted = missing_replicates(measured, objectives, seeds, race=True)
+        further = [
+            works[key][seed] for key, seed in wanted if works[key][seed].name not in self._raced
         ]
-        wanted = [
-            work
-            for place, seed in further_seeds(trained, self._settings.objectives, len(seeds))
-            if (work := works[cell_key(done[place])][seed]).name not in self._raced
-        ]
-        for work in wanted:
+        for work in further:
             self._raced.add(work.name)
             self._expect(work)
-        return bool(wanted)
+        return bool(further)
+
+    def _prune(self) -> None:
+        """Report new looks at running trainings, and end those that the rule says lag behind."""
+        for work in self._crew.running:
+            opened = self._opened(work) if isinstance(work, CellWork) else None
+            if opened is None or not isinstance(work, CellWork) or work.training.seed:
+                continue
+            number = opened.proposal.number
+            for step, values in looks(work.training.run, self._settings.objectives):
+                if step > self._looked.get(number, 0):
+                    self._looked[number] = step
+                    self._study.report(opened.proposal, step, values)
+                    if reason := self._verdict(number):
+                        self._end(opened, work, reason, step)
+                        break
+
+    def _verdict(self, number: int) -> str | None:
+        proposals = {one.number: one for one in self._study.proposals()}
+        others = [one for one in proposals.values() if one.number != number]
+        names = self._settings.objective
+        return verdict(self._settings.prune, proposals[number], others, names)
+
+    def _end(self, opened: Open, work: CellWork, reason: str, step: int) -> None:
+        """End a proposal's trainings; what they saved stays, and `sage rl` would go on with it."""
+        del self._open[opened.proposal.number]
+        for one in self._crew.withdraw(lambda one: self._is_of(one, opened)):
+            if one.run is not None and one.run.manifest:
+                one.run.note(status=PRUNED, reason=reason)
+        self._study.prune(opened.proposal, reason, step)
+        self._herald.pruned(work, reason)
+
+    def _is_of(self, work: Work, opened: Open) -> bool:
+        return isinstance(work, CellWork) and work.proposal == opened.proposal.number
 
     def _opened(self, work: CellWork) -> Open | None:
         return self._open.get(work.proposal) if work.proposal is not None else None

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sage_cli.sweep.proposal import Proposal
-from sage_cli.sweep.space import Cell, Space
+import optuna
+from numpy.random import default_rng
+
+from sage_cli.errors import StoreError
+from sage_cli.store.identity import identity_of
+from sage_cli.sweep.ledger import REPEATS, Ledger
+from sage_cli.sweep.proposal import Proposal, State
+from sage_cli.sweep.samplers import sampler
+from sage_cli.sweep.space import Cell, Space, cell_key, from_plain
+from sage_cli.sweep.storage import open_storage, patiently
+
+PATIENCE = 25
+"""How often in a row a sampler may propose what is known before it is no longer asked."""
 
 
 class Study:
-    """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read."""
+    """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
-    name: str
-    space: Space
-    objectives: tuple[str, ...]
+    `name` is `<sweep>/<8 hex>`.
+    """
+
+    def __init__(self, place: Path | str, study: optuna.Study) -> None:
+        about = study.user_attrs
+        self.name = study.study_name
+        self.space: Space = from_plain(about["space"])
+        self.objectives: tuple[str, ...] = tuple(about["objectives"])
+        self.sampler: str = about["sampler"]
+        self.seed: int = about["seed"]
+        self._ledger = Ledger(place, study, self.space)
+        self._failed: list[Proposal] = []
 
     @classmethod
     def open(
@@ -30,39 +51,153 @@ class Study:
     ) -> Study:
         """The driver's own: `place` is the sweep's folder, or a database's URL.
 
-        The view's name is `<sweep>/<8 hex>`, told by everything else that is given. Proposals that
-        an earlier driver left running are still running; cells that failed for it are proposed
-        again before any other.
+        The view is told by everything that is given but `place`; `determinants` are whatever else
+        decides the values. Proposals that an earlier driver left running still run; cells that
+        failed for it are proposed again before any other.
         """
+        about = {
+            "space": space.plain(),
+            "sampler": sampler,
+            "seed": seed,
+            "objectives": list(objectives),
+        }
+        identity = identity_of("study", {**about, "determinants": determinants or {}})
+        storage = open_storage(place, write=True)
+
+        def opened() -> optuna.Study:
+            study = optuna.create_study(
+                study_name=f"{sweep}/{identity[:8]}",
+                storage=storage,
+                directions=["maximize"] * len(objectives),
+                load_if_exists=True,
+            )
+            for name in about.keys() - study.user_attrs.keys():
+                study.set_user_attr(name, about[name])
+            if study.metric_names is None:
+                study.set_metric_names(list(objectives))
+            return study
+
+        found = cls(place, patiently(place, opened))
+        found._ledger.tidy()
+        found._failed = [one for one in found.proposals() if one.state is State.FAILED]
+        return found
 
     @classmethod
     def read(cls, place: Path | str, name: str) -> Study:
-        """A stored view, to be looked at, without writing anything; `studies` lists the names."""
+        """A stored view, to be looked at; `studies` lists the names.
 
-    def running(self) -> list[Proposal]: ...
-
-    def propose(self) -> Proposal | None:
-        """The next new cell, now running; None where there is none left, or none was found."""
-
-    def tell(self, proposal: Proposal, values: Sequence[float]) -> None: ...
-
-    def fail(self, proposal: Proposal, failure: str, reason: str) -> None: ...
-
-    def prune(self, proposal: Proposal, reason: str, step: int) -> None: ...
-
-    def report(self, proposal: Proposal, step: int, values: Sequence[float]) -> None: ...
-
-    def note(self, proposal: Proposal, **attrs: Any) -> None: ...
-
-    def known(self, cell: Cell, values: Sequence[float], **attrs: Any) -> bool:
-        """Enter a result from elsewhere; False where the space doesn't hold the cell, or has it."""
+        Raises StoreError where there is none of that name.
+        """
+        storage = open_storage(place, write=False)
+        try:
+            found = patiently(place, lambda: optuna.load_study(study_name=name, storage=storage))
+        except KeyError:
+            raise StoreError(f"there is no study '{name}'") from None
+        return cls(place, found)
 
     def proposals(self) -> list[Proposal]:
-        """Every cell once, in the order of their first proposals."""
+        """Every cell once, in the order of their first proposals, with the latest that it led to.
+
+        A result counts more than what failed after it.
+        """
+        return self._ledger.proposals()
+
+    def running(self) -> list[Proposal]:
+        """What was proposed and has no end yet, by this driver or an earlier one."""
+        return [one for one in self.proposals() if one.state is State.RUNNING]
+
+    def propose(self) -> Proposal | None:
+        """The next new cell, now running; None where there is none left, or none was found.
+
+        What a sampler proposes again is told what is known of it, and the sampler asked again;
+        where it doesn't get away from that, one of the cells that are left is drawn at random.
+        """
+        if self._failed:
+            failed = self._failed.pop(0)
+            return self._ledger.begin(failed.cell, {"again": failed.number})
+        met = {cell_key(one.cell): one for one in self.proposals()}
+        left = self._left(met)
+        if left == []:
+            return None
+        if left and self.sampler == "grid":
+            return self._ledger.begin(left[0], {})
+        for _ in range(PATIENCE):
+            proposed = self._ledger.ask(sampler(self.sampler, self.seed, self._ledger.asked()))
+            known = met.get(cell_key(proposed.cell))
+            if known is None:
+                return proposed
+            self._repeat(proposed, known)
+        if left is None:
+            return None
+        return self._ledger.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
+
+    def tell(self, proposal: Proposal, values: Sequence[float]) -> None:
+        """The proposal is done, with these values of the objectives."""
+        if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
+            raise ValueError(f"{', '.join(self.objectives)} can't be {list(values)}")
+        self._ledger.complete(proposal, values)
+
+    def fail(self, proposal: Proposal, failure: str, reason: str) -> None:
+        """The proposal has no values: the class of its failure, and what happened."""
+        self._ledger.note(proposal, {"failure": failure, "reason": reason})
+        self._ledger.close(proposal)
+
+    def prune(self, proposal: Proposal, reason: str, step: int) -> None:
+        """The proposal was ended at a step because it lagged."""
+        self._ledger.note(proposal, {"reason": reason, "step": step})
+        self._ledger.close(proposal, pruned=True)
+
+    def report(self, proposal: Proposal, step: int, values: Sequence[float]) -> None:
+        """The objectives at a step of the proposal's training."""
+        self._ledger.report(proposal, step, values)
+
+    def note(self, proposal: Proposal, **attrs: Any) -> None:
+        """Keep something about a proposal that has no end yet, in JSON's types."""
+        self._ledger.note(proposal, attrs)
+
+    def known(self, cell: Cell, values: Sequence[float], source: str, **attrs: Any) -> bool:
+        """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
+
+        False, and nothing is entered, where the space doesn't hold the cell, or the study has a
+        result of it or waits for one.
+        """
+        states = {cell_key(one.cell): one.state for one in self.proposals()}
+        if cell not in self.space or states.get(cell_key(cell)) in (State.DONE, State.RUNNING):
+            return False
+        self._ledger.enter(cell, values, {"source": source, **attrs})
+        self._failed = [one for one in self._failed if cell_key(one.cell) != cell_key(cell)]
+        return True
 
     def importances(self) -> dict[str, dict[str, float]]:
-        """Share of each parameter (by short name) in each objective's variance; {} for few."""
+        """By objective, how much each parameter (by short name) matters to being among the best.
+
+        Shares that add up to 1, by Optuna's PED-ANOVA. Empty for an objective with fewer than four
+        results, or with equal ones.
+        """
+        done = [one.values for one in self.proposals() if one.values is not None]
+        names = self.space.keys
+        found: dict[str, dict[str, float]] = {}
+        for place, objective in enumerate(self.objectives):
+            varied = len(done) >= 4 and len({values[place] for values in done}) > 1
+            shares = self._ledger.importances(place) if varied else {}
+            found[objective] = {name: shares[name] for name in names if name in shares}
+        return found
+
+    def _left(self, met: Mapping[Any, Proposal]) -> list[Cell] | None:
+        """The cells that nobody has met; None where ranges leave too many to list."""
+        if self.space.ranges:
+            return None
+        return [cell for cell in self.space.cells() if cell_key(cell) not in met]
+
+    def _repeat(self, proposed: Proposal, known: Proposal) -> None:
+        self._ledger.note(proposed, {REPEATS: known.number})
+        if known.values is None:
+            self._ledger.close(proposed)
+        else:
+            self._ledger.complete(proposed, known.values)
 
 
 def studies(place: Path | str) -> list[str]:
     """Names of the views stored at `place`."""
+    storage = open_storage(place, write=False)
+    return patiently(place, lambda: sorted(optuna.get_all_study_names(storage)))

@@ -37,9 +37,9 @@ class SweepHerald(Herald):
         self.done(work, told)
         self._keep()
 
-    def failed(self, work: Work, why: Failure, log: Path, *, again: bool, counts: bool) -> None:
+    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
-        super().failed(work, why, log, again=again, counts=counts)
+        super().failed(work, why, log, again=again)
         self._keep()
 
     def pruned(self, work: Work, reason: str) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from sage_cli.config.data import DataSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.policies.state import state
+from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.lock import writer
@@ -20,7 +24,7 @@ from sage_cli.sweep.cells import Training, in_words
 from sage_cli.sweep.cost import cost, seconds_per_step
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.outcome import outcome
-from sage_cli.sweep.prepared import Sweep, open_study, prepared
+from sage_cli.sweep.prepared import open_study, prepared
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import Works
 from sage_cli.workflows.sft import plan_base
@@ -123,3 +127,17 @@ def _state(training: Training, measured: bool) -> str:
     found = state(training.run)
     lacking = ", to be measured" if found == "finished" and not measured else ""
     return f"{training.run.id}: {found}{lacking}"
+
+
+def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection) -> None:
+    """Refuse to choose settings on problems that the policies are trained on."""
+    trained = {problem.id for problem in load_training_problems(data)}
+    for benchmark in benchmarks:
+        known = trained.intersection(benchmark.golds)
+        if known:
+            raise ConfigurationError(
+                f"{len(known)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
+                f"among those that {data.rl.name} trains on: settings would be chosen by what was "
+                "learned by heart",
+                "train on fewer (data.rl.limit), or name other problems with --set sweep.benchmark",
+            )

@@ -1,0 +1,137 @@
+"""Which cells are trained with further seeds, so that no seed is spent on what has lost already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from sage_cli.config.objective import Objective
+from sage_cli.metrics.bands import pass_matrix
+from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.methods import between_runs, residual
+from sage_cli.metrics.student import two_sided_p
+
+Replicate = Sequence[Counts]
+"""What one training seed of a cell was measured as: its counts on each benchmark."""
+Name = TypeVar("Name")
+
+
+def missing_replicates(
+    measured: Mapping[Name, Mapping[int, Replicate]],
+    objectives: Sequence[Objective],
+    seeds: int,
+    *,
+    race: bool = False,
+    confidence: float = 0.95,
+) -> list[tuple[Name, int]]:
+    """The (cell, seed index) pairs to run next, the best cells first; [] where none is left.
+
+    `measured` holds each cell's replicates so far, by the index of their seed. Without a race every
+    cell gets all `seeds`. In a race each gets one, and then one more at a time as long as it may
+    be the best. As long as no cell has two, nobody knows what another seed does: the two best are
+    then never out.
+    """
+    if not race or any(not found for found in measured.values()):
+        most = 1 if race else seeds
+        return [(cell, seed) for cell, found in measured.items() for seed in range(most)
+                if seed not in found]  # fmt: skip
+    cells = list(measured)
+    values = [_values(list(found.values()), objectives) for found in measured.values()]
+    mean_CK = np.stack([one_TPK.mean(axis=(0, 1)) for one_TPK in values])
+    order = np.argsort(-mean_CK.mean(axis=1), kind="stable")
+    open_ = contenders(values, confidence)
+    if all(len(one_TPK) == 1 for one_TPK in values):
+        open_ |= set(order[:2].tolist())
+    found = []
+    for place in order.tolist():
+        have = measured[cells[place]]
+        left = [seed for seed in range(seeds) if seed not in have]
+        if place in open_ and left:
+            found.append((cells[place], left[0]))
+    return found
+
+
+def contenders(values: Sequence[FloatArray], confidence: float = 0.95) -> set[int]:
+    """The places of the cells that may be on the front: of one objective, that may be the best.
+
+    `values` holds for each cell its objectives by problem, shape (T, P, K): T seeds. A cell is out
+    where another is better in every objective, each told by a one-sided t-test at the level
+    (1 - confidence) / (cells - 1): so a cell that no other beats stays with probability
+    `confidence`, however many others there are.
+    """
+    cells = len(values)
+    if cells < 2 or values[0].shape[1] < 2:
+        return set(range(cells))
+    between_K, rest_K, freedom = _noise_of_seeds(values)
+    level = (1 - confidence) / (cells - 1)
+    mean_CPK = np.stack([one_TPK.mean(axis=0) for one_TPK in values])
+    share_C = np.array([1 / len(one_TPK) for one_TPK in values])
+    kept = set()
+    for place in range(cells):
+        gap_CPK = np.delete(mean_CPK, place, axis=0) - mean_CPK[place]
+        share_C1 = (np.delete(share_C, place) + share_C[place])[:, None]
+        p_CK = _p_of_lead(gap_CPK, between_K * share_C1, rest_K * share_C1, freedom)
+        if not (p_CK <= level).all(axis=1).any():
+            kept.add(place)
+    return kept
+
+
+def _values(replicates: Sequence[Replicate], objectives: Sequence[Objective]) -> FloatArray:
+    """The objectives by problem, shape (T, P, K), whose mean over problems is the objective.
+
+    With several benchmarks an objective is the mean over them, whatever their sizes: problems
+    weigh accordingly.
+    """
+    ids = [counts.problem_ids for counts in replicates[0]]
+    total = sum(map(len, ids))
+    ks = sorted({k for one in objectives for k in one.weights})
+    weight_KJ = np.array([[one.weights.get(k, 0.0) for one in objectives] for k in ks])
+    return np.stack([
+        np.concatenate([
+            pass_matrix(counts.ordered(names), ks) @ weight_KJ * (total / len(names) / len(ids))
+            for counts, names in zip(one, ids, strict=True)
+        ])
+        for one in replicates
+    ])  # fmt: skip
+
+
+def _noise_of_seeds(values: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray, int]:
+    """Variance between a cell's runs, what is left of a problem's in a run, over all problems,
+    and the degrees of freedom of the first: pooled over all cells with several seeds, 0 without.
+    """
+    freedom = sum(len(one_TPK) - 1 for one_TPK in values)
+    problems = values[0].shape[1]
+    if not freedom:
+        zero_K = np.zeros(values[0].shape[2])
+        return zero_K, zero_K, 0
+    between_K = between_runs([one_TPK.mean(axis=1) for one_TPK in values])
+    return between_K, residual(values) / problems, freedom
+
+
+def _p_of_lead(
+    gap_CPK: FloatArray, between_CK: FloatArray, rest_CK: FloatArray, freedom: int
+) -> FloatArray:
+    """One-sided p-values of "no better", shape (C, K), by the variance of `metrics.methods`.
+
+    Between runs, and between problems what the runs' noise doesn't explain. Degrees of freedom
+    after Satterthwaite.
+    """
+    problems = gap_CPK.shape[1]
+    mean_CK, gaps_CK = gap_CPK.mean(axis=1), gap_CPK.var(axis=1, ddof=1) / problems
+    more_CK = gaps_CK > rest_CK
+    variance_CK = between_CK + np.where(more_CK, gaps_CK - rest_CK, 0)
+    parts_CK = np.where(
+        more_CK,
+        gaps_CK**2 / (problems - 1) + rest_CK**2 / (max(freedom, 1) * (problems - 1)),
+        0,
+    )
+    parts_CK = parts_CK + between_CK**2 / max(freedom, 1)
+    p_CK = np.ones_like(mean_CK)
+    told_CK = (variance_CK > 0) & (mean_CK > 0)  # without an error there is no evidence
+    least = freedom or problems - 1
+    freedom_X = np.maximum(variance_CK[told_CK] ** 2 / parts_CK[told_CK], least)
+    t_X = mean_CK[told_CK] / np.sqrt(variance_CK[told_CK])
+    p_CK[told_CK] = two_sided_p(t_X, freedom_X) / 2 if told_CK.any() else 1.0
+    return p_CK

@@ -1,0 +1,88 @@
+"""Sweeps whose driver, tasks and trainings are killed: every cell once, or named as failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_lab import SweepLab, kill
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> SweepLab:
+    return SweepLab(tmp_path_factory.mktemp("sweeps"))
+
+
+@pytest.fixture(scope="module")
+def survived(lab: SweepLab) -> Any:
+    """2 x 2 cells; one dies of SIGKILL once, one always; the driver is killed on the way."""
+    space = lab.space([0, 1], [0.8, 1.0])
+    (lab.folder / "died-1-0.8").touch()  # this cell has died already
+    words = ("--space", space, "--workers", "2")
+    driver = lab.start(*words)
+    lab.wait_until(lambda: any(run["status"] == "finished" for run in lab.runs))
+    kill(driver.pid)
+    driver.communicate()
+    lab.wait_until(lambda: not lab.tasks(), seconds=40)
+    return lab.run(*words)
+
+
+def test_every_cell_is_there_once(lab: SweepLab, survived: Any) -> None:
+    cells = survived["cells"]
+    assert Counter(cell["state"] for cell in cells) == {"done": 4}
+    assert len({cell["runs"][0] for cell in cells}) == 4
+    assert (lab.folder / "died-1-1").read_text() == "died\n"  # and was tried again
+    assert all(run["status"] == "finished" for run in lab.runs)
+    assert len(lab.runs) == 4
+    assert not lab.tasks()
+
+
+def test_a_grid_is_extended_by_its_new_cells_alone(lab: SweepLab, survived: Any) -> None:
+    before = lab.begun()
+    space = lab.space([0, 1, 2], [0.8, 1.0])
+    again = lab.run("--space", space, "--workers", "2", "--set", "sweep.retries=0")
+    assert Counter(cell["state"] for cell in again["cells"]) == {"done": 4, "failed": 2}
+    begun = lab.begun() - before
+    failed = [cell for cell in again["cells"] if cell["state"] == "failed"]
+    assert sorted(begun.values()) == [1, 1]  # the two new cells, once each
+    assert [cell["failure"]["kind"] for cell in failed] == ["killed", "killed"]
+    assert {cell["guide.options.tau"] for cell in failed} == {2}
+
+
+def test_another_objective_runs_nothing_again(lab: SweepLab, survived: Any) -> None:
+    before = lab.begun()
+    words = ("--space", lab.space([0, 1], [0.8, 1.0]), "--objective", "0.5*pass@1+0.5*pass@2")
+    again = lab.run(*words)
+    assert again["objectives"] == ["0.5*pass@1+0.5*pass@2"]
+    assert Counter(cell["state"] for cell in again["cells"]) == {"done": 4}
+    assert lab.begun() == before
+
+
+def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -> None:
+    words = ("--space", lab.space([0.5], [0.8]))
+    driver = lab.start(*words)
+    lab.wait_until(lambda: lab.tasks())
+    second = lab.start(*words)
+    _, said = second.communicate(timeout=60)
+    assert second.returncode == 2
+    assert f"process {driver.pid} on" in " ".join(said.replace("│", " ").split())
+    os.kill(driver.pid, signal.SIGTERM)
+    out, _ = driver.communicate(timeout=60)
+    assert driver.returncode == 143
+    assert not lab.tasks()  # its task was ended with it
+    finished = lab.run(*words)
+    assert [cell["state"] for cell in finished["cells"]] == ["done"]
+
+
+def test_what_a_driver_leaves_can_be_read(lab: SweepLab, survived: Any) -> None:
+    folder = Path(survived["folder"])
+    state = json.loads((lab.folder / folder / "state.json").read_text())
+    assert state["driver"] is None
+    assert (lab.folder / folder / "config.json").is_file()

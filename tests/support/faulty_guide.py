@@ -1,0 +1,48 @@
+"""A package with a guide whose trainings die where a cell's settings say so: real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SOURCE = '''
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from sage_cli.guides import Guide
+
+
+@dataclass(frozen=True)
+class Faulty(Guide):
+    """q = rho everywhere; `tau` 1 dies of SIGKILL in its first training step, once for a rho; 2
+    always does."""
+
+    tau: float = 0.0
+    rho: float = 1.0
+    q_min: float = 0.6
+    q_max: float = 1.4
+
+    def q(self, signals, step):
+        seen = Path(os.environ["FAULTY"]) / f"died-{self.tau:g}-{self.rho:g}"
+        if self.tau == 2 or (self.tau == 1 and not seen.exists()):
+            with seen.open("a") as deaths:
+                deaths.write("died\\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch.full_like(signals.logps_BT, self.rho)
+'''
+
+
+def install(folder: Path) -> None:
+    """Lay the package out in `folder`, which stands on a module search path."""
+    (folder / "faulty_guide").mkdir(parents=True)
+    (folder / "faulty_guide" / "__init__.py").write_text(SOURCE)
+    metadata = folder / "faulty_guide-0.1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: faulty-guide\nVersion: 0.1\n"
+    )
+    (metadata / "entry_points.txt").write_text(
+        "[sage_cli.guides]\nfaulty = faulty_guide:Faulty\n"
+    )

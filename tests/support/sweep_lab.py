@@ -1,0 +1,117 @@
+"""A folder where sweeps of small trainings are typed, some of which die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import faulty_guide
+
+SMALL = """
+model: {hidden: 16, layers: 1, heads: 2, feed_forward: 32, max_positions: 96}
+data: {arithmetic: {low: 2, high: 9, held_out: 4, development: 4}}
+sft: {steps: 20, batch_size: 8}
+rl: {steps: 3, prompts_per_step: 2, rollouts_per_prompt: 2, save_every: 1, stop_when_stuck: false}
+rollout: {max_tokens: 8}
+sampling: {max_tokens: 8}
+sweep: {samples: 4, objective: [pass@1, pass@4], steps: 3}
+tracking: {wandb: "off"}
+"""
+
+
+@dataclass
+class SweepLab:
+    """Types `sage sweep`; `words` go into every command."""
+
+    folder: Path
+    words: Sequence[str] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        faulty_guide.install(self.folder / "packages")
+        (self.folder / "small.yaml").write_text(SMALL)
+
+    def space(self, taus: Sequence[float], rhos: Sequence[float]) -> str:
+        """The file of a grid over the faulty guide's options."""
+        path = self.folder / f"grid-{len(taus)}-{len(rhos)}.yaml"
+        keys = {"tau": list(taus), "rho": list(rhos)}
+        parameters = {k: {"key": f"guide.options.{k}", "values": v} for k, v in keys.items()}
+        path.write_text(json.dumps({"guide": "faulty", "parameters": parameters}))
+        return path.name
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """A sweep in a process group of its own, as a terminal gives it."""
+        command = [sys.executable, "-m", "sage_cli", "sweep"]
+        presets = ["--preset", "tiny", "--preset", "small.yaml"]
+        return subprocess.Popen(
+            [*command, *presets, *self.words, *words],
+            cwd=self.folder, env=self.surroundings, start_new_session=True, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    @property
+    def surroundings(self) -> dict[str, str]:
+        """The environment of the commands."""
+        paths = [str(self.folder / "packages"), os.environ.get("PYTHONPATH", "")]
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "FAULTY": str(self.folder),
+            "HF_HUB_OFFLINE": "1",
+            **self.environment,
+        }
+
+    def run(self, *words: str, code: int = 0, timeout_s: float = 900) -> Any:
+        """A sweep typed with --json, to its end: the object that it printed."""
+        started = self.start(*words, "--json")
+        out, errors = started.communicate(timeout=timeout_s)
+        assert started.returncode == code, errors[-4000:]
+        return json.loads(out)
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """The manifests of all trainings by RL."""
+        manifests = self.folder.glob("runs/rl-*/manifest.json")
+        return [json.loads(path.read_text()) for path in manifests]
+
+    def begun(self) -> Counter[str]:
+        """How often a training's task was begun, by run: each start says that it loads."""
+        logs = self.folder.glob("runs/sweeps/*/cells/rl-*.log")
+        return Counter({log.stem: log.read_text().count("loading libraries") for log in logs})
+
+    def tasks(self) -> list[int]:
+        """The processes that train or measure in this folder, wherever they hang."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            mine = str(self.folder).encode()
+            if b"sage_cli" in words and b"sweep" not in words and any(mine in w for w in words):
+                found.append(int(entry.name))
+        return found
+
+    def wait_until(self, holds: Any, seconds: float = 300) -> None:
+        """Until `holds()`; fails after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.05)
+
+
+def kill(process: int) -> None:
+    """SIGKILL to a process that may be gone."""
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,180 @@
+"""Works done by real processes: once each, in order, again where that may help."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from shell_work import shell_work
+
+from sage_cli.executors.crew import Crew
+from sage_cli.executors.failures import Kind
+from sage_cli.executors.local import LocalExecutor
+from sage_cli.store.lock import writer
+from sage_cli.store.run import Run
+
+
+class Ears:
+    """Hears what becomes of works."""
+
+    def __init__(self):
+        self.ends, self.failures = [], []
+
+    def done(self, work):
+        self.ends.append((work.name, "done" if work.since_s is not None else "found"))
+
+    def failed(self, work, why, log, *, again):
+        self.failures.append(why)
+        self.ends.append((work.name, "again" if again else "lost"))
+
+
+@pytest.fixture
+def ears():
+    return Ears()
+
+
+@pytest.fixture
+def crew(tmp_path, ears):
+    made = Crew(LocalExecutor(2, grace_s=1), tmp_path / "logs", retries=1, listener=ears)
+    yield made
+    made.close()
+
+
+def finish(crew, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not crew.idle:
+        crew.tend()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_what_is_needed_is_done_before_and_once(crew, ears, tmp_path):
+    base = shell_work(tmp_path, "base", "sleep 0.3; echo base >> order; touch base")
+    crew.expect(shell_work(tmp_path, "one", needs=base))
+    again = shell_work(tmp_path, "base")  # the same work, asked for by another
+    crew.expect(shell_work(tmp_path, "two", needs=again))
+    finish(crew)
+    order = (tmp_path / "order").read_text().split()
+    assert (order[0], sorted(order[1:])) == ("base", ["one", "two"])
+    assert sorted(ears.ends) == [("base", "done"), ("one", "done"), ("two", "done")]
+
+
+def test_what_is_in_the_store_is_not_done_again(crew, ears, tmp_path):
+    (tmp_path / "one").touch()
+    crew.expect(shell_work(tmp_path, "one"))
+    assert crew.idle
+    assert ears.ends == [("one", "found")]
+    assert not (tmp_path / "order").exists()
+
+
+def test_a_failure_is_tried_again_and_then_kept_with_its_reason(crew, ears, tmp_path):
+    crew.expect(shell_work(tmp_path, "once", "test -e seen && touch once; touch seen; exit 1"))
+    crew.expect(shell_work(tmp_path, "never", "echo no luck; exit 1"))
+    finish(crew)
+    assert ears.ends.count(("once", "again")) == 1
+    assert ("once", "done") in ears.ends
+    assert [end for name, end in ears.ends if name == "never"] == ["again", "lost"]
+    assert (ears.failures[-1].kind, ears.failures[-1].reason) == (Kind.ERROR, "no luck")
+    assert (tmp_path / "logs/never.log").read_text() == "no luck\nno luck\n"
+
+
+def test_a_refusal_is_not_repeated(crew, ears, tmp_path):
+    crew.expect(shell_work(tmp_path, "no", "exit 2"))
+    finish(crew)
+    assert ears.ends == [("no", "lost")]
+    assert ears.failures[0].kind is Kind.REFUSED
+
+
+def test_a_result_counts_whatever_the_exit_code_says(crew, ears, tmp_path):
+    crew.expect(shell_work(tmp_path, "odd", "touch odd; exit 7"))
+    finish(crew)
+    assert ears.ends == [("odd", "done")]
+
+
+def test_what_needs_something_lost_is_lost_with_its_reason(crew, ears, tmp_path):
+    base = shell_work(tmp_path, "base", "echo no base; exit 2")
+    crew.expect(shell_work(tmp_path, "one", needs=base))
+    finish(crew)
+    assert ears.ends == [("base", "lost"), ("one", "lost")]
+    assert ears.failures[1] == ears.failures[0]
+
+
+def test_works_of_others_are_waited_for(crew, ears, tmp_path):
+    run = Run(tmp_path / "run")
+    work = shell_work(tmp_path, "one")
+    work.run = run
+    with writer(run.folder):
+        crew.expect(work)
+        for _ in range(10):
+            crew.tend()
+            time.sleep(0.01)
+        assert not crew.running
+        assert crew.hungry  # there is room for what isn't elsewhere
+        (tmp_path / "one").touch()
+    finish(crew)
+    assert ears.ends == [("one", "found")]
+    assert not (tmp_path / "order").exists()
+
+
+def test_no_more_than_there_are_places_and_no_less(crew, tmp_path):
+    for name in "abcd":
+        crew.expect(shell_work(tmp_path, name, f"sleep 0.2; touch {name}"))
+    crew.tend()
+    assert [work.name for work in crew.running] == ["a", "b"]
+    assert not crew.hungry
+    finish(crew)
+    assert all((tmp_path / name).exists() for name in "abcd")
+
+
+def test_one_that_is_ended_leaves_its_place_and_nobody_is_told(crew, ears, tmp_path):
+    crew.expect(shell_work(tmp_path, "long", "sleep 60; touch long"))
+    crew.tend()
+    assert [one.name for one in crew.withdraw(lambda work: work.name == "long")] == ["long"]
+    crew.expect(shell_work(tmp_path, "next"))
+    finish(crew)
+    assert ears.ends == [("next", "done")]
+
+
+class Outliving(LocalExecutor):
+    """Jobs that go on without their driver, as a cluster's do."""
+
+    outlives = True
+    known: dict[str, object] = {}
+
+    def submit(self, tasks):
+        jobs = super().submit(tasks)
+        self.known.update(dict.fromkeys(jobs, self))
+        return jobs
+
+    def adopt(self, task, job):
+        if job not in self.known:
+            return False
+        self._jobs |= {job: self.known[job]._jobs[job]}
+        return True
+
+    def close(self):
+        """Nothing ends."""
+
+
+def test_jobs_that_outlive_a_driver_are_taken_up_by_the_next(tmp_path, ears):
+    first = Crew(Outliving(2), tmp_path / "logs", 1, ears)
+    first.expect(shell_work(tmp_path, "slow", "sleep 1; echo slow >> order; touch slow"))
+    first.expect(shell_work(tmp_path, "gone", "sleep 1; touch gone"))
+    first.tend()
+    kept = json.loads((tmp_path / "logs/jobs.json").read_text())
+    assert sorted(kept.values()) == ["gone", "slow"]
+    (job_gone,) = (job for job, name in kept.items() if name == "gone")
+    del Outliving.known[job_gone]
+    second = Crew(Outliving(2), tmp_path / "logs", 1, ears)
+    second.expect(shell_work(tmp_path, "slow", "echo twice >> order; touch slow"))
+    second.expect(shell_work(tmp_path, "gone", "touch gone"))
+    assert [work.name for work in second.running] == ["slow"]
+    finish(second)
+    assert (tmp_path / "order").read_text() == "slow\n"
+    assert json.loads((tmp_path / "logs/jobs.json").read_text()) == {}
+
+
+def test_a_torn_list_of_jobs_is_named(tmp_path, ears):
+    Path(tmp_path / "jobs.json").write_text('{"12": ')
+    with pytest.raises(Exception, match=r"jobs\.json is torn or was edited"):
+        Crew(LocalExecutor(1), tmp_path, 1, ears)
