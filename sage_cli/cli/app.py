@@ -22,6 +22,7 @@ from sage_cli.cli import (
     rl,
     runs,
     sft,
+    suite,
     sweep,
 )
 from sage_cli.cli.console import wants_json
@@ -42,6 +43,7 @@ app.command("grade")(grade.command)
 app.command("export")(export.command)
 app.command("algos")(algos.command)
 app.command("demo")(demo.command)
+app.add_typer(suite.app, name="suite")
 app.add_typer(data.app, name="data")
 app.add_typer(guide.app, name="guide")
 app.add_typer(runs.app, name="runs")

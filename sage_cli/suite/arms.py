@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import yaml
@@ -40,7 +40,8 @@ class Asked:
     ) -> SageConfig:
         """The configuration of these settings; `sets` lie below what was typed with `--set`."""
         every = {**(self.flags or {}), **(flags or {})}
-        return load(self.instead(own_preset), every, (*sets, *self.sets)).config
+        written = json.dumps(every, default=str, sort_keys=True)
+        return _loaded(self.instead(own_preset), written, (*sets, *self.sets))
 
     def instead(self, own: str | None) -> tuple[str, ...]:
         """The presets, with `own` in the place of the paper's main one."""
@@ -94,12 +95,16 @@ class Arm:
         return Policy.of_run(rl_run(recipe, self.base, runs, recipe.rl.processes))
 
 
+@cache
+def _loaded(presets: tuple[str, ...], flags_json: str, sets: tuple[str, ...]) -> SageConfig:
+    """The suites of one plan ask for the same few configurations again and again."""
+    return load(presets, json.loads(flags_json), sets).config
+
+
 def arms_of(suite: Suite, asked: Asked) -> list[Arm]:
     """Every training of every method, the base of all once."""
     return [
-        arm
-        for label, method in suite.methods.items()
-        for arm in _arms(suite, label, method, asked)
+        arm for label, method in suite.methods.items() for arm in _arms(suite, label, method, asked)
     ]
 
 

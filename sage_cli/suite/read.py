@@ -84,8 +84,8 @@ def _require_published(suite: Suite) -> None:
         raise ConfigurationError(
             f"suite {suite.name}: {suite.published} has no row '{lacking[0]}'; it has "
             f"{', '.join(rows)}",
-            _meant(lacking[0], rows) or "name the method as the table does, or leave out "
-            "`published`",
+            _meant(lacking[0], rows)
+            or "name the method as the table does, or leave out `published`",
         )
 
 
