@@ -21,6 +21,7 @@ from sage_cli.cli import (
     power,
     rl,
     runs,
+    samples,
     sft,
     suite,
     sweep,
@@ -47,6 +48,7 @@ app.add_typer(suite.app, name="suite")
 app.add_typer(data.app, name="data")
 app.add_typer(guide.app, name="guide")
 app.add_typer(runs.app, name="runs")
+app.add_typer(samples.app, name="samples")
 app.add_typer(config.app, name="config")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,16 +10,28 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.gathered import Chapter, gathered
+from sage_cli.reports.page import Page, to_html
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.store.atomic import write_text
 from sage_cli.store.surroundings import surroundings
-from sage_cli.suite.plan import Plan
+from sage_cli.suite.claims import Verdict
+from sage_cli.suite.plan import DONE, Plan
 from sage_cli.suite.results import PartResult
 from sage_cli.suite.sections.curves import curves
-from sage_cli.suite.sections.differences import differences
+from sage_cli.suite.sections.differences import contrasts, decided, differences
 from sage_cli.suite.sections.measured import measured
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs, tasks
+from sage_cli.suite.viewed import viewed
+
+MARKS = {
+    Verdict.HOLDS.value: "good",
+    Verdict.REVERSED.value: "bad",
+    Verdict.OPEN.value: "open",
+    DONE: "good",
+}
+"""Words in the page's tables that have a colour."""
 
 
 def chapters(
@@ -34,14 +47,37 @@ def chapters(
 
 
 def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> Report:
-    """Every form but the page, in the suite's folder."""
+    """Every form, the page among them, in the suite's folder."""
     facts = {
         "suite": plan.suite.name,
         "presets": list(plan.asked.presets),
         "chosen": [sentence for one in found for sentence in one.suite.chosen],
     }
     document = gathered(plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts)
-    return document.write(plan.folder / "report")
+    report = document.write(plan.folder / "report")
+    page = Page(report, every, _facts(plan, found), viewed(plan, found), MARKS)
+    path = report.folder / f"{plan.suite.name}.html"
+    write_text(path, to_html(page))
+    return replace(report, files=(path, *report.files))
+
+
+def _facts(plan: Plan, found: Sequence[PartResult]) -> dict[str, str]:
+    """What stands at the top of the page."""
+    claims = Counter(
+        one.verdict.value for result in found for one in decided(result, contrasts(result))
+    )
+    facts = {"preset": ", ".join(plan.asked.presets)}
+    if plan.asked.sets:
+        facts["changed"] = ", ".join(plan.asked.sets)
+    if claims:
+        facts["claims"] = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
+    lost = [one.shown for result in found for one in result.methods if one.why]
+    if lost:
+        facts["incomplete"] = "; ".join(lost)
+    chosen = [sentence for one in found for sentence in one.suite.chosen]
+    if chosen:
+        facts["chosen where the paper is silent"] = " ".join(chosen)
+    return facts
 
 
 def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:

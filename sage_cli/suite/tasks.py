@@ -21,7 +21,9 @@ _OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "g
 """Sections that the commands read which make a base, and which measure."""
 _DRAWN = ("benchmark", "fields", "samples", "seeds", "seed", "limit")
 
-SFT, RL, EVALUATE, CHECKPOINTS = "sft", "rl", "eval", "checkpoints"
+SFT, RL, EVALUATE, CHECKPOINTS, GUIDE = "sft", "rl", "eval", "checkpoints", "guide"
+LOOKED_AT = 4
+"""Completions of a guided policy whose tokens are looked at."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -74,6 +76,8 @@ class Tasks:
             found.append(self._measurement(arm))
         if suite.checkpoints and not arm.is_base:
             found.append(self._checkpoints(arm))
+        if suite.measured and arm.config.guide.name != "none" and not arm.is_base and not arm.seed:
+            found.append(self._look(arm))
         return found
 
     def _base(self, arm: Arm) -> SuiteWork | None:
@@ -128,6 +132,19 @@ class Tasks:
         return self._evaluation(
             arm, f"{run.id}-checkpoints-{_key(arm.config)}", f"{run.id}@all", CHECKPOINTS,
             lambda: self._stored.checkpoints_are_measured(run, arm.config),
+        )  # fmt: skip
+
+    def _look(self, arm: Arm) -> SuiteWork:
+        """`sage guide show` of a method's first training."""
+        run = arm.policy.run
+        assert run is not None  # RL leads to one
+        words = ("guide", "show", run.id, "--limit", str(LOOKED_AT), "--keep")
+        return self._put(
+            SuiteWork(
+                f"{run.id}-guide", f"guide of {arm.label}", words, arm.config,
+                lambda: run.guide.is_file(), self._share, needs=self.works[run.id],
+                kind=GUIDE, options=(), measures=False,
+            )
         )  # fmt: skip
 
     def _evaluation(
