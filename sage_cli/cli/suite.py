@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -107,7 +107,7 @@ def _asked(
     from sage_cli.config.presets import DEFAULT_PRESET
     from sage_cli.suite.arms import Asked
 
-    flags = {"executor": executor, "run": {"root": runs}}
+    flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
     return Asked(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
 
 

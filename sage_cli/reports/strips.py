@@ -25,10 +25,11 @@ def draw_strips(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> N
         axes_of = figure.subplots(
             len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights}
         )[:, 0]
-        image = None
-        for axes, (benchmark, shares) in zip(axes_of, panels.items(), strict=True):
-            image = _draw(axes, benchmark, shares)
-        bar = figure.colorbar(image, ax=list(axes_of), fraction=0.02, pad=0.02)
+        images = [
+            _draw(axes, benchmark, shares)
+            for axes, (benchmark, shares) in zip(axes_of, panels.items(), strict=True)
+        ]
+        bar = figure.colorbar(images[-1], ax=list(axes_of), fraction=0.02, pad=0.02)
         bar.set_label("share of right samples")
         bar.outline.set_visible(False)
 

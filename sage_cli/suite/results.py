@@ -132,34 +132,28 @@ def _why(arm: Arm, failures: Mapping[str, str]) -> str:
 
 
 def refuse_other_settings(arm: Arm) -> None:
-    """Raise ConfigurationError where a run was measured, with other settings than the suite's."""
-    run, evaluation = arm.policy.run, arm.config.evaluation
+    """Raise ConfigurationError where a run was measured, with other settings than the suite's.
+
+    Fewer samples or seeds are no other setting: what is there counts, and the rest is drawn.
+    """
+    run, config = arm.policy.run, arm.config
     if run is None or not run.finished:
         return
     figures = evaluation_figures(run)
-    wanted = {
-        "samples": evaluation.samples,
-        "seeds": evaluation.seeds,
-        "temperature": arm.config.sampling.temperature,
-        "grading": arm.config.grading.mode,
-    }
-    for benchmark in evaluation.benchmark.split(","):
-        found = {key: figures.get(f"eval/{benchmark}/{key}") for key in wanted}
-        if any(value is None for value in found.values()) or _fewer(found, wanted):
-            continue
-        differing = [key for key, value in wanted.items() if found[key] != value]
+    wanted = {"temperature": config.sampling.temperature, "grading": config.grading.mode}
+    for benchmark in config.evaluation.benchmark.split(","):
+        found = {
+            key: figures.get(f"eval/{benchmark}/{key}", value) for key, value in wanted.items()
+        }
+        differing = [
+            f"{key} {found[key]} instead of {value}"
+            for key, value in wanted.items()
+            if found[key] != value
+        ]
         if differing:
-            said = ", ".join(f"{key} {found[key]} instead of {wanted[key]}" for key in differing)
             raise ConfigurationError(
                 f"the samples of {arm.title} on {benchmark} are of other settings than the "
-                f"suite's: {said}",
+                f"suite's: {', '.join(differing)}",
                 "`sage suite run` draws the suite's own; or give the suite those settings with "
                 "--set",
             )
-
-
-def _fewer(found: Mapping[str, object], wanted: Mapping[str, object]) -> bool:
-    """Whether only more of the same is missing, which isn't another setting."""
-    alike = all(found[key] == wanted[key] for key in ("temperature", "grading"))
-    counts = ("samples", "seeds")
-    return alike and all(int(str(found[key])) <= int(str(wanted[key])) for key in counts)

@@ -180,8 +180,9 @@ def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
             ps = (Measure(float(p_K[place]), digits=4, tiny=True)
                   for p_K in (one.difference.p_K, one.holm_K))  # fmt: skip
             smallest = Measure(float(one.smallest_K[place]))
-            cells = (f"{a} less {b}", benchmark, k, *means, _gap(one, place), smallest, *ps)
-            rows.append(Row(cells, section=f"{a} {b}"))
+            beginning = (f"{a} less {b}", benchmark, k)
+            numbers = (*means, _gap(one, place), smallest, *ps)
+            rows.append(Row((*beginning, *numbers), section=f"{a} {b}"))
     return Table("Paired differences", tuple(map(Column, names)), tuple(rows))
 
 

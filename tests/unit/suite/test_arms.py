@@ -11,7 +11,9 @@ from sage_cli.suite.read import read_suite
 PAPER = "qwen2.5-math-7b"
 
 
-def arms(name: str, *presets: str, sets: tuple[str, ...] = (), seeds: int | None = None) -> list[Arm]:
+def arms(
+    name: str, *presets: str, sets: tuple[str, ...] = (), seeds: int | None = None
+) -> list[Arm]:
     return arms_of(read_suite(name), Asked(presets, sets, seeds))
 
 
@@ -49,7 +51,9 @@ def test_a_miniature_keeps_its_own_problems_and_takes_the_ks_as_far_as_it_has_sa
 
 
 def test_what_is_typed_wins_over_the_protocol() -> None:
-    config = arms("table1", PAPER, sets=("evaluation.samples=32", "sampling.temperature=1"))[1].config
+    config = arms("table1", PAPER, sets=("evaluation.samples=32", "sampling.temperature=1"))[
+        1
+    ].config
     assert (config.evaluation.samples, config.evaluation.k) == (32, "1,32")
     assert config.sampling.temperature == 1
     assert arms("table1", PAPER, sets=("evaluation.k=1,2",))[1].config.evaluation.k == "1,2"
