@@ -13,13 +13,16 @@ from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
-from sage_cli.cli.reporting import show_report
 from sage_cli.cli.surroundings import ask_nobody
 
 if TYPE_CHECKING:
+    from sage_cli.reports.page import Page
     from sage_cli.suite.arms import Asked
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
+
+SHOWN = {"measured": 2, "claims": 1}
+"""The sections of a report that the terminal shows, and how many of their tables."""
 
 Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
 Trainings = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings of each method.")]
@@ -75,8 +78,8 @@ def run(
     from sage_cli.workflows.suite import run_suite
 
     with Live() as live:
-        report = run_suite(name, asked, live)
-    show_report(report, json)
+        page = run_suite(name, asked, live)
+    _show(page, json)
 
 
 @app.command()
@@ -93,8 +96,8 @@ def report(
 
     asked = _asked(preset, set_, seeds, runs)
     with Live() as live:
-        found = report_suite(name, asked, live)
-    show_report(found, json)
+        page = report_suite(name, asked, live)
+    _show(page, json)
 
 
 def _asked(
@@ -109,6 +112,25 @@ def _asked(
 
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
     return Asked(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
+
+
+def _show(page: Page, json: bool) -> None:
+    """What was measured and what is left of the claims; the rest is on the page."""
+    if json:
+        emit({**page.report.as_json(), "page": str(page.file)})
+        return
+    from dataclasses import replace
+
+    from sage_cli.reports.terminal import print_document
+
+    for chapter in page.chapters:
+        console.print(f"\n[bold]{escape(chapter.title)}[/]")
+        for section in chapter.sections:
+            tables = section.tables[: SHOWN.get(section.name, 0)]
+            print_document(replace(section, tables=tables, notes=()), console)
+    for name, value in page.facts.items():
+        console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
+    console.print(f"page: [bold]{escape(str(page.file))}[/]", soft_wrap=True)
 
 
 def _show_plan(name: str, asked: Asked, json: bool) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -56,6 +57,11 @@ class Page:
     facts: Mapping[str, str]
     samples: Sequence[ShownSample] = ()
     marks: Mapping[str, str] | None = None
+
+    @property
+    def file(self) -> Path:
+        """Where it belongs: beside the report's other forms."""
+        return self.report.folder / f"{self.report.document.name}.html"
 
 
 def to_html(page: Page) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.provenance import configured_provenance
-from sage_cli.reports.document import Document, Report
+from sage_cli.reports.document import Document
 from sage_cli.reports.gathered import Chapter, gathered
 from sage_cli.reports.page import Page, to_html
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
@@ -37,17 +37,19 @@ MARKS = {
 def chapters(
     plan: Plan, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
 ) -> list[Chapter]:
-    """A chapter for each suite that has methods or analyses, and one on what was run."""
+    """A chapter for each suite that has methods, and at the end all commands."""
     every = [
         Chapter(one.suite.name, one.suite.title, _sections(one, analyses.get(one.suite.name, ())))
         for one in found
     ]
     every = [chapter for chapter in every if chapter.sections]
+    if len(every) == 1:
+        return [replace(every[0], sections=[*every[0].sections, tasks(plan)])]
     return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
 
 
-def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> Report:
-    """Every form, the page among them, in the suite's folder."""
+def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
+    """Write every form, the page among them, into the suite's folder."""
     facts = {
         "suite": plan.suite.name,
         "presets": list(plan.asked.presets),
@@ -56,9 +58,8 @@ def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapte
     document = gathered(plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts)
     report = document.write(plan.folder / "report")
     page = Page(report, every, _facts(plan, found), viewed(plan, found), MARKS)
-    path = report.folder / f"{plan.suite.name}.html"
-    write_text(path, to_html(page))
-    return replace(report, files=(path, *report.files))
+    write_text(page.file, to_html(page))
+    return page
 
 
 def _facts(plan: Plan, found: Sequence[PartResult]) -> dict[str, str]:

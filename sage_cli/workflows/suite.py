@@ -11,7 +11,8 @@ from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.together import do_together
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document, Report
+from sage_cli.reports.document import Document
+from sage_cli.reports.page import Page
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
@@ -26,7 +27,7 @@ RETRIES = 1
 FAILURES = "failures.json"
 
 
-def run_suite(name: str, asked: Asked, progress: Progress) -> Report:
+def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
     """Have everything done that isn't, and report.
 
     A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
@@ -38,7 +39,7 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Report:
     return report_of(plan, progress)
 
 
-def report_suite(name: str, asked: Asked, progress: Progress) -> Report:
+def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
     """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
     return report_of(planned(name, asked), progress)
 
@@ -63,7 +64,7 @@ def carry_out(plan: Plan, progress: Progress) -> None:
         )
 
 
-def report_of(plan: Plan, progress: Progress) -> Report:
+def report_of(plan: Plan, progress: Progress) -> Page:
     """The report of a plan, as far as it is done."""
     failures = _failures(plan.folder / FAILURES)
     found = [results(part, plan, failures) for part in plan.parts]

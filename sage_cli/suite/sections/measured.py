@@ -111,9 +111,9 @@ def _notes(result: PartResult) -> list[str]:
     trainings = max(len(one.measured) for one in result.there)
     over = "training seeds" if trainings > 1 else "evaluation seeds"
     notes = [
-        f"{first.evaluation.samples} samples per problem, {first.evaluation.seeds} evaluation "
-        f"seeds, {trainings} training seeds, temperature {first.sampling.temperature:g}; "
-        f"± over {over}, of a base over evaluation seeds"
+        f"{first.evaluation.samples} samples per problem, evaluation seeds: "
+        f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
+        f"{first.sampling.temperature:g}; ± over {over}, of a base over evaluation seeds"
     ]
     notes += [f"{label} is {other} under this model" for label, other in result.same.items()]
     return notes
