@@ -9,13 +9,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
 
+# Tests start hundreds of processes, each of which would compile the package and itself anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Two workers, one thread each: tests are many small trainings, which threads only slow down.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.installed-dev
 	$(PYTEST)
 
-# Units that neither train nor sample: what one runs after every change.
+# Units that neither train, sample, simulate nor start processes: what one runs after every change.
 test-fast: $(VENV)/.installed-dev
 	$(PYTEST) tests/unit -m "not slow"
 

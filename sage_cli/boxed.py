@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_PLAIN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}\\]*)\}")
+"""A box without braces or backslashes inside, as most are: one look finds its end."""
 _BLANK = r"(?:[\s$*]|\\[()\[\] ,;]|\\q?quad)*"
 _BETWEEN = re.compile(
     rf"\}}{_BLANK}(?:,{_BLANK})?(?:(?:\\text\s*\{{\s*)?\b(and|or)\b(?:\s*\}})?|(?<=,)){_BLANK}\Z"
@@ -62,6 +64,8 @@ def _last_box(text: str) -> Span | None:
     last = max(last, text.rfind(r"\fbox", last + 1))
     if last < 0:
         return None
+    if plain := _PLAIN_BOX.match(text, last):
+        return last, *plain.span(1)
     # what follows the last one is read first, which is mostly enough
     return max(_closed_boxes(text, last) or _closed_boxes(text, 0), default=None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,29 @@ settings.register_profile("sage", deadline=None)
 settings.load_profile("sage")
 
 TIERS = ("integration", "invariant", "contract")
-HEAVY = frozenset(
-    {"training", "sampling", "models", "workers", "workflows", "guides", "objectives"}
-    | {"test_wandb_mirror.py", "test_tensorboard_mirror.py", "test_kept.py", "test_startup.py"}
+HEAVY = (
+    "guides",
+    "models",
+    "objectives",
+    "sampling",
+    "training",
+    "workflows",
+    "cli/test_guide.py",
+    "cli/test_startup.py",
+    "evaluation/test_kept.py",
+    "grading/judges/test_plain.py",
+    "grading/workers",
+    "metrics/test_coverage.py",
+    "policies/test_compatibility.py",
+    "policies/test_reference.py",
+    "reports/test_curves.py",
+    "reports/test_heatmap.py",
+    "reports/test_microscope.py",
+    "store/test_tensorboard_mirror.py",
+    "store/test_wandb_mirror.py",
 )
-"""Folders and files of units that load torch or start processes: not for `make test-fast`."""
+"""Folders and files of units that load torch, Math-Verify or matplotlib, simulate throughout or
+start processes: `make test-fast` doesn't even read them."""
 
 _HERE = Path(__file__).resolve().parent
 _DESELECTED = pytest.StashKey[int]()
@@ -34,12 +53,18 @@ def _shared() -> Path | None:
     return next((folder for folder in folders if (folder / "data").is_dir()), None)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Don't read what `-m "not slow"` leaves out whole: to load torch and TRL takes ten seconds."""
+    wanted = config.getoption("markexpr") != "not slow" or not _is_heavy(collection_path)
+    return None if wanted else True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what reads published rows as `data`, and leave it out where there are none."""
     items.sort(key=_rank)  # long files first, so that both workers end at about the same time
     for item in items:
-        if set(item.path.relative_to(_HERE).parts) & HEAVY:
+        if _is_heavy(item.path):
             item.add_marker(pytest.mark.slow)
     reading = [item for item in items if "shared" in getattr(item, "fixturenames", ())]
     for item in reading:
@@ -48,6 +73,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in reading]
         config.hook.pytest_deselected(items=reading)
         config.stash[_DESELECTED] = len(reading)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the libraries' objects: a training's end has it look at all."""
+    gc.collect()
+    gc.freeze()
+
+
+def _is_heavy(path: Path) -> bool:
+    return any(path.is_relative_to(_HERE / "unit" / heavy) for heavy in HEAVY)
 
 
 def _rank(item: pytest.Item) -> int:
@@ -82,6 +117,6 @@ def facts() -> Path:
 
 @pytest.fixture(scope="session")
 def grader() -> Iterator[Grader]:
-    """A strict grader; one pool of workers for all tests that needn't kill them."""
-    with Grader(workers=2, timeout_s=60) as shared_grader:
+    """A strict grader; one worker for all tests that needn't kill it."""
+    with Grader(workers=1, timeout_s=60) as shared_grader:
         yield shared_grader

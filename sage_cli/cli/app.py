@@ -5,51 +5,74 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import cache
+from importlib import import_module
 from types import FrameType
+from typing import Any
 
-from sage_cli.cli import (
-    algos,
-    compare,
-    config,
-    data,
-    demo,
-    evaluate,
-    export,
-    grade,
-    guide,
-    passk,
-    power,
-    rl,
-    runs,
-    samples,
-    sft,
-    suite,
-    sweep,
-)
+from typer.core import TyperCommand
+from typer.main import get_command
+
 from sage_cli.cli.console import wants_json
-from sage_cli.cli.group import new_app
+from sage_cli.cli.group import SageGroup, new_app
 from sage_cli.cli.surroundings import prepare
 from sage_cli.errors import Interrupted
 
+COMMANDS = {
+    "sft": "sft",
+    "rl": "rl",
+    "eval": "evaluate",
+    "passk": "passk",
+    "compare": "compare",
+    "power": "power",
+    "sweep": "sweep",
+    "sweeps": "sweeps",
+    "suite": "suite",
+    "grade": "grade",
+    "export": "export",
+    "algos": "algos",
+    "demo": "demo",
+    "theory": "theory",
+    "data": "data",
+    "guide": "guide",
+    "runs": "runs",
+    "samples": "samples",
+    "config": "config",
+}
+"""Every command and its module beside this one, in the order of `sage --help`."""
+
+
+class Commands(SageGroup):
+    """All commands by name, each imported when it is run or listed: most runs need one of them."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        # empty ones, for the list and for what a typo may have meant
+        self.commands = {**{name: TyperCommand(name) for name in COMMANDS}, **self.commands}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command with its options, or None where there is none of that name."""
+        return _imported(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+
+
+@cache
+def _imported(name: str) -> Any:
+    """The command that a module defines, or the group of them where it has an application."""
+    module = import_module(f"sage_cli.cli.{COMMANDS[name]}")
+    app = getattr(module, "app", None)
+    if app is None:
+        app = new_app(name)
+        app.command(name)(module.command)
+    command = get_command(app)
+    command.name = name
+    return command
+
+
 prepare()
-app = new_app("Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.")
-app.command("sft")(sft.command)
-app.command("rl")(rl.command)
-app.command("eval")(evaluate.command)
-app.command("passk")(passk.command)
-app.command("compare")(compare.command)
-app.command("power")(power.command)
-app.command("sweep")(sweep.command)
-app.command("grade")(grade.command)
-app.command("export")(export.command)
-app.command("algos")(algos.command)
-app.command("demo")(demo.command)
-app.add_typer(suite.app, name="suite")
-app.add_typer(data.app, name="data")
-app.add_typer(guide.app, name="guide")
-app.add_typer(runs.app, name="runs")
-app.add_typer(samples.app, name="samples")
-app.add_typer(config.app, name="config")
+app = new_app(
+    "Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.", Commands
+)
+app.callback()(lambda: None)  # by which Typer takes it for a group that has its own commands
 
 
 def main() -> None:

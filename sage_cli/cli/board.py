@@ -13,6 +13,8 @@ from rich.text import Text
 from sage_cli.progress import RunningCell, SweepStatus
 
 PLAIN_LINE_EVERY_S = 20.0
+PLAIN_STEPS = 4
+"""Running tasks whose steps a plain line names."""
 AROUND = 6
 """Lines of a board that aren't its running tasks', and some of the terminal left free."""
 
@@ -113,7 +115,10 @@ def _sentence(status: SweepStatus) -> str:
 def _ends(status: SweepStatus) -> tuple[str, ...]:
     """What a plain line says after the counts."""
     best = f"best {status.best}" if status.best else ""
-    return tuple(words for words in (best, _left(status)) if words)
+    steps = [f"{cell.name} at {_step(cell)}" for cell in status.running if cell.step is not None]
+    more = [f"and {len(steps) - PLAIN_STEPS} more"] if len(steps) > PLAIN_STEPS else []
+    at = "; ".join([*steps[:PLAIN_STEPS], *more])
+    return tuple(words for words in (best, _left(status), at) if words)
 
 
 def _left(status: SweepStatus) -> str:

@@ -69,10 +69,10 @@ class SageGroup(TyperGroup):
             raise typer.Exit(EXIT_USER) from None
 
 
-def new_app(help_text: str) -> typer.Typer:
+def new_app(help_text: str, group: type[SageGroup] = SageGroup) -> typer.Typer:
     """A Typer application with the house's manners."""
     return typer.Typer(
-        cls=SageGroup,
+        cls=group,
         help=help_text,
         no_args_is_help=True,
         add_completion=False,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
@@ -31,15 +31,17 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     """All runs, oldest first."""
     found = _runs(runs).all()
     if json:
-        emit({"runs": [{**run.manifest, "status": run.status} for run in found]})
+        emit({"runs": [_listed(run) for run in found]})
         return
-    table = Table("run", "kind", "status", "steps", "time", "parent", box=None)
+    widest = max((len(run.id) for run in found), default=0)
+    ids = Column("run", no_wrap=True, min_width=widest)  # a name that is cut is no name
+    table = Table(ids, "kind", "status", "steps", "time", "parent", box=None)
     for run in found:
         manifest = run.manifest
         table.add_row(
             run.id,
             str(manifest.get("kind") or ""),
-            run.status,
+            run.status + (f"; begun anew: {begun}" if (begun := _begun_anew(run)) else ""),
             str(_steps(run)),
             f"{manifest.get('seconds', 0):.0f} s",
             escape(str(manifest.get("parent") or "")),
@@ -51,16 +53,16 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     """A run's manifest, its last metrics and what evaluations found."""
     run = _runs(runs).find(name)
-    last, found = (run.metrics.read() or [{}])[-1], evaluation_figures(run)
+    last, looked, found = *_last_and_looked(run), evaluation_figures(run)
     if json:
-        shown = {"manifest": run.manifest, "last": last, "evaluations": found}
+        shown = {"manifest": run.manifest, "last": last, "looked": looked, "evaluations": found}
         emit({**shown, "folder": str(run.folder)})
         return
     table = Table(show_header=False, box=None)
     for key in SHOWN:
         if run.manifest.get(key) is not None:
             table.add_row(key, escape(str(run.manifest[key])))
-    for key, value in {**last, **found}.items():
+    for key, value in {**last, **found, **looked}.items():
         table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
     console.print(f"[bold]{run.id}[/]", table)
 
@@ -92,6 +94,29 @@ def remove(
         emit({"removed": run.id, "folder": str(run.folder)})
     else:
         console.print(f"removed {run.id}")
+
+
+def _listed(run: Run) -> dict[str, Any]:
+    """A run's manifest with its true status, and that of the one begun anew in its place."""
+    begun = _begun_anew(run)
+    return {**run.manifest, "status": run.status, **({"begun_anew": begun} if begun else {})}
+
+
+def _begun_anew(run: Run) -> str | None:
+    """The status of the run that was begun anew in the place of `run`, with the step it is at."""
+    if not run.anew.manifest:
+        return None
+    return f"{run.anew.status} at step {_steps(run.anew)}"
+
+
+def _last_and_looked(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The last step's metrics, and what the last look at development problems found, and when."""
+    records = run.metrics.read()
+    looks = [record for record in records if "eval/pass@1" in record]
+    at = {"looked at step": looks[-1]["step"]} if looks else {}
+    figures = {key: value for record in looks[-1:] for key, value in record.items()
+               if key.startswith("eval/")}  # fmt: skip
+    return (records or [{}])[-1], {**at, **figures}
 
 
 def _steps(run: Run) -> int:

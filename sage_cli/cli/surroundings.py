@@ -15,6 +15,8 @@ _SETTINGS = {
     "TRANSFORMERS_VERBOSITY": "error",
     "WANDB_SILENT": "true",
     "MPLBACKEND": "Agg",
+    # Plug-ins of pydantic have no say here; to look for them reads every package's metadata.
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
 }
 
 

@@ -126,13 +126,17 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
 
 
 def _current(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration without what doesn't travel with it."""
-    return {
+    """A stored configuration without what doesn't travel with it, in today's words."""
+    kept = {
         section: {key: v for key, v in inside.items() if key not in NOT_TAKEN_OVER.get(section, ())}
         if isinstance(inside, Mapping)
         else inside
         for section, inside in stored.items()
     }
+    sweep = stored.get("sweep")
+    if isinstance(sweep, Mapping) and "k" in sweep:  # what objectives were called before
+        kept["sweep"]["objective"] = [f"pass@{k}" for k in sweep["k"]]
+    return kept
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

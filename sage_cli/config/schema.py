@@ -10,6 +10,7 @@ from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
+from sage_cli.config.launching import sharded_by
 from sage_cli.config.model import (
     ModelSection,
     PretrainedModel,
@@ -83,6 +84,12 @@ def contradictions(config: SageConfig) -> list[str]:
         found.append(
             f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "
             "(use --processes N, one for each GPU)"
+        )
+    if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
+        found.append(
+            f"evaluation.every looks at the policy in one process, and rl.accelerate "
+            f"'{rl.accelerate}' ({sharding}) spreads it over all of them (use --accelerate ddp, or "
+            "measure checkpoints afterwards: `sage eval RUN@all`)"
         )
     if rl.advantage == "beta" and rl.overlong_punishment:
         found.append(

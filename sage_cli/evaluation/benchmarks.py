@@ -10,13 +10,14 @@ from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.model import PromptSection
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.golds import check_golds
 from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
+from sage_cli.problems.training import load_training_problems
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,20 @@ def load_benchmarks(evaluation: EvaluationSection, data: DataSection) -> list[Be
     """
     names = benchmark_names(evaluation.benchmark)
     return [_benchmark(name, evaluation, data) for name in names]
+
+
+def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: str) -> None:
+    """Refuse to choose by problems, named by `setting`, that the policies are trained on."""
+    trained = {problem.id for problem in load_training_problems(data)}
+    for benchmark in benchmarks:
+        known = trained.intersection(benchmark.golds)
+        if known:
+            raise ConfigurationError(
+                f"{len(known)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
+                f"among those that {data.rl.name} trains on: settings would be chosen by what was "
+                "learned by heart",
+                f"train on fewer (data.rl.limit), or name other problems with --set {setting}",
+            )
 
 
 def judge_of(name: str) -> tuple[str, float | None]:

@@ -35,6 +35,14 @@ def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1
     more tasks than this machine has GPUs for, and ExecutorError for a cluster that can't be
     reached.
     """
+    if section.name == "ray":
+        from sage_cli.executors.on_ray import RayExecutor
+
+        return RayExecutor(section.address, task_resources(section, processes), section.workers)
+    if section.name == "slurm":
+        from sage_cli.executors.on_slurm import SlurmExecutor
+
+        return SlurmExecutor(section, folder)
     return LocalExecutor(local_places(section, processes), machine.gpus())
 
 
@@ -57,8 +65,8 @@ def local_places(section: ExecutorSection, processes: int) -> int:
     places = section.workers or max(1, there // wanted)
     if places * wanted > there:
         raise ConfigurationError(
-            f"executor.workers={places} with executor.gpus={wanted} needs {places * wanted} GPUs, and "
-            f"this machine has {there}",
+            f"executor.workers={places} with executor.gpus={wanted} needs {places * wanted} GPUs, "
+            f"and this machine has {there}",
             "lower --workers, or train on processor cores with executor.gpus=0",
         )
     return places

@@ -39,7 +39,7 @@ class ExecutorContract(ABC):
     source: ClassVar[str]
     """Python that makes `executor`, with two places or more and a second between SIGTERM and
     SIGKILL; `folder` is a path at hand. Run here and in processes that are killed."""
-    patience_s: ClassVar[float] = 30
+    patience_s: ClassVar[float] = 180
     """How long something may take to happen."""
 
     def make(self, folder: Path) -> Executor:

@@ -7,7 +7,7 @@ driver that dies is started again and finds what is done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -51,10 +51,12 @@ class End:
     """How a task ended.
 
     `code` is its exit code, minus the signal's number where one killed it, None where nobody knows.
+    `reason` is what Ray or Slurm say of it, where a log can't.
     """
 
     fate: Fate
     code: int | None = None
+    reason: str = field(default="", compare=False)
 
 
 class Executor(Protocol):

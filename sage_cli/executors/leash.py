@@ -7,6 +7,9 @@ SIGTERM, and SIGKILL after GRACE_S. When the pipe closes, because the owner died
 everything is killed at once. What the command leaves behind is killed when it has ended, on Linux
 also what has moved to a session of its own.
 
+It is two processes, one watched by the other, so that killing either is no leak: Ray, for one,
+kills its workers' children together with the worker.
+
 The last line on standard output says how it ended: `ended` (asked by the owner), `timeout`,
 `killed` or `exited`; and the exit code, or minus the number of the signal.
 
@@ -33,6 +36,7 @@ GONE = "gone"
 _DEATH_SIGNAL, _SUBREAPER = 1, 36  # of Linux's prctl
 _PASSES, _PASS_S = 100, 0.05
 _CANNOT_RUN = 127
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
@@ -58,13 +62,22 @@ def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
         elif not fate and (said or now >= limit_at):
             fate, limit_at, kill_at = said or "timeout", inf, now + grace_s
             os.kill(leader, signal.SIGTERM)
-    for _ in range(_PASSES):  # what can't be killed, as in a hanging mount, isn't waited for
-        if not _kill_all():
-            break
-        time.sleep(_PASS_S)
+    _end_all()
     child.returncode = code
-    _code(leader)
     return f"{fate or ('exited' if code >= 0 else 'killed')} {code}"
+
+
+def watch(leash: int) -> int:
+    """Wait for the process that holds the leash, and end what it left where it was killed.
+
+    Its exit code, or minus the signal's number.
+    """
+    _prctl(_SUBREAPER, 1)
+    for number in _STOPS:
+        signal.signal(number, lambda number, _: os.kill(leash, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(leash, 0)[1])
+    _end_all()
+    return code
 
 
 def _hear_signals() -> int:
@@ -72,7 +85,7 @@ def _hear_signals() -> int:
     heard, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGCHLD, *_STOPS):
         signal.signal(number, lambda *_: None)
     return heard
 
@@ -87,7 +100,7 @@ def _wait(heard: int, until: float) -> str:
     return "killed" if numbers - {signal.SIGCHLD} else ""
 
 
-def _code(leader: int) -> int | None:
+def _code(leader: int = 0) -> int | None:
     """The leader's exit code, once it has one; whoever else has ended is reaped too."""
     code = None
     with suppress(ChildProcessError):
@@ -95,6 +108,15 @@ def _code(leader: int) -> int | None:
             if ended[0] == leader:
                 code = os.waitstatus_to_exitcode(ended[1])
     return code
+
+
+def _end_all() -> None:
+    """Kill until nothing is left but what can't be killed, as in a hanging mount."""
+    for _ in range(_PASSES):
+        if not _kill_all():
+            break
+        time.sleep(_PASS_S)
+    _code()
 
 
 def _kill_all(leader: int | None = None) -> bool:
@@ -130,8 +152,13 @@ def _prctl(option: int, value: int) -> None:
 
 
 if __name__ == "__main__":
-    end = main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3:])
-    with suppress(BrokenPipeError):
-        os.write(1, end.encode())
+    if leash := os.fork():
+        code = watch(leash)
+        if code < 0:
+            os.kill(os.getpid(), -code)
+    else:
+        end = main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3:])
+        with suppress(BrokenPipeError):
+            os.write(1, end.encode())
     if not LINUX:  # orphans can't be found, but most are in this session's group
         os.killpg(0, signal.SIGKILL)

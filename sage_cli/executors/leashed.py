@@ -18,7 +18,7 @@ from sage_cli.executors.executor import End, Fate, Task
 
 GRACE_S = 20.0
 """Between SIGTERM and SIGKILL: a training saves a checkpoint."""
-_PATIENCE_S = 10.0
+PATIENCE_S = 10.0
 
 
 class Leashed:
@@ -60,7 +60,6 @@ class Leashed:
     def poll(self) -> End | None:
         """How it ended, once nothing of it runs any more; None before."""
         if self._end is None and self._leash.poll() is not None:
-            self._kill_group()  # there is one only where the leash itself was killed
             self._end = self._told()
         return self._end
 
@@ -73,7 +72,7 @@ class Leashed:
     def wait_for_end(self) -> End:
         """How it ended, after `ask_to_end`; returns when nothing of it runs any more."""
         try:
-            self._leash.wait(self._grace_s + _PATIENCE_S)
+            self._leash.wait(self._grace_s + PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._kill_group()
             self._leash.wait()
@@ -85,8 +84,10 @@ class Leashed:
 
     def _told(self) -> End:
         """What the leash said at last; one that was killed said nothing."""
-        with cast(BinaryIO, self._leash.stdout) as output, cast(BinaryIO, self._leash.stdin):
+        cast(BinaryIO, self._leash.stdin).close()  # to whoever of it still lives: end all
+        with cast(BinaryIO, self._leash.stdout) as output:
             fate, _, code = output.read().decode().partition(" ")
+        self._kill_group()
         if not code:
             return End(Fate.ENDED if self._asked else Fate.KILLED, self._leash.returncode)
         return End(Fate(fate), int(code))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.policies.policy import Policy
-from sage_cli.store.run import Run
+from sage_cli.store.run import FAILED, FINISHED, PRUNED, Run
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def base_facts(base: Policy) -> dict[str, Any]:
 def state(run: Run) -> str:
     """`finished`, `interrupted at step 9 of 20`, `running`, `failed: ...` or `not trained yet`.
 
-    With what has become of a run that was begun anew in its place.
+    Or `pruned at step 9 of 20: ...`, where a sweep ended it. With what has become of a run that
+    was begun anew in its place.
     """
     if run.anew.folder.is_dir():
         return f"{_state(run)}; begun anew: {_state(run.anew)}"
@@ -33,9 +34,10 @@ def _state(run: Run) -> str:
     if not manifest:
         return "not trained yet"
     status = run.status
-    if status == "finished":
+    if status == FINISHED:
         return status
     records = run.metrics.read()
     at = f" at step {records[-1]['step']} of {records[-1]['of']}" if records else ""
-    why = f": {manifest['reason']}" if status == "failed" and manifest.get("reason") else ""
+    told = status in (FAILED, PRUNED) and manifest.get("reason")
+    why = f": {manifest['reason']}" if told else ""
     return f"{status}{at}{why}"

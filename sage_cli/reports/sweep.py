@@ -28,16 +28,14 @@ def sweep_document(
     """The cells with what can be said of them.
 
     `base` is what RL began with, measured on the same problems. `importances` has a share for each
-    parameter by objective. `selected_on_reported` names benchmarks that are reported too.
+    parameter by objective, {} where nothing is known. `selected_on_reported` names benchmarks that
+    are reported too.
     """
     found = findings(objectives, cells, base, confidence)
     names = tuple(objective.name for objective in objectives)
-    return document_of(
-        SweepResult(
-            tuple(axes), names, tuple(cells), found, base, importances or {}, selected_on_reported
-        ),
-        provenance,
-    )
+    known = {name: shares for name, shares in (importances or {}).items() if shares}
+    result = SweepResult(tuple(axes), names, tuple(cells), found, base, known, selected_on_reported)
+    return document_of(result, provenance)
 
 
 def document_of(result: SweepResult, provenance: Provenance) -> Document:

@@ -1,7 +1,7 @@
 """What the writers of one sample set are about to draw, so that no two draw the same.
 
 Every writer holds a lock of its own as long as it lives: when it dies the kernel drops the lock,
-and with it the claim.
+and with it the claim; a writer on another host, when it gives no sign of life any more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import storing, write_text
-from sage_cli.store.lock import HeldError, is_locked, locked, this_process
+from sage_cli.store.holder import HeldError, Hold, Holder
+from sage_cli.store.lock import is_locked, locked
 
 PATIENCE_S = 60.0
 """Longer than anybody reads the inventory of a set."""
@@ -36,18 +37,25 @@ class Claims:
         self.token = secrets.token_hex(4)
         self._folder = samples / "claims"
         self._own = self._folder / f"{self.token}.json"
+        self._hold: Hold | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Be one of the writers for the length of the block."""
         with ExitStack() as life:
             with self.mutex():
-                life.enter_context(locked(self._own.with_suffix(".lock"), PATIENCE_S))
+                lock = locked(self._own.with_suffix(".lock"), PATIENCE_S)
+                self._hold = life.enter_context(lock)
             try:
                 yield
             finally:
                 with self.mutex():
                     _remove(self._own)
+
+    def require(self) -> None:
+        """Raise StoreError where this writer was silent for so long that its claim is void."""
+        if self._hold is not None:
+            self._hold.require()
 
     @contextmanager
     def mutex(self) -> Iterator[None]:
@@ -55,9 +63,9 @@ class Claims:
         with ExitStack() as stack:
             try:
                 stack.enter_context(locked(self._folder / "mutex", PATIENCE_S))
-            except HeldError:
+            except HeldError as error:
                 raise StoreError(
-                    f"another process has not let go of {self._folder} for {PATIENCE_S:.0f} s",
+                    f"{error} has not let go of {self._folder} for {PATIENCE_S:.0f} s",
                     "look for a stopped process that writes there, continue or end it",
                 ) from None
             yield
@@ -87,7 +95,7 @@ class Claims:
         """Claim these samples in place of the former ones. Needs the mutex."""
         with storing(self._folder):
             if indices:
-                claim = {"holder": this_process(), "indices": indices}
+                claim = {"holder": str(Holder.this_process()), "indices": indices}
                 write_text(self._own, json.dumps(claim))
             else:
                 self._own.unlink(missing_ok=True)
@@ -104,4 +112,5 @@ def _read(path: Path) -> Claim:
 
 def _remove(claim: Path) -> None:
     claim.unlink(missing_ok=True)
-    claim.with_suffix(".lock").unlink(missing_ok=True)
+    for suffix in (".lock", ".lock.holder"):
+        claim.with_suffix(suffix).unlink(missing_ok=True)

@@ -1,11 +1,13 @@
-"""Locks between processes: the kernel drops them when their holder dies."""
+"""Locks between processes: the kernel drops them when their holder dies.
+
+Between hosts, where the kernel's locks may end, the holder's signs of life count.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import os
-import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,10 +15,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from sage_cli.errors import StoreError
-from sage_cli.store.atomic import storing
+from sage_cli.store.holder import HeldError, Hold, living_elsewhere, named_holder, sign_of_life
 
-WRITER, LAUNCHER = ".lock", ".launcher"
-"""The locks of who writes in a folder, and of a command whose processes do."""
+WRITER, LAUNCHER, DRIVER = ".lock", ".launcher", ".driver"
+"""The locks of who writes in a folder, of a command whose processes do, of a study's driver."""
 PATIENCE_S = 0.5
 """Longer than anybody's look at a lock, so that a look never refuses a writer."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -29,58 +31,88 @@ _ADVICE = {
     errno.EDQUOT: "your quota there is used up: make room, then type the same command again",
     **dict.fromkeys(_NO_LOCKS, f"that file system has no locks (flock): {_ELSEWHERE}"),
 }
+_HELD: dict[Path, Hold] = {}
+"""What this process holds by `writer`, by the lock's absolute path."""
 
 
 @contextmanager
-def writer(folder: Path, name: str = WRITER) -> Iterator[None]:
+def writer(folder: Path, name: str = WRITER) -> Iterator[Hold]:
     """Hold `folder` for writing; a second writer is refused with the first one's name."""
-    holder = folder / f"{name}.holder"
+    path = (folder / name).absolute()
+    with _refusing(path, f"{folder} is being written by {{}}") as hold:
+        _HELD[path] = hold
+        try:
+            yield hold
+        finally:
+            del _HELD[path]
+
+
+@contextmanager
+def driver(folder: Path, study: str) -> Iterator[Hold]:
+    """Own the study called `study` in its `folder`; a second driver is refused and told whose."""
+    refusal = f"{study} is driven by {{}}, and a study has one driver"
+    with _refusing(folder / DRIVER, refusal) as hold:
+        yield hold
+
+
+@contextmanager
+def _refusing(path: Path, refusal: str) -> Iterator[Hold]:
+    """Hold the lock `path`, or say in `refusal` who does."""
     with ExitStack() as held:
         try:
-            held.enter_context(locked(folder / name, PATIENCE_S))
-        except HeldError:
+            hold = held.enter_context(locked(path, PATIENCE_S))
+        except HeldError as error:
             raise StoreError(
-                f"{folder} is being written by {_text(holder) or 'another process'}",
+                refusal.format(error),
                 "wait until it ends, or stop it; then type the same command again",
             ) from None
-        with storing(folder):
-            holder.write_text(this_process(), encoding="utf-8")
-        held.callback(holder.unlink, missing_ok=True)
-        yield
+        yield hold
+
+
+def require_held(folder: Path) -> None:
+    """Raise StoreError where this process held `folder` for writing, and was taken over.
+
+    So that a process which was frozen for long doesn't write beside the one that went on.
+    """
+    if (hold := _HELD.get((folder / WRITER).absolute())) is not None:
+        hold.require()
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a living process holds `folder` for writing, or has others do; creates nothing."""
+    """Whether a living process holds `folder` for writing, or has others do."""
     return is_locked(folder / WRITER) or is_locked(folder / LAUNCHER)
 
 
-class HeldError(Exception):
-    """Another process has the lock."""
+def holder_of(folder: Path, name: str = WRITER) -> str | None:
+    """The living process that has the lock `name` of `folder`, in words."""
+    return named_holder(_sign(folder / name)) if is_locked(folder / name) else None
 
 
 @contextmanager
-def locked(path: Path, patience_s: float) -> Iterator[None]:
+def locked(path: Path, patience_s: float) -> Iterator[Hold]:
     """Hold the lock file `path`, which stays behind.
 
     Raises HeldError when another process has it for longer than `patience_s`, and StoreError when
     it can't be locked at all: no permission, no space, a file system without locks.
     """
+    until_s = time.monotonic() + patience_s
     lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=patience_s)
     except Timeout:
-        raise HeldError(path) from None
+        raise HeldError(named_holder(_sign(path))) from None
     except OSError as error:
         raise _unlockable(path, error) from error
     try:
-        yield
+        with sign_of_life(_sign(path), until_s) as hold:
+            yield hold
     finally:
         lock.release()
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock file `path`; creates nothing.
+    """Whether a living process holds the lock file `path`.
 
     Looks with a shared lock, so that it needs no right to write and two looks don't meet.
     """
@@ -93,16 +125,12 @@ def is_locked(path: Path) -> bool:
         return True
     except OSError as error:
         raise _unlockable(path, error) from error
-    return False
+    return living_elsewhere(_sign(path)) is not None
 
 
-def this_process() -> str:
-    """How a holder is named to others."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+def _sign(path: Path) -> Path:
+    """Where the holder of the lock file `path` gives its signs of life."""
+    return path.with_name(f"{path.name}.holder")
 
 
 def _unlockable(path: Path, error: OSError) -> StoreError:

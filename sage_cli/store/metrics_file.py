@@ -13,6 +13,7 @@ from typing import Any
 
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import storing, write_text
+from sage_cli.store.lock import require_held
 
 
 class MetricsFile:
@@ -22,7 +23,12 @@ class MetricsFile:
         self.path = path
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record as one line and flush it. Raises StoreError where that can't be done."""
+        """Write one record as one line and flush it.
+
+        Raises StoreError where that can't be done, and where another process has taken the run
+        over from this one.
+        """
+        require_held(self.path.parent)
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as handle:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run
+from sage_cli.store.sweep_figures import sweep_figures
 
 log = logging.getLogger(__name__)
 Record = Mapping[str, Any]
@@ -33,7 +34,10 @@ class Mirror(Protocol):
         """Add an optimiser step's metrics, and the completions that were kept of it."""
 
     def summarise(self, figures: Mapping[str, Any]) -> None:
-        """Set what later evaluations measured, by names as `eval/<benchmark>/pass@1`."""
+        """Set what later evaluations measured, by names as `eval/<benchmark>/pass@1`.
+
+        A sweep's cell has its settings and objectives too, as `sweep/guide.tau`, `sweep/pass@1`.
+        """
 
     def close(self) -> None:
         """Finish the picture."""
@@ -80,7 +84,8 @@ class Follower:
         self._summarise()
 
     def _summarise(self) -> None:
-        if figures := evaluation_figures(self._run):
+        evaluations = evaluation_figures(self._run)
+        if figures := {**evaluations, **sweep_figures(self._run, evaluations)}:
             self._mirror.summarise(figures)
 
     def _attempt(self, action: Callable[[], None]) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,13 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import LAUNCHER, is_held, writer
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.named import meant
 from sage_cli.store.surroundings import surroundings
 
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
+PRUNED = "pruned"
+"""An interruption that a sweep asked for, with its reason; the same command goes on all the same.
+"""
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class Run:
         An interruption or failure leaves everything that is needed to take the run up again.
         Raises StoreError where the directory holds a run of another identity.
         """
-        with writer(self.folder):
+        with writer(self.folder) as hold:
             self._require_same_identity()
             began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
             write_json(self.folder / "config.json", config)
@@ -134,13 +137,14 @@ class Run:
                       **surroundings(), **fields)  # fmt: skip
 
             def close(status: str, reason: str | None = None, error: str | None = None) -> None:
+                hold.require()  # whoever has taken over says what becomes of it
                 seconds = round(spent_s + time.monotonic() - began, 3)
                 self.note(status=status, reason=reason, error=error, ended=_now(), seconds=seconds)
 
             try:
                 yield
             except BaseException as error:
-                with suppress(OSError):  # a full disk doesn't hide what it has caused
+                with suppress(OSError, StoreError):  # a full disk doesn't hide what it has caused
                     close(*_end(error))
                 raise
             close(FINISHED)
@@ -200,22 +204,7 @@ class Runs:
         if (run := run_of(Path(name))) is not None:
             return run
         runs = {run.id: run for run in self.all()}
-        if name in runs:
-            return runs[name]
-        fitting = [id_ for id_ in runs if id_.startswith(name) or id_.endswith(name)]
-        fitting = fitting or [id_ for id_ in runs if name in id_]
-        if len(fitting) == 1:
-            return runs[fitting[0]]
-        if fitting:
-            raise StoreError(
-                f"'{name}' fits {len(fitting)} runs: {', '.join(sorted(fitting))}",
-                "name one of them by more of its id",
-            )
-        close = get_close_matches(name, runs, n=1)
-        raise StoreError(
-            f"there is no run '{name}' in {self.root}",
-            f"did you mean {close[0]}?" if close else "`sage runs list` shows what there is",
-        )
+        return runs[meant(name, runs, "run", f"in {self.root}", "`sage runs list`")]
 
     def remove(self, run: Run) -> None:
         """Delete a run that nothing is writing and no other run grew from."""

@@ -114,7 +114,7 @@ class SampleSet:
     def read(self, inventory: Inventory, mask_S: Mask) -> Iterator[tuple[Any, list[Completion]]]:
         """The completions of the rows in `mask_S`, with the rows' numbers, part by part."""
         starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts) + 1))
-        for part in np.unique(inventory.part_S[mask_S]).tolist():
+        for part in np.flatnonzero(np.bincount(inventory.part_S[mask_S])).tolist():
             within = np.flatnonzero(mask_S[starts[part] : starts[part + 1]])
             table = self._read(inventory.parts[part].name).take(within)
             name = inventory.parts[part].name

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from sage_cli.store.run import Run
+from sage_cli.store.wandb_session import begin, chosen_mode, staging_in
 
 log = logging.getLogger(__name__)
 COLUMNS = ("step", "prompt", "completion", "gold", "verdict", "reward")
@@ -32,13 +30,8 @@ class WandbMirror:
         self._wandb: Any = None
 
     def open(self, trained_from: int | None) -> None:
-        """Start W&B's run; online without a key becomes offline, since W&B would ask for one."""
-        import wandb
-
-        mode = self._mode
-        if mode == "online" and not wandb.login(prompt=False, verify=False):
-            log.warning("W&B has no key: %s is mirrored offline (`wandb login`)", self._run.id)
-            mode = "offline"
+        """Start W&B's run; online without a key becomes offline."""
+        mode = chosen_mode(self._mode, self._run.id)
         if mode == "offline":
             shutil.rmtree(self._run.folder / "wandb", ignore_errors=True)
             self._wandb = self._started("offline", resume=None)
@@ -63,21 +56,16 @@ class WandbMirror:
 
     def _started(self, mode: Literal["online", "offline"], **words: Any) -> Any:
         """W&B's run, by what `words` add for `wandb.init`."""
-        import wandb
-
         config = self._run.config
-        return wandb.init(
-            dir=str(self._run.folder),
-            id=self._run.id,
-            name=self._run.id,
+        return begin(
+            self._run.folder,
+            self._run.id,
+            config,
             project=config["tracking"]["project"],
             group=config["tracking"]["group"],
             job_type=self._run.manifest["kind"],
             mode=mode,
             **words,
-            reinit="finish_previous",  # one that was given up would be handed out again
-            config=config,
-            settings=wandb.Settings(console="off", silent=True, x_disable_stats=True),
         )
 
     def log(self, record: Mapping[str, Any], rollouts: Sequence[Mapping[str, Any]]) -> None:
@@ -91,7 +79,7 @@ class WandbMirror:
         if rollouts:
             rows = [[row[column] for column in COLUMNS] for row in rollouts]
             values["rollouts"] = wandb.Table(columns=list(COLUMNS), data=rows)
-        with _staging_in(self._run.folder / "wandb"):
+        with staging_in(self._run.folder / "wandb"):
             self._wandb.log(values, step=step)
 
     def summarise(self, figures: Mapping[str, Any]) -> None:
@@ -101,17 +89,3 @@ class WandbMirror:
     def close(self) -> None:
         """Finish W&B's run."""
         self._wandb.finish()
-
-
-@contextmanager
-def _staging_in(folder: Path) -> Iterator[None]:
-    """Let W&B put its copies of tables into `folder`, not home, unless the user said where."""
-    name = "WANDB_DATA_DIR"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = str(folder)
-    try:
-        yield
-    finally:
-        del os.environ[name]

@@ -94,6 +94,7 @@ class SampleWriter:
         """Put what was collected on disk as one part."""
         rows, self._rows = self._rows, []
         if rows:
+            self._claims.require()
             token, number = self._claims.token, self._next_number
             part = write_part(self._folder, token, number, rows, self._provenance)
             self._next_number += 1

@@ -12,6 +12,7 @@ from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure, Kind
 from sage_cli.executors.work import Work
+from sage_cli.store.run import PRUNED
 from sage_cli.sweep.cells import ByBenchmark, looks, mean_scores, score
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.proposal import Proposal, State
@@ -22,7 +23,6 @@ from sage_cli.sweep.study import Study
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import CellWork, Works
 
-PRUNED = "pruned"
 POLL_S = 0.25
 """From one look at what ended to the next."""
 

@@ -64,10 +64,9 @@ def guides_with(key: str) -> tuple[str, ...]:
 
 
 def _guides() -> dict[str, Any]:
-    members = [section for section in sections_of(GuideSection)]
     return {
         names[0]: section
-        for section in members
+        for section in sections_of(GuideSection)
         if (names := get_args(section.model_fields["name"].annotation))
     }
 

@@ -14,8 +14,8 @@ from sage_cli.sweep.samplers import distributions, suggested
 from sage_cli.sweep.space import Cell, Space, Value, cell_key
 from sage_cli.sweep.storage import patiently
 
-LOOK, PRUNED, REPEATS = "look at ", "pruned", "repeats"
-"""Names of what is noted: the objectives at a step, that a trial was pruned, whom it repeats."""
+LOOK, REPEATS = "look at ", "repeats"
+"""Names of what is noted: the objectives at a step, and whom a trial repeats."""
 _STATES = {
     TrialState.RUNNING: State.RUNNING,
     TrialState.COMPLETE: State.DONE,
@@ -93,11 +93,7 @@ class Ledger:
 
     def close(self, proposal: Proposal, *, pruned: bool = False) -> None:
         """The proposal has no values, because it failed or was pruned."""
-        if pruned:
-            self.note(proposal, {PRUNED: True})
-        # a study of several objectives knows no pruned trials
-        told = pruned and len(self._study.directions) == 1
-        self._close(proposal.number, None, TrialState.PRUNED if told else TrialState.FAIL)
+        self._close(proposal.number, None, TrialState.PRUNED if pruned else TrialState.FAIL)
 
     def importances(self, place: int) -> dict[str, float]:
         """PED-ANOVA of the objective at `place`, by short name."""
@@ -121,8 +117,7 @@ class Ledger:
             for name in list(attrs)
             if name.startswith(LOOK)
         }
-        pruned = attrs.pop(PRUNED, False) and trial.state.is_finished()
-        state = State.PRUNED if pruned else _STATES[trial.state]
+        state = _STATES[trial.state]
         values = tuple(trial.values) if state is State.DONE else None
         return Proposal(trial.number, self._cell(trial.params), state, values, attrs, looks)
 

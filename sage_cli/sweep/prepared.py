@@ -19,6 +19,7 @@ from sage_cli.sweep.cells import (
 )
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.read import read_space
+from sage_cli.sweep.sampler_choice import choose_sampler
 from sage_cli.sweep.space import Cell, Space, cell_key
 from sage_cli.sweep.study import Study
 
@@ -39,7 +40,7 @@ class Sweep:
 
     @property
     def settings(self) -> SweepSection:
-        """The sweep's section with as many trials as there are to be; a grid's end by themselves."""
+        """The sweep's section with as many trials as there are to be; a grid ends by itself."""
         trials = None if self.sampler == "grid" else self.total
         return self.config.sweep.model_copy(update={"trials": trials})
 
@@ -68,7 +69,7 @@ class Sweep:
 def prepared(config: SageConfig) -> Sweep:
     """What a configuration's sweep is, everything checked that needs no training."""
     settings, space = config.sweep, read_space(config.sweep.space, config)
-    sampler = settings.sampler or ("tpe" if space.ranges else "grid")
+    sampler = choose_sampler(settings.sampler, space, settings.objective)
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
     benchmarks = load_benchmarks(shared.evaluation, shared.data)

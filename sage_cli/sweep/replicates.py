@@ -128,7 +128,7 @@ def _p_of_lead(
         0,
     )
     parts_CK = parts_CK + between_CK**2 / max(freedom, 1)
-    p_CK = np.ones_like(mean_CK)
+    p_CK: FloatArray = np.ones_like(mean_CK)
     told_CK = (variance_CK > 0) & (mean_CK > 0)  # without an error there is no evidence
     least = freedom or problems - 1
     freedom_X = np.maximum(variance_CK[told_CK] ** 2 / parts_CK[told_CK], least)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from optuna.distributions import (
     BaseDistribution,
@@ -22,9 +24,9 @@ from optuna.trial import Trial
 
 from sage_cli.sweep.space import Cell, Space, Value, Values
 
-STARTUP = 8
-"""Cells that tpe and gp take at random before they model anything: Optuna's 10 is a third of a
-sweep of 30."""
+STARTUP = 5
+"""Cells that tpe and gp take at random before they model anything; Optuna's 10 is a third of a
+sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py."""
 POPULATION = 10
 """nsga2's: with Optuna's 50, a sweep of 30 would end within the first, random generation."""
 
@@ -77,7 +79,8 @@ def suggested(trial: Trial, space: Space) -> Cell:
         if not one.exists_in(cell):
             continue
         if isinstance(domain, Values):
-            cell[one.key] = trial.suggest_categorical(one.name, domain.values)
+            chosen: Any = trial.suggest_categorical(one.name, domain.values)
+            cell[one.key] = chosen
         elif domain.integer:
             low, high = int(domain.low), int(domain.high)
             cell[one.key] = trial.suggest_int(one.name, low, high, log=domain.log)

@@ -35,9 +35,10 @@ class Range:
     integer: bool = False
 
     def __contains__(self, value: object) -> bool:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        whole = not self.integer or (number and float(value) == int(value))  # type: ignore[arg-type]
-        return number and whole and self.low <= value <= self.high  # type: ignore[operator]
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        whole = not self.integer or float(value).is_integer()
+        return whole and self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
@@ -134,19 +135,7 @@ class Space:
 
 def from_plain(parameters: list[dict[str, Any]]) -> Space:
     """The space that `Space.plain` wrote."""
-    return Space(
-        tuple(
-            Parameter(
-                one["name"],
-                one["key"],
-                Values(tuple(one["values"]))
-                if "values" in one
-                else Range(*one["range"], one["log"], one["integer"]),
-                {key: tuple(values) for key, values in one.get("when", {}).items()},
-            )
-            for one in parameters
-        )
-    )
+    return Space(tuple(map(_parameter, parameters)))
 
 
 def cell_key(cell: Cell) -> tuple[tuple[str, str, Value], ...]:
@@ -162,6 +151,14 @@ def _count(domain: Values | Range) -> int | None:
     if isinstance(domain, Values):
         return len(domain.values)
     return int(domain.high) - int(domain.low) + 1 if domain.integer else None
+
+
+def _parameter(one: Mapping[str, Any]) -> Parameter:
+    when = {key: tuple(values) for key, values in one.get("when", {}).items()}
+    if "values" in one:
+        return Parameter(one["name"], one["key"], Values(tuple(one["values"])), when)
+    low, high = one["range"]
+    return Parameter(one["name"], one["key"], Range(low, high, one["log"], one["integer"]), when)
 
 
 def _plain(domain: Values | Range) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from sage_cli.errors import ConfigurationError, StoreError
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
 warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator computes")  # it is known
 log = logging.getLogger(__name__)
@@ -64,6 +64,18 @@ def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
                 log.warning("%s; it is tried again", _unreachable(str(place), error).cause)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 5.0)
+
+
+def remove_studies(url: str, sweep: str) -> None:
+    """Delete a sweep's views from a database that it may share with other sweeps."""
+    storage = open_storage(url, write=True)
+
+    def removed() -> None:
+        for name in optuna.get_all_study_names(storage):
+            if name.startswith(f"{sweep}/"):
+                optuna.delete_study(study_name=name, storage=storage)
+
+    patiently(url, removed)
 
 
 def _database(url: str) -> BaseStorage:

@@ -25,7 +25,8 @@ PATIENCE = 25
 class Study:
     """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
-    `name` is `<sweep>/<8 hex>`.
+    `name` is `<sweep>/<8 hex>`; `failed` are the proposals that failed for an earlier driver and
+    wait to be proposed again.
     """
 
     def __init__(self, place: Path | str, study: optuna.Study) -> None:
@@ -36,7 +37,7 @@ class Study:
         self.sampler: str = about["sampler"]
         self.seed: int = about["seed"]
         self._ledger = Ledger(place, study, self.space)
-        self._failed: list[Proposal] = []
+        self.failed: list[Proposal] = []
 
     @classmethod
     def open(
@@ -79,7 +80,7 @@ class Study:
 
         found = cls(place, patiently(place, opened))
         found._ledger.tidy()
-        found._failed = [one for one in found.proposals() if one.state is State.FAILED]
+        found.failed = [one for one in found.proposals() if one.state is State.FAILED]
         return found
 
     @classmethod
@@ -112,8 +113,8 @@ class Study:
         What a sampler proposes again is told what is known of it, and the sampler asked again;
         where it doesn't get away from that, one of the cells that are left is drawn at random.
         """
-        if self._failed:
-            failed = self._failed.pop(0)
+        if self.failed:
+            failed = self.failed.pop(0)
             return self._ledger.begin(failed.cell, {"again": failed.number})
         met = {cell_key(one.cell): one for one in self.proposals()}
         left = self._left(met)
@@ -165,7 +166,7 @@ class Study:
         if cell not in self.space or states.get(cell_key(cell)) in (State.DONE, State.RUNNING):
             return False
         self._ledger.enter(cell, values, {"source": source, **attrs})
-        self._failed = [one for one in self._failed if cell_key(one.cell) != cell_key(cell)]
+        self.failed = [one for one in self.failed if cell_key(one.cell) != cell_key(cell)]
         return True
 
     def importances(self) -> dict[str, dict[str, float]]:

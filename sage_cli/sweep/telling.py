@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,6 @@ class SweepHerald(Herald):
     ) -> None:
         super().__init__(progress, total)
         self._desk, self._facts, self._highest = desk, dict(facts), float("-inf")
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        self._driver = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
         self._keep()
 
     def scored(self, work: Work, values: Sequence[float]) -> None:
@@ -47,12 +42,6 @@ class SweepHerald(Herald):
         super().pruned(work, reason)
         self._keep()
 
-    def close(self) -> None:
-        """Say that nobody drives the sweep any more."""
-        super().close()
-        self._driver = {}
-        self._keep()
-
     def _keep(self) -> None:
         self._desk.write_state(
             **self._facts,
@@ -63,5 +52,4 @@ class SweepHerald(Herald):
                 "left": self.left,
             },
             best=self.best,
-            driver=self._driver or None,
         )

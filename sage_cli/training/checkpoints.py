@@ -14,13 +14,18 @@ from typing import Any
 from sage_cli.errors import Interrupted, StoreError
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
+from sage_cli.store.lock import require_held
 from sage_cli.store.run import Run
 
 _SEAL = "sealed.json"
 
 
 def seal(checkpoint: Path) -> None:
-    """Flush every file to the disk, then write down sizes and run: from now on it counts."""
+    """Flush every file to the disk, then write down sizes and run: from now on it counts.
+
+    Raises StoreError where another process has taken the run over from this one.
+    """
+    require_held(checkpoint.parent.parent)
     sizes = {}
     for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
         with file.open("rb") as handle:

@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
-from sage_cli.config.presets import accelerate_file, read_yaml
+from sage_cli.config.launching import SHARDED, distributed_type
+from sage_cli.config.presets import accelerate_file
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
@@ -33,8 +34,6 @@ from sage_cli.training.watch import OnStep, watched
 POLL_S = 0.1
 ALONE = ("NO", "MULTI_CPU")
 """Types of accelerate configurations that start a single process and say nothing."""
-SHARDED = ("FSDP", "DEEPSPEED")
-"""Types that accelerate takes for plain DDP on CPUs, and says nothing."""
 
 
 def accelerate_configuration(name: str) -> Path:
@@ -43,14 +42,14 @@ def accelerate_configuration(name: str) -> Path:
     Raises ConfigurationError otherwise.
     """
     file = accelerate_file(name)
-    kind = str(read_yaml(file).get("distributed_type", "NO")).upper()
+    kind = distributed_type(file)
     instead = "use --accelerate ddp, or --processes N alone: both run on CPUs too"
     if kind in ALONE:
         raise ConfigurationError(
             f"{file} has distributed_type {kind}, with which accelerate starts a single process",
             instead,
         )
-    if kind in SHARDED and not _has_gpu():
+    if kind in SHARDED and not _has_gpu():  # accelerate would run plain DDP, and say nothing
         raise ConfigurationError(
             f"--accelerate {name} ({kind}) shards a model over GPUs, and this machine has none",
             instead,

@@ -13,6 +13,7 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.training import RlSection, RolloutSection, batch_of
+from sage_cli.errors import TrainingError
 from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
@@ -85,6 +86,7 @@ def build_trainer(
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
+        looks=inputs.looks,
         model=inputs.model,
         reward_funcs=[reward, *punishments(rl, recipe.rollout)],
         args=without_cpu_number(arguments),
@@ -92,6 +94,12 @@ def build_trainer(
         processing_class=inputs.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
+    if inputs.looks is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+        raise TrainingError(
+            "evaluation.every looks at the policy in one process, and the launcher spreads it over "
+            "all of them",
+            "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
+        )
     return trainer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,24 @@ from sage_cli.training.verdicts import GradeCompletions
 
 
 @dataclass(frozen=True)
+class Looks:
+    """Looks at the policy after every so many steps and the last; one process looks, all wait.
+
+    `look` takes the model as it stands and gives what the step's record says of it.
+    """
+
+    every: int
+    look: Callable[[Any], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
 class RlInputs:
     """A policy, what holds it, and problems with somebody who grades their answers.
 
     `model` is trained in place. `reference` is the folder of the frozen reference; None where
     there is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are
     prompt texts with their problems. `reference_completions`, by problem id, are what
-    `anchor.kl: forward` is computed on.
+    `anchor.kl: forward` is computed on. `looks` change nothing about the training.
     """
 
     model: Any
@@ -28,3 +39,4 @@ class RlInputs:
     prompts: Sequence[tuple[str, Problem]]
     grader: GradeCompletions
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
+    looks: Looks | None = None

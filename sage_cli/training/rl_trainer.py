@@ -22,6 +22,7 @@ from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.resource_errors import disk_explained
+from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
@@ -52,12 +53,14 @@ class RlTrainer(AnchoredTrainer):
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
         engine_stop: str | None,
+        looks: Looks | None,
         **arguments: Any,
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
+        self.looks = looks
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
@@ -169,9 +172,28 @@ class RlTrainer(AnchoredTrainer):
             "time/step_s": step_s,
             "time/reward_share": reward_s / step_s,
         }
+        record |= self._looked()
         if self.accelerator.is_main_process:
             self.writer.write(record, self.rollouts)
         self.writer.check(record)
+
+    def _looked(self) -> Record:
+        """What a look finds where one is due; the others wait for the process that looks.
+
+        None while the training stops early: there the time to save may be short.
+        """
+        step, last = self.state.global_step, self.state.global_step >= self.state.max_steps
+        if self.looks is None or (step % self.looks.every and not last):
+            return {}
+        if self.control.should_training_stop and not last:
+            return {}
+        found: Record = {}
+        if self.accelerator.is_main_process:
+            found |= self.looks.look(self.accelerator.unwrap_model(self.model))
+        self.accelerator.wait_for_everyone()
+        now = time.perf_counter()
+        look_s, self._step_began = now - self._step_began, now
+        return {**found, "time/look_s": look_s}
 
     def _forward_record(self) -> Record:
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""

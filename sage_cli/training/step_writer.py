@@ -10,8 +10,6 @@ from sage_cli.store.run import Run
 from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.watch import OnStep
 
-"""Hears every optimiser step's record, after it is in metrics.jsonl."""
-
 
 class StepWriter:
     """Writes `run`'s metrics and some rollouts of every `tracking.rollouts_every` steps.

@@ -20,9 +20,13 @@ OnStep = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Watch:
-    """Who watches a training: `on_step` hears each step; `mirrors` are open until it ends."""
+    """Who watches a training: `on_step` hears each step; `mirrors` are open until it ends.
+
+    `on_look` hears, within a step, how many samples of how many a look has drawn.
+    """
 
     on_step: OnStep
+    on_look: Callable[[int, int], None]
     mirrors: Sequence[Follower]
 
 
@@ -39,7 +43,7 @@ def watched(
         progress.say(f"[bold]{run.id}[/]: continues from step {saved}")
     reward = RewardWatch(record for record in run.metrics.read() if record["step"] <= saved)
     mirrors = mirrors_of(tracking, run)
-    begun = False
+    begun, beside = False, dict[str, Any]()
 
     def on_step(metrics: Mapping[str, Any]) -> None:
         nonlocal begun
@@ -47,15 +51,20 @@ def watched(
             done = int(metrics["step"]) - 1
             progress.begin(f"{job} {run.id}", int(metrics["of"]), "steps", done)
             begun = True
-        numbers = {name: metrics[key] for key, name in shown.items() if key in metrics}
-        progress.advance(**numbers)
+        beside.update({name: metrics[key] for key, name in shown.items() if key in metrics})
+        progress.advance(**beside)
         if remark := reward.hear(metrics):
             progress.say(f"[yellow]warning[/]: {remark}")
         for mirror in mirrors:
             mirror.log(metrics)
 
+    def on_look(drawn: int, of: int) -> None:
+        if begun:
+            looking = {"looking: samples": float(drawn), "of": float(of)}
+            progress.advance(0, **beside, **looking)
+
     try:
-        yield Watch(on_step, mirrors)
+        yield Watch(on_step, on_look, mirrors)
     finally:
         progress.end()
         for mirror in mirrors:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.in_words import Stage, rl_facts
 from sage_cli.config.recipe import RlRecipe, SftRecipe
@@ -11,6 +13,7 @@ from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import grader_for, origins
+from sage_cli.evaluation.development import development
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.missing import plan_measurement
@@ -47,7 +50,11 @@ from sage_cli.training.processes import (
 )
 from sage_cli.workflows.sft import base_policy, plan_base
 
+if TYPE_CHECKING:
+    from sage_cli.training.watch import Watch
+
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
+SHOWN |= {"eval/pass@1": "dev pass@1"}
 
 
 def rl(
@@ -94,6 +101,7 @@ def rl(
         return run
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
     problems = load_training_problems(recipe.data)  # a broken file is named before any training
+    development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
     if fresh:  # from here on nothing is known to be against it
@@ -202,7 +210,7 @@ def _record(
     with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
         with record:
             join_processes().wait_for_everyone()
-            _train(config, recipe, base, problems, run, watch.on_step)
+            _train(config, recipe, base, problems, run, watch)
             note_weights(run)
         if measurement is not None:
             release_memory()
@@ -220,7 +228,7 @@ def _train_beside(config: SageConfig, init: str | None) -> Run:
     run = current(planned_run(config, base))
     if not run.finished:
         problems = load_training_problems(recipe.data)
-        _train(config, recipe, base, problems, run, lambda _: None)
+        _train(config, recipe, base, problems, run)
     return run
 
 
@@ -230,15 +238,24 @@ def _train(
     base: Policy,
     problems: Sequence[Problem],
     run: Run,
-    on_step: Any,
+    watch: Watch | None = None,
 ) -> None:
-    """Train the policy that starts as `base`, alone or as one of several processes."""
+    """Train the policy that starts as `base`, alone or as one of several processes.
+
+    Of several only the first is watched.
+    """
     from sage_cli.training.rl import train_rl
-    from sage_cli.training.rl_inputs import RlInputs
+    from sage_cli.training.rl_inputs import Looks, RlInputs
 
     template = PromptTemplate.from_section(recipe.prompt, tokenizer := base.tokenizer())
     model, reference = policy_and_reference(recipe, base)
-    with grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt) as grader:
+    with ExitStack() as held:
+        grader = held.enter_context(grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt))
+        looks = None
+        if (apart := development(config)) is not None:
+            held.enter_context(apart)
+            hear = watch.on_look if watch else _nobody
+            looks = Looks(apart.every, partial(apart.look, tokenizer=tokenizer, hear=hear))
 
         def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             return grader.grade_many(list(zip(golds, completions, strict=True)))
@@ -254,5 +271,10 @@ def _train(
             )
             if recipe.anchor.kl == "forward"
             else None,
+            looks=looks,
         )
-        train_rl(recipe, inputs, config.tracking, run, on_step)
+        train_rl(recipe, inputs, config.tracking, run, watch.on_step if watch else _nobody)
+
+
+def _nobody(*_: Any) -> None:
+    """Hears the steps and looks of a process that isn't watched."""

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sage_cli.config.data import DataSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.config.training import batch_of
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.policies.state import state
-from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
-from sage_cli.store.lock import writer
+from sage_cli.store.lock import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
 from sage_cli.sweep.cells import Training, in_words
 from sage_cli.sweep.cost import cost, seconds_per_step
 from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.mirrored import mirror_report
 from sage_cli.sweep.outcome import outcome
 from sage_cli.sweep.prepared import open_study, prepared
+from sage_cli.sweep.proposal import State
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import Works
+from sage_cli.training.plugins import require_plugins
 from sage_cli.workflows.sft import plan_base
 
 
@@ -38,7 +39,8 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     """
     require_mirrors(config.tracking)
     it = prepared(config)
-    refuse_trained(it.cells.benchmarks, config.data)
+    refuse_trained(it.cells.benchmarks, config.data, "sweep.benchmark")
+    require_plugins(RlRecipe.of(it.cells.shared))
     processes = config.rl.processes
     executor = build_executor(config.executor, folder=it.desk.folder, processes=processes)
     if detach and not executor.outlives:
@@ -50,7 +52,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     # all cells wait for a base, which may have the threads of all on this machine
     among = executor.places if config.executor.name == "local" else 1
     works = Works(it.cells, it.desk.name, share, replace(share, threads=share.threads * among))
-    with writer(it.desk.folder):
+    with driver(it.desk.folder, it.desk.name):
         it.desk.require_same(it.determinants)
         it.desk.keep_config(config)
         it.desk.forget_cancel()
@@ -58,11 +60,18 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         facts = it.facts(study)
         herald = SweepHerald(progress, it.desk, facts, it.total * len(it.first_seeds))
         try:
-            driver = Driver(it.settings, study, works, executor, it.desk, herald)
-            driver.run(detach=detach)
+            Driver(it.settings, study, works, executor, it.desk, herald).run(detach=detach)
         finally:
             herald.close()
-        return outcome(it, study).write(it.desk.folder)
+        report = outcome(it, study).write(it.desk.folder)
+        mirror_report(report, facts, config.tracking)
+    proposals = study.proposals()
+    if proposals and all(one.state is State.FAILED for one in proposals):
+        raise TrainingError(
+            f"every cell failed; the first: {proposals[0].attrs.get('reason')}",
+            f"the logs are in {it.desk.cells}; the same command tries again",
+        )
+    return report
 
 
 def plan(config: SageConfig) -> list[Stage]:
@@ -80,6 +89,7 @@ def plan(config: SageConfig) -> list[Stage]:
         "cells": it.total,
         "trainings": f"{count}, {sum(done)} of them done",
         "steps": f"{recipe.rl.steps} a training, {left * recipe.rl.steps:,} to do",
+        "completions": f"{left * recipe.rl.steps * batch_of(recipe.rl, 1).completions:,}",
         "objectives": " and ".join(config.sweep.objective),
         **_estimate(shared, left),
         **evaluation_facts(EvaluationRecipe.of(shared)),
@@ -127,17 +137,3 @@ def _state(training: Training, measured: bool) -> str:
     found = state(training.run)
     lacking = ", to be measured" if found == "finished" and not measured else ""
     return f"{training.run.id}: {found}{lacking}"
-
-
-def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection) -> None:
-    """Refuse to choose settings on problems that the policies are trained on."""
-    trained = {problem.id for problem in load_training_problems(data)}
-    for benchmark in benchmarks:
-        known = trained.intersection(benchmark.golds)
-        if known:
-            raise ConfigurationError(
-                f"{len(known)} of the {len(benchmark.golds)} problems of {benchmark.name} are "
-                f"among those that {data.rl.name} trains on: settings would be chosen by what was "
-                "learned by heart",
-                "train on fewer (data.rl.limit), or name other problems with --set sweep.benchmark",
-            )

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 
 import pytest
 
@@ -18,30 +17,40 @@ from sage_cli.executors.local import LocalExecutor
 executor = LocalExecutor(3, grace_s=1)
 """
 
-    @pytest.mark.parametrize("whom", ["leash", "group"])
+    @pytest.mark.parametrize("whom", ["watcher", "leash", "group"])
     def test_its_processes_are_killed(self, tmp_path, whom):
         pids = tmp_path / "pids"
-        task = shell(tmp_path, "a", f"sleep 600 & echo $! >> {pids}; echo $$ >> {pids}; wait")
+        task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
         with self.executor(tmp_path) as executor:
             (job,) = executor.submit([task])
-            self.until(lambda: len(living(pids)) == 2)
-            (os.kill if whom == "leash" else os.killpg)(int(job), signal.SIGKILL)
+            self.until(lambda: len(living(pids)) == 3)
+            _escaped, _shell, leash = living(pids)
+            {
+                "watcher": lambda: os.kill(int(job), signal.SIGKILL),
+                "leash": lambda: os.kill(leash, signal.SIGKILL),
+                "group": lambda: os.killpg(int(job), signal.SIGKILL),
+            }[whom]()
             assert self.ends(executor, [job]) == [End(Fate.KILLED, -9)]
-            assert not living(pids)
+            assert living(pids) == ([_escaped] if whom == "group" else [])
+        if whom == "group":  # with all who knew of it, the one that had left it goes on
+            os.kill(_escaped, signal.SIGKILL)
 
-    @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for it")
-    def test_driver_and_leash_are_killed_in_one_moment(self, tmp_path):
+    @pytest.mark.parametrize("whom", ["watcher", "leash"])
+    def test_driver_and_leash_are_killed_in_one_moment(self, tmp_path, whom):
         pids = tmp_path / "pids"
-        task = shell(tmp_path, "a", f"echo $$ $PPID >> {pids}; exec sleep 600")
+        task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
+        stopped = []
 
-        def leash_is_killed():
-            if len(numbers := living(pids)) < 2:
+        def one_is_stopped():  # so that it can't do anything about the driver's death
+            if len(numbers := living(pids)) < 3:
                 return False
-            os.kill(numbers[1], signal.SIGSTOP)  # it can't do anything about the driver's death
+            leash = numbers[2]
+            stopped.append(os.getpgid(leash) if whom == "watcher" else leash)
+            os.kill(stopped[0], signal.SIGSTOP)
             return True
 
-        self.killed_driver(tmp_path, [task], leash_is_killed)
-        os.kill(living(pids)[1], signal.SIGKILL)
+        self.killed_driver(tmp_path, [task], one_is_stopped)
+        os.kill(stopped[0], signal.SIGKILL)
         self.until(lambda: not living(pids))
 
     def test_each_task_has_gpus_of_its_own(self, tmp_path):

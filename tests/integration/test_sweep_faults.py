@@ -53,7 +53,7 @@ def test_a_grid_is_extended_by_its_new_cells_alone(lab: SweepLab, survived: Any)
     failed = [cell for cell in again["cells"] if cell["state"] == "failed"]
     assert sorted(begun.values()) == [1, 1]  # the two new cells, once each
     assert [cell["failure"]["kind"] for cell in failed] == ["killed", "killed"]
-    assert {cell["guide.options.tau"] for cell in failed} == {2}
+    assert {cell["settings"]["guide.options.tau"] for cell in failed} == {2}
 
 
 def test_another_objective_runs_nothing_again(lab: SweepLab, survived: Any) -> None:
@@ -74,7 +74,7 @@ def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -
     assert second.returncode == 2
     assert f"process {driver.pid} on" in " ".join(said.replace("│", " ").split())
     os.kill(driver.pid, signal.SIGTERM)
-    out, _ = driver.communicate(timeout=60)
+    driver.communicate(timeout=60)
     assert driver.returncode == 143
     assert not lab.tasks()  # its task was ended with it
     finished = lab.run(*words)

@@ -40,9 +40,5 @@ def install(folder: Path) -> None:
     (folder / "faulty_guide" / "__init__.py").write_text(SOURCE)
     metadata = folder / "faulty_guide-0.1.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: faulty-guide\nVersion: 0.1\n"
-    )
-    (metadata / "entry_points.txt").write_text(
-        "[sage_cli.guides]\nfaulty = faulty_guide:Faulty\n"
-    )
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty-guide\nVersion: 0.1\n")
+    (metadata / "entry_points.txt").write_text("[sage_cli.guides]\nfaulty = faulty_guide:Faulty\n")

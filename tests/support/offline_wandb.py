@@ -44,7 +44,7 @@ def read_offline(folder: Path) -> Offline:
             step = row.pop("_step")
             assert step not in found.history
             if table := row.get("rollouts/path"):
-                found.tables[step] = _table(path.parent / "files" / table)
+                found.tables[step] = table_in(path.parent / "files" / table)
             found.history[step] = row
         if kind == "summary":
             found.summary |= _values(record.summary.update)
@@ -68,7 +68,8 @@ def _values(items: Any) -> dict[str, Any]:
     return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
 
 
-def _table(path: Path) -> list[dict[str, Any]]:
+def table_in(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table's file."""
     table = json.loads(path.read_text())
     return [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
 

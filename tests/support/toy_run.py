@@ -22,6 +22,7 @@ from trl import GRPOTrainer
 from sage_cli.config import plugins
 from sage_cli.config.training import ADVANTAGES_GROUP
 from sage_cli.objectives import AdvantageInputs, group_advantages
+from sage_cli.training.rl_inputs import Looks
 
 
 def fixed_completions(self: Any, prompt_ids: list[list[int]], *_: Any) -> tuple[Any, None]:
@@ -65,7 +66,8 @@ def train(order: dict[str, Any]) -> None:
         GRPOTrainer._generate_single_turn = fixed_completions
     base = Path(order["base"])
     bench = Bench(base, AutoTokenizer.from_pretrained(base), Path(order["folder"]))
-    bench.run(configuration(**order["sections"]), order["name"])
+    looks = Looks(2, lambda _: {"eval/pass@1": 0.5}) if order.get("looks") else None
+    bench.run(configuration(**order["sections"]), order["name"], looks=looks)
 
 
 if __name__ == "__main__":

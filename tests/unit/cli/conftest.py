@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
+from sage_cli.cli.console import console
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
     monkeypatch.delenv("SAGE_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console, "width", 200)  # it may have read the variable already
 
     def type_(*words: str) -> Typed:
         result = CliRunner().invoke(app, [str(word) for word in words])

@@ -89,7 +89,7 @@ def test_without_a_terminal_what_changes_is_said_and_nothing_twice(monkeypatch):
     lines = spoken(monkeypatch, (100, first), (101, later), (102, done))
     assert lines == [
         "begun: tau=0.465 rho=0.775 seed 0",
-        "0 done, 1 running, 0 failed, 0 pruned, 2 left",
+        "0 done, 1 running, 0 failed, 0 pruned, 2 left  tau=0.465 rho=0.775 seed 0 at step 12/40",
         "1 done, 0 running, 0 failed, 0 pruned, 2 left  best tau=0.465: pass@1 0.4  0:01:01 left",
     ]
 

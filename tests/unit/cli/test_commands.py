@@ -83,7 +83,7 @@ def test_a_plans_arithmetic(sage):
     assert rl["batch"] == "16 prompts x 16 rollouts = 256 completions = 4 x 64"
     assert rl["completions"] == "1,280"
     assert rl["tokens at most"] == "61,440"
-    assert (sweep["cells"], sweep["steps"]) == (9, "5 a cell, 45 in all")
+    assert (sweep["cells"], sweep["steps"]) == (9, "5 a training, 45 to do")
     assert sweep["completions"] == "11,520"  # 9 cells x 5 steps x 256
 
 
@@ -106,6 +106,34 @@ def test_what_is_undefined_is_null_in_json(sage, made):
     assert "NaN" in made[1].metrics.path.read_text()
     stdout = sage("runs", "show", "rl", "--json").stdout
     assert json.loads(stdout, parse_constant=pytest.fail)["last"]["entropy"] is None
+
+
+def test_runs_show_says_what_the_last_look_found_and_when(sage, made):
+    _, trained = made
+    for step, looked in ((2, {"eval/pass@1": 0.25, "eval/pass@2": 0.5}), (3, {})):
+        trained.metrics.append({"step": step, "of": 4, "reward": 0.1, **looked})
+    shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
+    assert shown["last"]["step"] == 3
+    assert shown["looked"] == {"looked at step": 2, "eval/pass@1": 0.25, "eval/pass@2": 0.5}
+    assert "looked at step 2" in sage("runs", "show", "rl").words
+
+
+def test_a_pruned_run_says_why(sage, made):
+    made[1].note(status="pruned", reason="below the median at step 1")
+    assert "pruned" in sage("runs", "list").words
+    words = sage("runs", "show", "rl").words
+    assert "status pruned" in words
+    assert "reason below the median at step 1" in words
+
+
+def test_a_run_that_was_begun_anew_is_listed(sage, made):
+    anew = made[1].anew
+    with pytest.raises(KeyboardInterrupt), anew.recording({}, kind="rl"):  # noqa: PT012
+        anew.metrics.append({"step": 7, "of": 20})
+        raise KeyboardInterrupt
+    assert "finished; begun anew: interrupted at step 7" in sage("runs", "list").words
+    listed = json.loads(sage("runs", "list", "--json").stdout)["runs"]
+    assert [run.get("begun_anew") for run in listed] == [None, "interrupted at step 7"]
 
 
 def test_runs_show_says_what_evaluations_found(sage, made):

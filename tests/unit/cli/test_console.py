@@ -44,6 +44,7 @@ def noisy(*words):
     )
 
 
+@pytest.mark.slow
 def test_everything_but_the_object_goes_to_stderr():
     done = noisy("--json")
     assert done.returncode == 0
@@ -52,6 +53,7 @@ def test_everything_but_the_object_goes_to_stderr():
     assert sorted(done.stderr.splitlines()) == sorted(NOISE)
 
 
+@pytest.mark.slow
 def test_so_it_does_when_the_command_fails():
     done = noisy("--json", "--fail")
     assert done.returncode == 2
@@ -60,6 +62,7 @@ def test_so_it_does_when_the_command_fails():
     assert set(NOISE) < set(done.stderr.splitlines())
 
 
+@pytest.mark.slow
 def test_without_json_stdout_is_as_ever():
     done = noisy()
     assert sorted(done.stdout.splitlines()) == sorted(NOISE)

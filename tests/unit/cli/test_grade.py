@@ -61,6 +61,7 @@ def test_one_object_with_json(type_):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_both_modes_show_where_they_differ(type_):
     done = type_(ROWS, "--mode", "both")
     lines = [line for line in done.output.splitlines() if "math-verify right" in line]
@@ -69,6 +70,7 @@ def test_both_modes_show_where_they_differ(type_):
     ]
 
 
+@pytest.mark.slow
 def test_answers_in_boxes_and_other_judges(type_):
     boxed = rb'{"gold": "27", "completion": "\\boxed{27}"}'
     assert json.loads(type_(boxed, "--boxed", "--json").stdout)["statuses"]["strict"]["right"] == 1

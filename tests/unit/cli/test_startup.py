@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from sage_cli.cli import surroundings
+from sage_cli.cli.app import COMMANDS
 
 HEAVY = ("torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib")
 
@@ -24,15 +25,15 @@ print(json.dumps({{"code": result.exit_code, "loaded": sorted(sys.modules)}}))
 """
 
 
-def loaded(*words):
-    """What a command leaves loaded in a process of its own."""
+def loaded(*words, of=(*HEAVY, *OWN)):
+    """Which modules `of` those a command leaves loaded in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(words=list(words))],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert found["code"] == 0
-    return [name for name in (*HEAVY, *OWN) if name in found["loaded"]]
+    return [name for name in of if name in found["loaded"]]
 
 
 def test_help_loads_no_ml_library():
@@ -42,6 +43,12 @@ def test_help_loads_no_ml_library():
 def test_settings_and_runs_load_none_either():
     assert loaded("config", "show") == ["sage_cli.config.schema"]
     assert loaded("runs", "list", "--runs", "/nonexistent") == []
+
+
+def test_a_command_imports_no_other():
+    others = [f"sage_cli.cli.{COMMANDS[name]}" for name in COMMANDS if name != "runs"]
+    assert loaded("runs", "list", "--runs", "/nonexistent", of=others) == []
+    assert loaded("--help", of=others) == others
 
 
 def test_a_plan_loads_none_either():

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.load import changed, load, runs_root
+from sage_cli.config.presets import read_layer
 from sage_cli.errors import ConfigurationError
 
 
@@ -34,6 +35,13 @@ def test_without_a_preset_tiny_applies_and_a_stored_configuration_takes_its_plac
     again = load(stored=stored)
     assert again.config == load(["qwen2.5-math-7b"]).config
     assert again.origins["rl.steps"] == "stored configuration"
+
+
+def test_numbers_of_json_are_numbers(tmp_path):
+    """YAML takes 1e-06 for a text, and that is how JSON writes a millionth."""
+    file = tmp_path / "config.json"
+    file.write_text('{"rl": {"advantage_options": {"epsilon": 1e-06}}}')
+    assert read_layer(file) == {"rl": {"advantage_options": {"epsilon": 0.000001}}}
 
 
 def test_presets_lie_over_a_stored_configuration():
@@ -185,6 +193,11 @@ def test_where_a_stored_configuration_was_made_does_not_travel_with_it(monkeypat
     assert str(load(stored=stored).config.run.root) == "runs"
     monkeypatch.setenv("SAGE_RUNS", "/elsewhere")
     assert str(load(stored=stored).config.run.root) == "/elsewhere"
+
+
+def test_a_run_of_before_has_its_objectives():
+    stored = {**load().config.model_dump(mode="json"), "sweep": {"k": [1, 64], "samples": 128}}
+    assert load(stored=stored).config.sweep.objective == ("pass@1", "pass@64")
 
 
 def test_the_folder_of_runs_has_one_source(monkeypatch, tmp_path):

@@ -62,6 +62,16 @@ def test_all_problems_at_once_in_the_schemas_order():
             ["rl.processes=3"],
             "rl.micro_batch 85 x rl.processes 3 doesn't divide the 256 completions",
         ),
+        (
+            {},
+            ["rl.accelerate=fsdp2", "rl.processes=2", "evaluation.every=5"],
+            "looks at the policy in one process, and rl.accelerate 'fsdp2' (FSDP) spreads it",
+        ),
+        (
+            {},
+            ["rl.accelerate=zero3", "rl.processes=2", "evaluation.every=5"],
+            "'zero3' (DEEPSPEED) spreads it",
+        ),
         ({}, ["rl.accelerate=ddp"], "launches several processes, and rl.processes is 1"),
         (
             {},

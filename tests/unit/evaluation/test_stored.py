@@ -130,6 +130,7 @@ def test_no_model_library_is_loaded(measured, tmp_path, command, names):
         assert curve["pass@k"] == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_run_whose_plug_ins_are_not_installed_is_measured(measured, tmp_path, monkeypatch):
     """What is stored of it is counted; only drawing more takes its sampler."""
     theirs = load(sets=["tracking.wandb=off"]).config.model_dump(mode="json")

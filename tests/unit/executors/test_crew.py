@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from shell_work import shell_work
@@ -139,7 +140,7 @@ class Outliving(LocalExecutor):
     """Jobs that go on without their driver, as a cluster's do."""
 
     outlives = True
-    known: dict[str, object] = {}
+    known: ClassVar[dict[str, LocalExecutor]] = {}
 
     def submit(self, tasks):
         jobs = super().submit(tasks)

@@ -140,6 +140,7 @@ def test_an_answer_elsewhere_and_a_second_one_earn_nothing(place):
     assert {one.status for one in grades} <= {"wrong", "unparseable"}, grades
 
 
+@pytest.mark.slow
 def test_a_whole_text_is_searched_by_math_verify():
     long = "so it goes on and on. " * 500  # 11,000 characters
     texts = ["It is 27.", r"so $x = 27$.", rf"{long} \boxed{{27}}", "It is 28.", " ", "9" * 200_000]

@@ -48,6 +48,7 @@ def test_no_text_raises_in_the_parent(gold, answer):
 
 @settings(max_examples=15, deadline=None)
 @given(pairs=st.lists(st.tuples(soup, soup), min_size=1, max_size=20))
+@pytest.mark.slow
 def test_no_text_raises_in_a_worker(grader, pairs):
     grades = grader.grade_many([(gold, f"<SOLUTION>{text}</SOLUTION>") for gold, text in pairs])
     assert len(grades) == len(pairs)
@@ -78,6 +79,8 @@ def test_thousands_separators_do_not_matter(number, separator):
 def test_a_second_answer_makes_it_wrong(gold, other, between):
     if Equality()(gold, other) is not False or normalise(gold + between + other) == normalise(gold):
         return
+    if any(Equality()(item, other) for item in gold.split(",")):
+        return  # 1 behind 1,-2 names an item again, which is no other answer
     assert Equality()(gold, gold + between + other) is not True
     assert Equality()(gold, other + between + gold) is not True
 

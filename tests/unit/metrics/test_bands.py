@@ -117,6 +117,7 @@ def test_same_seed_same_band() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "problems", "k"), [(0.05, 1.0, 30, 1), (1.0, 2.0, 30, 64), (2.0, 0.3, 60, 64)]
 )
+@pytest.mark.slow
 def test_covers_where_values_sit_near_0_or_1(a: float, b: float, problems: int, k: int) -> None:
     # 1 - E (1-p)^k with p Beta(a, b): 1 - B(a, b + k) / B(a, b), here by its recursion over k.
     truth = 1 - np.prod([(b + i) / (a + b + i) for i in range(k)])

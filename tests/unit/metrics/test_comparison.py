@@ -33,6 +33,7 @@ def test_evaluation_seeds_are_averaged() -> None:
     assert found.mean_K == pytest.approx([(1 / 2 - 1 / 4) / 2], abs=1e-15)
 
 
+@pytest.mark.slow
 def test_without_a_difference_the_level_holds_and_with_one_it_is_found() -> None:
     generator = np.random.default_rng(2)
     p_P = generator.beta(0.6, 1.5, 40)
@@ -66,6 +67,7 @@ def test_thousands_of_problems_stay_in_memory_and_time() -> None:
 
 @pytest.mark.parametrize("change", ["none", "raised"])
 @pytest.mark.parametrize(("a", "b", "k"), [(0.05, 1.0, 1), (1.0, 2.0, 64), (2.0, 0.3, 64)])
+@pytest.mark.slow
 def test_covers_where_few_problems_differ(a: float, b: float, k: int, change: str) -> None:
     """Values near 0 or 1: most problems show no difference, the rare others carry it."""
     generator = np.random.default_rng(5)

@@ -71,6 +71,7 @@ def test_the_interval_covers_the_populations_crossing() -> None:
     assert paired_difference(a, b, (1,)).mean_K[0] > 0
 
 
+@pytest.mark.slow
 def test_identical_models_cross_by_chance_and_it_is_not_called_a_crossing() -> None:
     generator = np.random.default_rng(3)
     ks, repetitions = curve_ks(64), 200

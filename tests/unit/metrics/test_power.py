@@ -103,6 +103,7 @@ def test_what_cannot_be_seen_is_undefined() -> None:
         (Design(100, 64), 16, True, 0.5),
     ],
 )
+@pytest.mark.slow
 def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(
     design: Design, k: int, loss: bool, heterogeneity: float
 ) -> None:

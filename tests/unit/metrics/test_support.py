@@ -43,6 +43,7 @@ def test_swapping_the_two_swaps_gained_and_lost() -> None:
     assert sorted(parts) == sorted(ids)
 
 
+@pytest.mark.slow
 def test_without_a_change_chance_predicts_the_numbers_and_nothing_is_sure() -> None:
     generator = np.random.default_rng(3)
     gained = expected = sure = 0.0

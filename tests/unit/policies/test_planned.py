@@ -160,6 +160,8 @@ def test_the_state_of_a_run_in_words(runs):
     with pytest.raises(StoreError), run.recording({}, kind="rl"):
         raise StoreError("no room")
     assert state(run) == "failed at step 9 of 20: no room"
+    run.note(status="pruned", reason="below the median at step 9")
+    assert state(run) == "pruned at step 9 of 20: below the median at step 9"
     with run.recording({}, kind="rl"):
         pass
     assert state(run) == "finished"

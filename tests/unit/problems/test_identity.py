@@ -172,6 +172,7 @@ def test_a_group_is_its_members():
     assert [year["data_set"] for year in years] == ["aime24", "aime25"]
 
 
+@pytest.mark.slow
 def test_it_is_told_at_once_and_without_a_library_of_machine_learning():
     code = """
 import sys, time

@@ -167,6 +167,7 @@ def test_data_can_not_take_the_documents_own_keys(key: str) -> None:
         Document("x", "x", {key: 1})
 
 
+@pytest.mark.slow
 def test_documents_are_built_without_what_only_figures_need() -> None:
     program = (
         "import sys\n"

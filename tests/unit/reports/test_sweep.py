@@ -72,7 +72,8 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     ]
     document = sweep_document(GRID, BOTH[:1], cells, NOBODY)
     ranking = document.data["rankings"]["pass@1"]
-    assert ranking["best"] in (2, 3)  # places in `cells`, the failed one counted
+    # a place in `cells`, the failed one counted
+    assert cells[ranking["best"]].values == max(cells[2].values, cells[3].values)
     assert ranking["alike"] == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
@@ -147,8 +148,9 @@ def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
     ]
     base = done({}, 9, -1, objectives=BOTH)
     document = sweep_document(
-        GRID, BOTH, cells, NOBODY, base=base, importances={"pass@1": {"tau": 1.0}}
-    )
+        GRID, BOTH, cells, NOBODY, base=base, importances={"pass@1": {"tau": 1.0}},
+        selected_on_reported="amc23",
+    )  # fmt: skip
     document.write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())
     again = document_of(from_data(data), NOBODY)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from sage_cli.errors import StoreError
 from sage_cli.store import claims as claims_module
 from sage_cli.store.claims import Claims
+from sage_cli.store.holder import FRESH_S
 
 CLAIM = """
 import sys
@@ -70,6 +73,41 @@ def test_a_killed_writers_claim_is_void_and_removed(tmp_path: Path) -> None:
         other.wait()
         assert others(mine) == {}
         assert not list((tmp_path / "claims").glob(f"{token}.*"))
+
+
+def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path: Path) -> None:
+    mine = Claims(tmp_path)
+    program = f"from other_host import elsewhere\nelsewhere('b')\n{CLAIM}"
+    with (
+        mine.held(),
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        ) as other,  # fmt: skip
+    ):
+        assert other.stdout is not None
+        token = other.stdout.readline().strip()
+        other.kill()
+        other.wait()
+        assert others(mine) == {token: {"a": [0, 1]}}
+        sign = tmp_path / "claims" / f"{token}.lock.holder"
+        os.utime(sign, (then := time.time() - FRESH_S - 1, then))
+        assert others(mine) == {}
+        assert not sign.exists()
+
+
+def test_a_writer_whose_claim_is_void_stores_no_more(tmp_path: Path) -> None:
+    mine = Claims(tmp_path)
+    mine.require()  # not yet one of the writers
+    with mine.held():
+        mine.require()
+        for file in (tmp_path / "claims").glob(f"{mine.token}.*"):
+            file.unlink()  # as another host's writer does, which heard nothing for long
+        with pytest.raises(StoreError, match="was taken over"):
+            mine.require()
 
 
 @pytest.mark.parametrize("torn", ["", '{"holder": "pro', "[]", '{"holder": "me", "indices": 3}'])

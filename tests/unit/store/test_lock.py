@@ -44,7 +44,7 @@ def test_a_killed_holder_holds_nothing(tmp_path, holder):
     holder.kill()
     holder.wait()
     with writer(tmp_path):
-        assert f"process {os.getpid()} " in (tmp_path / ".lock.holder").read_text()
+        assert f'"pid": {os.getpid()}' in (tmp_path / ".lock.holder").read_text()
     assert not (tmp_path / ".lock.holder").exists()
 
 

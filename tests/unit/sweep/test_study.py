@@ -1,84 +1,297 @@
-"""A grid's memory: nothing lost, nothing done twice, whatever ends a trial."""
+"""The study: nothing lost, nothing done twice, and the same proposals whoever asks for them."""
 
+import math
+from itertools import islice
+
+import optuna
 import pytest
 
-from sage_cli.sweep.space import Space
-from sage_cli.sweep.study import Study
+from sage_cli.errors import StoreError
+from sage_cli.sweep.proposal import State
+from sage_cli.sweep.sampler_choice import choose_sampler
+from sage_cli.sweep.space import Parameter, Range, Space, Values, cell_key
+from sage_cli.sweep.storage import JOURNAL
+from sage_cli.sweep.study import Study, studies
 
-SPACE = Space(
-    "tau,rho",
-    {"tau": "guide.tau", "rho": "guide.rho"},
-    {"tau": (0.1, 0.2), "rho": (1.0, 2.0)},
+TAU = Parameter("tau", "guide.tau", Values((0.1, 0.2)))
+RHO = Parameter("rho", "guide.rho", Values((1.0, 2.0)))
+GRID = Space((TAU, RHO))
+CELLS = list(GRID.cells())
+RANGES = Space(
+    (
+        Parameter("tau", "guide.tau", Range(0.2, 0.8)),
+        Parameter("lr", "rl.learning_rate", Range(1e-5, 1e-3, log=True)),
+        Parameter("steps", "rl.steps", Range(10, 40, integer=True)),
+    )
 )
-CELLS = list(SPACE.cells())
+CONDITIONAL = Space(
+    (
+        Parameter("guide", "guide.name", Values(("token", "branch"))),
+        Parameter("tau", "guide.tau", Range(0.2, 0.8), {"guide.name": ("branch",)}),
+        Parameter("beta", "anchor.beta", Range(0.01, 0.1)),
+    )
+)
 
 
 @pytest.fixture
 def opened(tmp_path):
-    """Open the study anew, as another process would."""
-    return lambda: Study(tmp_path / "tau-rho-1", SPACE, ("pass@1", "pass@64"))
+    """Open a study anew, as another driver would; by default the grid's."""
+
+    def opened(space=GRID, sampler="grid", seed=0, objectives=("pass@1",), **determinants):
+        return Study.open(tmp_path / "s", "mine", space, sampler, seed, objectives, determinants)
+
+    return opened
 
 
-def finish(study, cell, first=0.5):
-    study.succeed(study.begin(cell), f"rl-{first}", {"pass@1": first, "pass@64": 0.9})
+def judged(cell, objectives):
+    """Some objective of a cell, told by its numbers."""
+    first = sum(math.sin(3 * value) for value in cell.values() if not isinstance(value, str))
+    return [first, -first * first][: len(objectives)]
 
 
-def test_results_survive_reopening_in_the_grids_order(opened):
+def take(study, count):
+    """So many proposals, told one after the other."""
+    cells = []
+    for proposal in islice(iter(study.propose, None), count):
+        study.tell(proposal, judged(proposal.cell, study.objectives))
+        cells.append(proposal.cell)
+    return cells
+
+
+def test_a_grid_is_proposed_in_order_and_once(opened):
     study = opened()
-    assert study.pending() == CELLS
-    assert study.results() == []
-    finish(study, CELLS[2], 0.3)
-    finish(study, CELLS[0], 0.1)
+    assert take(study, 2) == CELLS[:2]
+    assert take(opened(), 9) == CELLS[2:]
     again = opened()
-    assert again.pending() == [CELLS[1], CELLS[3]]
-    assert [(r.cell, r.values, r.run) for r in again.results()] == [
-        (CELLS[0], (0.1, 0.9), "rl-0.1"),
-        (CELLS[2], (0.3, 0.9), "rl-0.3"),
+    assert again.propose() is None
+    assert [one.cell for one in again.proposals()] == CELLS
+    assert {one.state for one in again.proposals()} == {State.DONE}
+
+
+def test_what_a_killed_driver_left_still_runs(opened):
+    left = opened().propose()
+    again = opened()
+    assert [(one.number, one.cell) for one in again.running()] == [(left.number, CELLS[0])]
+    assert again.propose().cell == CELLS[1]
+    again.tell(again.running()[0], [0.5])
+    assert [(one.cell, one.state, one.values) for one in opened().proposals()] == [
+        (CELLS[0], State.DONE, (0.5,)),
+        (CELLS[1], State.RUNNING, None),
     ]
 
 
-def test_an_interrupted_trial_is_run_again_and_leaves_no_result(opened):
+def test_an_ask_that_was_interrupted_is_no_proposal_and_changes_nothing(tmp_path):
+    def search(folder):
+        return Study.open(tmp_path / folder, "s", RANGES, "tpe", 1, ["pass@1"])
+
+    straight = take(search("a"), 12)
+    study = search("b")
+    assert take(study, 8) == straight[:8]
+    study._ledger._study.ask().suggest_float("tau", 0.2, 0.8)  # where a driver may be killed
+    again = search("b")
+    assert again.running() == []
+    assert len(again.proposals()) == 8
+    assert take(again, 4) == straight[8:]
+
+
+def test_failed_cells_come_again_for_the_next_driver_alone(opened):
     study = opened()
-    study.begin(CELLS[0])
+    first = study.propose()
+    study.fail(first, "diverged", "loss is NaN at step 7")
+    assert study.propose().cell == CELLS[1]
+    (failed, _) = study.proposals()
+    assert (failed.state, failed.values) == (State.FAILED, None)
+    assert failed.attrs == {"failure": "diverged", "reason": "loss is NaN at step 7"}
     again = opened()
-    assert again.pending() == CELLS
-    assert again.results() == []
-    finish(again, CELLS[0])
-    assert opened().pending() == CELLS[1:]
+    second = again.propose()
+    assert second.cell == CELLS[0]
+    assert second.attrs == {"again": first.number}
+    again.tell(second, [0.3])
+    assert [one.state for one in opened().proposals()] == [State.DONE, State.RUNNING]
+    assert opened().failed == []
 
 
-def test_an_interruption_between_enqueueing_and_asking_does_no_harm(opened):
+def test_a_result_outlives_a_later_failure(opened):
     study = opened()
-    study._study.enqueue_trial({"tau": 0.2, "rho": 2.0})  # where begin() may be interrupted
+    take(study, 1)
+    late = study._ledger.begin(CELLS[0], {})
+    study.fail(late, "error", "tried by hand")
+    assert [one.state for one in opened().proposals()] == [State.DONE]
+
+
+def test_notes_and_looks_are_kept(opened):
+    study = opened(objectives=("pass@1", "pass@64"))
+    proposal = study.propose()
+    study.note(proposal, run="rl-1", jobs=["7"])
+    study.report(proposal, 10, [0.1, 0.5])
+    study.report(proposal, 20, [0.2, 0.6])
+    (found,) = opened(objectives=("pass@1", "pass@64")).running()
+    assert found.attrs == {"run": "rl-1", "jobs": ["7"]}
+    assert found.looks == {10: (0.1, 0.5), 20: (0.2, 0.6)}
+
+
+@pytest.mark.parametrize("objectives", [("pass@1",), ("pass@1", "pass@64")])
+def test_pruned_proposals_say_by_what_and_stay_out_of_the_samplers_way(opened, objectives):
+    study = opened(RANGES, "tpe", objectives=objectives)
+    for _ in range(2):
+        proposal = study.propose()
+        study.report(proposal, 10, [0.1] * len(objectives))
+        study.prune(proposal, "median: pass@1 is below", 10)
+    take(study, 8)
+    pruned = opened(RANGES, "tpe", objectives=objectives).proposals()[:2]
+    assert [one.state for one in pruned] == [State.PRUNED] * 2
+    assert pruned[0].attrs == {"reason": "median: pass@1 is below", "step": 10}
+    assert opened(RANGES, "tpe", objectives=objectives).failed == []
+
+
+def test_values_that_are_none_are_a_bug(opened):
+    study = opened()
+    proposal = study.propose()
+    for values in ([], [0.1, 0.2], [math.nan]):
+        with pytest.raises(ValueError, match="pass@1 can't be"):
+            study.tell(proposal, values)
+    assert len(study.running()) == 1
+
+
+SEARCHES = [
+    (sampler, space, objectives)
+    for sampler in ("random", "qmc", "tpe", "gp", "cmaes", "nsga2")
+    for space in (RANGES, CONDITIONAL)
+    for objectives in (("pass@1",), ("pass@1", "pass@64"))
+    if not (space is CONDITIONAL and sampler in ("qmc", "gp", "cmaes"))
+    if not (sampler == "cmaes" and len(objectives) > 1)
+]
+
+
+@pytest.mark.parametrize(("sampler", "space", "objectives"), SEARCHES)
+def test_a_restart_changes_no_proposal(tmp_path, sampler, space, objectives):
+    if sampler == "cmaes":
+        pytest.importorskip("cmaes")
+    assert choose_sampler(sampler, space, objectives) == sampler
+    count = 24 if sampler == "nsga2" else 10  # beyond its first generation
+
+    def search(folder, *counts):
+        return [
+            cell
+            for many in counts
+            for cell in take(Study.open(folder, "s", space, sampler, 3, objectives), many)
+        ]
+
+    straight = search(tmp_path / "a", count)
+    assert search(tmp_path / "b", 5, count - 5) == straight
+    assert len({cell_key(cell) for cell in straight}) == count
+    assert all(cell in space for cell in straight)
+
+
+def test_another_seed_proposes_other_cells(opened):
+    assert take(opened(RANGES, "random", seed=1), 3) != take(opened(RANGES, "random", seed=2), 3)
+
+
+@pytest.mark.parametrize("sampler", ["random", "qmc", "tpe", "nsga2"])
+def test_a_discrete_space_is_exhausted_without_a_repetition(opened, sampler):
+    study = opened(sampler=sampler)
+    cells = take(study, 99)
+    assert sorted(map(cell_key, cells)) == sorted(map(cell_key, CELLS))
+    assert opened(sampler=sampler).propose() is None
+
+
+def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
+    space = Space((Parameter("steps", "rl.steps", Range(1, 2, integer=True)),))
+    study = opened(space, "random")
+    assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2}
+    assert len(study.proposals()) == 2
+    trials = study._ledger._trials()
+    assert len(trials) > 20  # a sampler of ranges is asked 25 times before it is believed
+    repeated = [trial for trial in trials if "repeats" in trial.user_attrs]
+    assert {trial.state for trial in repeated} == {optuna.trial.TrialState.COMPLETE}
+    assert all(trial.values == trials[trial.user_attrs["repeats"]].values for trial in repeated)
+
+
+def test_what_is_known_from_elsewhere_is_entered_once(opened):
+    study = opened()
+    assert study.known(CELLS[1], [0.7], "mine/0123abcd", run="rl-9")
+    assert not study.known(CELLS[1], [0.8], "another")
+    assert not study.known({"guide.tau": 0.3, "guide.rho": 1.0}, [0.1], "outside")
+    running = study.propose()
+    assert not study.known(running.cell, [0.1], "awaited")
+    (known, _) = study.proposals()
+    assert (known.values, known.state) == ((0.7,), State.DONE)
+    assert known.attrs == {"source": "mine/0123abcd", "run": "rl-9"}
+    assert [one.cell for one in iter(study.propose, None)] == CELLS[2:]
+
+
+def test_a_failed_cell_that_is_known_by_now_does_not_come_again(opened):
+    study = opened()
+    study.fail(study.propose(), "killed", "")
     again = opened()
-    trial = again.begin(CELLS[0])
-    assert trial.params == {"tau": 0.1, "rho": 1.0}
+    assert again.known(CELLS[0], [0.7], "elsewhere")
+    assert again.propose().cell == CELLS[1]
 
 
-def test_a_failed_cell_keeps_its_reason_and_is_pending_again(opened):
+def test_bayes_learns_from_what_is_known(tmp_path):
+    x = Space((Parameter("tau", "guide.tau", Range(0, 1)),))
+    study = Study.open(tmp_path, "s", x, "tpe", 0, ["pass@1"])
+    for step in range(30):
+        study.known({"guide.tau": step / 29}, [-abs(step / 29 - 0.8)], "grid")
+    proposed = [study.propose().cell["guide.tau"] for _ in range(10)]
+    # 10 at random would have a median within .15 of .8 once in 20 times
+    assert sorted(proposed)[5] == pytest.approx(0.8, abs=0.15)
+
+
+def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     study = opened()
-    study.fail(study.begin(CELLS[1]), "TrainingError: all clipped")
+    take(study, 4)
+    views = [
+        opened(Space((TAU,))),
+        opened(sampler="random"),
+        opened(sampler="random", seed=1),
+        opened(objectives=("pass@8",)),
+        opened(steps=30),
+        opened(steps=40),
+    ]
+    names = [one.name for one in (study, *views)]
+    assert len(set(names)) == len(names)
+    assert studies(tmp_path / "s") == sorted(names)
+    assert all(one.proposals() == [] for one in views)
+
+
+def test_a_stored_view_is_read_without_knowing_its_space(opened, tmp_path):
+    study = opened(CONDITIONAL, "tpe", objectives=("pass@1", "pass@64"))
+    take(study, 3)
+    found = Study.read(tmp_path / "s", study.name)
+    assert (found.space, found.objectives, found.sampler) == (CONDITIONAL, study.objectives, "tpe")
+    assert found.proposals() == study.proposals()
+    with pytest.raises(StoreError, match="no study 'mine/none'"):
+        Study.read(tmp_path / "s", "mine/none")
+    with pytest.raises(StoreError, match="no study in"):
+        studies(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
+    study = opened()
+    take(study, 1)
+    journal = tmp_path / "s" / JOURNAL
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 5, "wor')
+    journal.with_name(f"{JOURNAL}.lock").symlink_to(journal)
+    assert len(Study.read(tmp_path / "s", study.name).proposals()) == 1  # a reader mends nothing
     again = opened()
-    assert again.pending() == CELLS
-    (failed,) = again.results()
-    assert (failed.cell, failed.values, failed.run) == (CELLS[1], None, None)
-    assert failed.reason == "TrainingError: all clipped"
+    assert take(again, 9) == CELLS[1:]
+    assert journal.read_bytes().startswith(whole)
+    assert opened().propose() is None
 
 
-def test_the_latest_failure_counts_until_there_is_a_result(opened):
-    study = opened()
-    study.fail(study.begin(CELLS[1]), "first")
-    study.fail(study.begin(CELLS[1]), "second")
-    assert [result.reason for result in study.results()] == ["second"]
-    finish(study, CELLS[1])
-    assert [(r.values, r.reason) for r in opened().results()] == [((0.5, 0.9), None)]
-    study.fail(study.begin(CELLS[1]), "tried again by hand")
-    assert [r.values for r in opened().results()] == [(0.5, 0.9)]
-
-
-def test_a_trial_has_its_cells_values_whatever_the_sampler_would_suggest(opened):
-    study = opened()
-    for cell in CELLS * 3:
-        trial = study.begin(cell)
-        assert {SPACE.keys[name]: value for name, value in trial.params.items()} == cell
-        study.fail(trial, "no reason")
+def test_importance_is_that_of_being_high(tmp_path):
+    space = Space(tuple(Parameter(name, f"guide.{name}", Range(0, 1)) for name in ("tau", "rho")))
+    study = Study.open(tmp_path, "s", space, "random", 0, ["pass@1", "pass@64"])
+    assert study.importances() == {"pass@1": {}, "pass@64": {}}
+    for _ in range(60):
+        proposal = study.propose()
+        tau, rho = proposal.cell.values()
+        # high where tau is near 1; rho matters to being low alone
+        study.tell(proposal, [tau if tau > 0.7 else -rho, 0.5])
+    shares = study.importances()
+    assert shares["pass@1"]["tau"] > 0.8
+    assert sum(shares["pass@1"].values()) == pytest.approx(1)
+    assert shares["pass@64"] == {}

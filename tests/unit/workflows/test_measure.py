@@ -10,11 +10,12 @@ from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.kept import figures
 from sage_cli.evaluation.stored import stored_counts
+from sage_cli.grading import Grade
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.evaluations import evaluation_figures
@@ -33,6 +34,22 @@ SETTINGS = {
     "sampling.max_tokens": 8, "evaluation.samples": 2, "evaluation.k": "1,2",
     "grading.workers": 1,
 }  # fmt: skip
+
+LOOKS_ELSEWHERE = {"evaluation.every": None, "evaluation.development": None}
+
+
+class Watching(Silent):
+    """Keeps what stands beside the bar, and how far looks were."""
+
+    def __init__(self):
+        self.beside, self.looked = {}, []
+
+    def advance(self, amount=1, **numbers):
+        if "looking: samples" in numbers:
+            assert amount == 0
+            self.looked.append(numbers["looking: samples"])
+        self.beside |= numbers
+
 
 AGAIN = """
 import json, sys
@@ -105,6 +122,41 @@ def test_typed_again_it_ends_at_once(config, policy, tmp_path):
     said = json.loads(again["said"][again["said"].index("{") :])
     assert said["id"] == policy[0].id
     assert said["evaluations"] == evaluation_figures(policy[0])
+
+
+def test_the_last_look_finds_what_the_measurement_finds(config, base, monkeypatch):
+    """Same weights, same seeds: the samples in memory are those of the model that was saved."""
+
+    def by_length(rows, *_):
+        return [Grade("right" if len(row.text) % 3 else "wrong", None) for row in rows]
+
+    for module in ("measure", "development"):
+        monkeypatch.setattr(f"sage_cli.evaluation.{module}.grade_rows", by_length)
+    looking = changed(
+        config,
+        {"rl.seed": 5, "rl.steps": 3, "evaluation.every": 2, "evaluation.samples": 4,
+         "evaluation.development": "arithmetic", "evaluation.development_samples": 4,
+         "tracking.wandb": "off"},
+    )  # fmt: skip
+    assert planned_policy(looking).run == planned_policy(changed(looking, LOOKS_ELSEWHERE)).run
+    watching = Watching()
+    run = rl(looking, watching, measure=True)
+    records = run.metrics.read()
+    assert ["eval/pass@1" in record for record in records] == [False, True, True]
+    kept = evaluation_figures(run)
+    names = ("pass@1", "pass@2", "pass@4")
+    found = [records[-1][f"eval/{name}"] for name in names]
+    assert found == [kept[f"eval/arithmetic/{name}"] for name in names]
+    assert 0 < found[0] < found[2]
+    assert watching.looked[-16:] == [float(drawn) for drawn in range(1, 17)]  # 4 problems x 4
+    assert watching.beside["dev pass@1"] == found[0]
+
+
+def test_what_is_looked_at_is_not_trained_on(config, base):
+    looking = changed(config, {"evaluation.every": 1, "evaluation.development": "arithmetic-train"})
+    with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
+        rl(looking, Silent())
+    assert "--set evaluation.development" in caught.value.next_step
 
 
 def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path):

@@ -9,7 +9,7 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
-from sage_cli.sweep.trials import trials
+from sage_cli.sweep.cells import shared_config
 from sage_cli.workflows.sweep import sweep
 
 
@@ -42,7 +42,7 @@ def test_the_development_rows_lie_behind_those_that_are_trained_on(dapo):
 
 def test_a_cell_of_the_papers_preset_is_measured_once_on_the_development_rows():
     paper = load(["qwen2.5-math-7b"], {"guide": {"name": "branch"}}).config
-    evaluation = trials(paper)[0].evaluation
+    evaluation = shared_config(paper).evaluation
     found = (evaluation.benchmark, evaluation.samples, evaluation.seeds)
     assert found == ("dapo-math-dev", 256, 1)
 

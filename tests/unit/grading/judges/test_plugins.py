@@ -39,6 +39,7 @@ def test_every_built_in_judge_is_found_in_every_mode():
     assert [package_of(name) for name in BUILT_IN_JUDGES] == [None, None]
 
 
+@pytest.mark.slow
 def test_a_registered_judge_is_found_here_and_in_a_worker(plugin):
     plugin("parity_one", PARITY, "parity-one = parity_one:Parity")
     assert judge_names() == ("math", "roles", "parity-one")
@@ -53,6 +54,7 @@ def test_a_registered_judge_is_found_here_and_in_a_worker(plugin):
     assert grader.identity.version == f"{GRADING_VERSION}, parity-one 0.3"
 
 
+@pytest.mark.slow
 def test_a_judge_on_the_environment_s_path_works_from_the_command_line(tmp_path):
     install(tmp_path / "lib", "parity_two", PARITY, "parity-two = parity_two:Parity")
     rows = tmp_path / "rows.jsonl"
@@ -104,6 +106,7 @@ def test_two_packages_with_one_name_are_refused(plugin):
         find_judge("twice", "strict")
 
 
+@pytest.mark.slow
 def test_a_judge_that_fails_is_named_once(plugin, caplog):
     seven = 'if answer == "7":\n            1 / 0\n        '
     broken = PARITY.replace("if not answer.isdecimal", f"{seven}if not answer.isdecimal")

@@ -110,6 +110,7 @@ def test_unfamiliar_numbers_are_rare():
     assert min(familiar.values()) > 500 > max(c for n, c in seen.items() if n not in familiar)
 
 
+@pytest.mark.slow
 def test_draws_depend_on_the_seed_alone():
     code = (
         "from sage_cli.config.data import ArithmeticSection as A\n"

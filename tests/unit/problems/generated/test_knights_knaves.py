@@ -154,6 +154,7 @@ def twice_the_same(statement):
     return len(parts) == 2 and parts[0] == parts[1]
 
 
+@pytest.mark.slow
 def test_no_statement_says_the_same_thing_twice():
     """Of the published set's 1,050 none does; of drawn leaves one pair in 2 x people would."""
     for seed in range(20):

@@ -1,0 +1,184 @@
+"""`sage sweeps list|show|best|importance|cancel|remove|dashboard`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Column, Table
+
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.group import new_app
+from sage_cli.cli.options import Json, RunRoot
+
+if TYPE_CHECKING:
+    from sage_cli.sweep.stored import StoredSweep, Sweeps
+
+app = new_app("List, show, cancel and remove sweeps; what their best cells are.")
+Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
+STATES = ("done", "failed", "pruned", "left")
+
+
+def _sweeps(root: Path | None) -> Sweeps:
+    from sage_cli.config.records import default_root
+    from sage_cli.sweep.stored import Sweeps
+
+    return Sweeps(root or default_root())
+
+
+@app.command("list")
+def list_(runs: RunRoot = None, json: Json = False) -> None:
+    """All sweeps, the one that changed last at the end."""
+    found = _sweeps(runs).all()
+    if json:
+        emit({"sweeps": [_facts(sweep) for sweep in found]})
+        return
+    widest = max((len(sweep.name) for sweep in found), default=0)
+    names = Column("sweep", no_wrap=True, min_width=widest)  # one that is cut is no name
+    table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
+    for sweep in found:
+        facts = _facts(sweep)
+        counts = (str(facts["cells"].get(state, 0)) for state in STATES)
+        best = escape(str(facts.get("best") or ""))
+        table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
+    console.print(table if found else "no sweeps yet: `sage sweep` makes one")
+
+
+@app.command()
+def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """A sweep's report, who drives it, and why cells failed."""
+    sweep = _sweeps(runs).find(name)
+    result = sweep.result
+    if json:
+        from sage_cli.reports.sweep_json import to_data
+
+        emit({"sweep": _facts(sweep), "report": result and to_data(result)})
+        return
+    facts = _facts(sweep)
+    counts = ", ".join(f"{facts['cells'].get(state, 0)} {state}" for state in STATES)
+    driver = f"driven by {sweep.driven_by}" if sweep.driven_by else "nobody drives it"
+    console.print(f"[bold]{sweep.name}[/]: {counts}; {driver}", soft_wrap=True)
+    if result is None:
+        console.print("no report yet: it is written when the driver ends")
+        return
+    from sage_cli.reports.sweep_table import sweep_tables
+    from sage_cli.reports.terminal import to_rich
+
+    for table in sweep_tables(result):
+        console.print(to_rich(table))
+    for place, cell in enumerate(result.cells):
+        if cell.failure is not None and cell.failure.log:
+            console.print(f"[bold]cell {place + 1}[/]: the last lines of its log")
+            console.print("\n".join(cell.failure.log), style="dim", markup=False, soft_wrap=True)
+    console.print(f"files: [bold]{escape(str(sweep.folder))}[/]", soft_wrap=True)
+
+
+@app.command()
+def best(
+    name: Name,
+    objective: Annotated[
+        str | None, typer.Option("--objective", help="By this one only (default: by each).")
+    ] = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """The best cell's settings, ready to be pasted, its runs, and who can't be told apart."""
+    from sage_cli.workflows.sweeps import best_cells
+
+    sweep = _sweeps(runs).find(name)
+    found = best_cells(sweep, objective)
+    if json:
+        emit({"sweep": sweep.name, "best": [_without_counts(asdict(one)) for one in found]})
+        return
+    for one in found:
+        ends = "" if one.interval is None else " [{:.3f}, {:.3f}]".format(*one.interval)
+        text = escape(f"cell {one.number}, {one.value:.3f}{ends}")
+        console.print(f"[bold]{escape(one.objective)}[/]: {text}", soft_wrap=True)
+        console.print(f"  {one.words}", markup=False, soft_wrap=True)
+        console.print(f"  {' '.join(one.cell.runs)}", markup=False, soft_wrap=True)
+        if one.alike is None:
+            told = "the noise isn't known: other cells may be as good"
+        elif one.alike:
+            told = f"can't be told apart from it: cells {', '.join(map(str, one.alike))}"
+        else:
+            told = "all other cells can be told apart from it"
+        console.print(f"  {told}", style="dim", soft_wrap=True)
+
+
+@app.command()
+def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """How much each parameter matters to an objective."""
+    from sage_cli.workflows.sweeps import importances, reported
+
+    sweep = _sweeps(runs).find(name)
+    found = importances(sweep)
+    if json:
+        emit({"sweep": sweep.name, "importances": found})
+        return
+    from sage_cli.reports.sweep_table import importance_table
+    from sage_cli.reports.terminal import to_rich
+
+    console.print(to_rich(importance_table(reported(sweep))))
+
+
+@app.command()
+def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """Ask a sweep's driver to stop; the same sweep can be taken up later."""
+    from sage_cli.workflows import sweeps
+
+    sweep = _sweeps(runs).find(name)
+    driven = sweep.driven_by
+    said = sweeps.cancel(sweep)
+    if json:
+        emit({"sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said})
+    else:
+        console.print(said, markup=False, soft_wrap=True)
+
+
+@app.command()
+def remove(
+    name: Name,
+    runs: RunRoot = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete a sweep's folder and study, not its runs; answered with no, nothing, exit code 1."""
+    from sage_cli.workflows import sweeps
+
+    sweep = _sweeps(runs).find(name)
+    if not yes:
+        question = f"delete {sweep.folder} and its study? Its runs stay."
+        typer.confirm(question, abort=True, err=json)
+    sweeps.remove(sweep)
+    if json:
+        emit({"removed": sweep.name, "folder": str(sweep.folder)})
+    else:
+        console.print(f"removed {sweep.name}; its runs are still there")
+
+
+@app.command()
+def dashboard(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """Open optuna-dashboard on a sweep's study; with --json only say how."""
+    from sage_cli.workflows.sweeps import dashboard_command
+
+    command = dashboard_command(_sweeps(runs).find(name))
+    if json:
+        emit({"command": command})
+        return
+    os.execv(command[0], command)
+
+
+def _facts(sweep: StoredSweep) -> dict[str, Any]:
+    """What state.json says, with who drives the sweep now and where it lies."""
+    state = {"cells": {}, **sweep.state}
+    return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.folder)}
+
+
+def _without_counts(best: dict[str, Any]) -> dict[str, Any]:
+    """A best cell for JSON: its settings and runs at the top."""
+    cell = best.pop("cell")
+    return {**best, "settings": cell["settings"], "runs": cell["runs"]}

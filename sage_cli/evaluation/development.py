@@ -1,0 +1,136 @@
+"""Development problems: what a policy is looked at with while it is trained.
+
+A look changes nothing about the training: samples have seeds of their own, the model's modes come
+back as they were, and nothing is stored but the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import TrainingError
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
+from sage_cli.evaluation.measure import grade_rows
+from sage_cli.grading import Grader
+from sage_cli.metrics import parse_ks, pass_at_k
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.completion import Completion
+
+Hear = Callable[[int, int], None]
+"""Hears how many samples of how many are drawn."""
+
+
+@dataclass(frozen=True)
+class Development:
+    """Looks at a policy in memory; a context manager, because its graders keep processes.
+
+    Each look draws the samples that an evaluation with `evaluation.seed` would draw.
+    """
+
+    every: int
+    benchmarks: Sequence[Benchmark]
+    recipe: EvaluationRecipe
+    _open: ExitStack = field(default_factory=ExitStack)
+    _graders: dict[str, Grader] = field(default_factory=dict)
+
+    def __enter__(self) -> Development:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def look(self, model: Any, tokenizer: Any, hear: Hear) -> dict[str, float]:
+        """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks."""
+        n = self.recipe.evaluation.development_samples
+        ks = parse_ks(f"1..{n}:pow2", n)
+        with _undisturbed(model):
+            drawn = self._drawn(model, tokenizer, n, hear)
+        pass_BK = []
+        for benchmark in self.benchmarks:
+            rows = drawn[benchmark.name]
+            grades = grade_rows(rows, benchmark, self._grader(benchmark))
+            right = dict.fromkeys(benchmark.golds, 0)
+            for row, grade in zip(rows, grades, strict=True):
+                right[row.problem_id] += grade.status == "right"
+            right_P = np.array(list(right.values()))
+            n_P = np.full(len(right_P), n)
+            pass_BK.append([float(pass_at_k(n_P, right_P, k).mean()) for k in ks])
+        means = np.mean(pass_BK, axis=0)
+        return {f"eval/pass@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
+
+    def _drawn(self, model: Any, tokenizer: Any, n: int, hear: Hear) -> dict[str, list[Completion]]:
+        """Completions by benchmark's name."""
+        from torch import OutOfMemoryError
+
+        from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+        from sage_cli.sampling.transformers_sampler import TransformersSampler
+
+        sampling, seed = self.recipe.sampling, self.recipe.evaluation.seed
+        template = PromptTemplate.from_section(self.recipe.prompt, tokenizer)
+        stop = template.stop if sampling.stop_at_answer else None
+        parameters = SamplingParameters.from_section(sampling, stop=stop)
+        drawn: dict[str, list[Completion]] = {one.name: [] for one in self.benchmarks}
+        done, total = 0, n * sum(len(one.problems) for one in self.benchmarks)
+        with TransformersSampler(model, tokenizer, parameters, sampling.batch_rows) as sampler:
+            for benchmark in self.benchmarks:
+                requests = [
+                    SampleRequest(one.id, template.render(one.question), tuple(range(n)), seed)
+                    for one in benchmark.problems
+                ]
+                try:
+                    for completion in sampler.sample(requests):
+                        drawn[benchmark.name].append(completion)
+                        done += 1
+                        hear(done, total)
+                except OutOfMemoryError as error:
+                    raise TrainingError(
+                        f"the GPU has no room left to look at {benchmark.name} while training "
+                        f"({str(error).splitlines()[0]})",
+                        "lower sampling.batch_rows, or look at checkpoints afterwards: "
+                        "`sage eval RUN@all`",
+                    ) from error
+        return drawn
+
+    def _grader(self, benchmark: Benchmark) -> Grader:
+        """Kept from look to look: its workers take a second to start."""
+        if benchmark.name not in self._graders:
+            grader = grader_for(benchmark.name, self.recipe.grading, self.recipe.prompt)
+            self._graders[benchmark.name] = self._open.enter_context(grader)
+        return self._graders[benchmark.name]
+
+
+def development(config: SageConfig) -> Development | None:
+    """The looks that `evaluation.every` asks for.
+
+    Raises ConfigurationError where training would see their problems.
+    """
+    evaluation = config.evaluation
+    if evaluation.every is None:
+        return None
+    named = evaluation.development is not None
+    chosen = evaluation.model_copy(
+        update={"benchmark": evaluation.development or config.sweep.benchmark}
+    )
+    benchmarks = load_benchmarks(chosen, config.data)
+    setting = "evaluation.development" if named else "sweep.benchmark"
+    refuse_trained(benchmarks, config.data, setting)
+    return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config))
+
+
+@contextmanager
+def _undisturbed(model: Any) -> Iterator[None]:
+    """`model` without dropout inside the block, and each module's mode as it was behind it."""
+    modes: Mapping[Any, bool] = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training

@@ -1,0 +1,166 @@
+"""Tasks on a Ray cluster, whose nodes all see the folder of runs; placing them is Ray's.
+
+Ray starts a task again whose node was lost: the command goes on with what is stored. Tasks end with
+the driver, whose death Ray notices.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ray
+
+from sage_cli.errors import ExecutorError
+from sage_cli.executors.executor import End, Fate, Resources, Task
+from sage_cli.executors.leashed import GRACE_S, PATIENCE_S, Leashed
+
+RETRIES = 3
+"""How often Ray starts a task again whose node or worker was lost."""
+_CONNECT_S = 10.0
+_LOOK_S = 0.1
+
+
+class RayExecutor:
+    """Runs tasks that get `resources` as Ray's tasks, by whose identities its jobs are named."""
+
+    outlives = False
+
+    def __init__(
+        self,
+        address: str | None,
+        resources: Resources,
+        workers: int | None = None,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        """Join the cluster at `address`, or the one of this machine. Raises ExecutorError where
+        none answers, or no node has what a task needs."""
+        _join(address)
+        self.places = workers or _places(address, resources)
+        self._grace_s = grace_s
+        # max_calls: the worker ends with its task, which gives back the GPU's memory
+        self._run = ray.remote(max_calls=1, max_retries=RETRIES)(_run)
+        self._jobs: dict[str, ray.ObjectRef] = {}
+        self._asked: set[str] = set()
+
+    def submit(self, tasks: Sequence[Task]) -> list[str]:
+        """Hand tasks to Ray, which starts or queues them."""
+        jobs = [self._remote(task) for task in tasks]
+        names = [job.task_id().hex() for job in jobs]
+        self._jobs.update(zip(names, jobs, strict=True))
+        return names
+
+    def adopt(self, task: Task, job: str) -> bool:  # noqa: ARG002
+        """False: no job of an earlier driver is left."""
+        return False
+
+    def ended(self) -> Mapping[str, End]:
+        """The jobs that ended since the last call."""
+        names = {job: name for name, job in self._jobs.items()}
+        done, _ = ray.wait(list(names), num_returns=len(names), timeout=0) if names else ([], [])
+        ends = {names[job]: _end_of(job) for job in done}
+        for name in ends:
+            del self._jobs[name]
+        return {
+            name: End(Fate.ENDED, end.code) if name in self._asked else end
+            for name, end in ends.items()
+        }
+
+    def end(self, job: str) -> None:
+        """End a job and all its processes."""
+        self._end([job])
+
+    def close(self) -> None:
+        """End every job."""
+        self._end(list(self._jobs))
+
+    def _remote(self, task: Task) -> ray.ObjectRef:
+        wanted = task.resources
+        run = self._run.options(
+            name=task.name,
+            num_cpus=wanted.threads,
+            num_gpus=wanted.gpus,
+            memory=None if wanted.memory_gb is None else int(wanted.memory_gb * 2**30),
+        )
+        return run.remote(task, dict(os.environ), Path.cwd(), self._grace_s)
+
+    def _end(self, names: Sequence[str]) -> None:
+        jobs = [self._jobs[name] for name in names if name in self._jobs]
+        self._asked.update(names)
+        for job in jobs:
+            ray.cancel(job)
+        if jobs:
+            wait_s = self._grace_s + 2 * PATIENCE_S
+            _, left = ray.wait(jobs, num_returns=len(jobs), timeout=wait_s)
+            for job in left:
+                ray.cancel(job, force=True)
+
+
+def _run(task: Task, environment: dict[str, str], folder: Path, grace_s: float) -> End:
+    """On a node: the task on a leash, which ends it when Ray ends this process."""
+    gpus = ray.get_runtime_context().get_accelerator_ids()["GPU"]
+    leashed = Leashed(task, environment | {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}, grace_s, folder)
+    try:
+        while (end := leashed.poll()) is None:
+            time.sleep(_LOOK_S)
+    except KeyboardInterrupt:  # by ray.cancel
+        leashed.ask_to_end()
+        return leashed.wait_for_end()
+    return end
+
+
+def _end_of(job: ray.ObjectRef) -> End:
+    """How a task that is done ended."""
+    try:
+        end: End = ray.get(job)
+    except ray.exceptions.TaskCancelledError:
+        return End(Fate.ENDED)
+    except ray.exceptions.OutOfMemoryError as error:
+        return End(Fate.KILLED, -signal.SIGKILL, str(error))
+    except ray.exceptions.RayError as error:
+        return End(Fate.LOST, None, str(error))
+    return end
+
+
+def _join(address: str | None) -> None:
+    given = address or os.environ.get("RAY_ADDRESS")
+    where = f"at {given}" if given else "on this machine"
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        if given and given != "auto":  # Ray itself tries for minutes
+            host, _, port = given.removeprefix("ray://").rpartition(":")
+            socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+        ray.init(
+            given or "auto", ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR"
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ExecutorError(
+            f"no Ray cluster can be reached {where}: {error}",
+            "start one with `ray start --head`, or give another --address HOST:PORT",
+        ) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)  # Ray's own leaves without a word
+
+
+def _places(address: str | None, wanted: Resources) -> int:
+    """How many tasks fit on the nodes that are there."""
+    needs = {"CPU": wanted.threads, "GPU": wanted.gpus, "memory": (wanted.memory_gb or 0) * 2**30}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    places = sum(
+        min(int(node.get(name, 0) // need) for name, need in needs.items() if need)
+        for node in nodes
+    )
+    if not places:
+        needed = ", ".join(f"{need:g} {name}" for name, need in needs.items() if need)
+        raise ExecutorError(
+            f"no node of the Ray cluster{f' at {address}' if address else ''} has what a task "
+            f"needs: {needed}",
+            "lower executor.threads, executor.gpus (0 trains on processor cores) or "
+            "executor.memory_gb; or say with --workers how many tasks will fit",
+        )
+    return places

@@ -1,0 +1,95 @@
+"""Sweeps as they lie in the folder of runs: for whoever looks at them and doesn't drive them."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.errors import StoreError
+from sage_cli.reports.sweep_data import SweepResult
+from sage_cli.reports.sweep_json import from_data
+from sage_cli.store.atomic import write_text
+from sage_cli.store.lock import DRIVER, driver, holder_of
+from sage_cli.store.named import meant
+from sage_cli.sweep.desk import read_object
+
+STATE, REPORT, CANCEL = "state.json", "sweep.json", "cancel"
+
+
+@dataclass(frozen=True)
+class StoredSweep:
+    """A folder `runs/sweeps/<name>/`, read."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """What the sweep is called."""
+        return self.folder.name
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What its driver said last: space, sampler, objectives, counts of cells, the best."""
+        return read_object(self.folder / STATE)
+
+    @property
+    def driven_by(self) -> str | None:
+        """The process that drives it now, its host and since when, in words; None for nobody."""
+        return holder_of(self.folder, DRIVER)
+
+    @property
+    def result(self) -> SweepResult | None:
+        """What its last report says; None before there is one. Raises StoreError if it is torn."""
+        path = self.folder / REPORT
+        if not path.is_file():
+            return None
+        data = read_object(path)
+        try:
+            return from_data(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"{path} is no report of a sweep: {type(error).__name__}: {error}",
+                f"`sage sweep --config {self.folder / 'config.json'}` writes it anew",
+            ) from None
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs that its drivers left with an executor that outlives them."""
+        path = self.folder / "cells" / "jobs.json"
+        return tuple(read_object(path)) if path.is_file() else ()
+
+    def cancel(self) -> None:
+        """Ask the driver to stop; it looks every moment."""
+        write_text(self.folder / CANCEL, "")
+
+    def remove(self) -> None:
+        """Delete the folder, unless somebody drives the sweep; runs stay where they are.
+
+        It is renamed first, so that a kill leaves it whole or gone.
+        """
+        aside = self.folder.with_name(f".{self.name}.old")
+        with driver(self.folder, self.name):
+            shutil.rmtree(aside, ignore_errors=True)
+            self.folder.rename(aside)
+        shutil.rmtree(aside)
+
+
+class Sweeps:
+    """All sweeps below a folder of runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "sweeps"
+
+    def all(self) -> list[StoredSweep]:
+        """Every sweep, the one that changed last at the end."""
+        paths = sorted(self.root.glob(f"[!.]*/{STATE}"), key=lambda path: path.stat().st_mtime)
+        return [StoredSweep(path.parent) for path in paths]
+
+    def find(self, name: str) -> StoredSweep:
+        """The sweep called `name`: its name, an unambiguous part of it, or its folder."""
+        if (Path(name) / STATE).is_file():
+            return StoredSweep(Path(name))
+        known = {sweep.name: sweep for sweep in self.all()}
+        return known[meant(name, known, "sweep", f"in {self.root}", "`sage sweeps list`")]

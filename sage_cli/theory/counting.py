@@ -1,0 +1,54 @@
+"""What is measured on samples, Eq. 13 and pass@k: the estimators' means, by enumeration."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+
+from sage_cli.metrics import pass_at_k
+from sage_cli.theory.statement import Statement, distance
+
+SAMPLES = 16
+"""As in Table 2."""
+
+
+def unbiased_pass_at_k() -> Statement:
+    """The mean of the estimator over all counts."""
+    worst, counts = 0.0, np.arange(SAMPLES + 1)
+    for chance in (0.01, 0.2, 0.7):
+        weight_N = [comb(SAMPLES, c) * chance**c * (1 - chance) ** (SAMPLES - c) for c in counts]
+        values_NK = pass_at_k(np.full(SAMPLES + 1, SAMPLES), counts, list(range(1, SAMPLES + 1)))
+        expected_K = 1 - (1 - chance) ** np.arange(1, SAMPLES + 1)
+        worst = max(
+            worst, distance(np.asarray(weight_N) @ values_NK, np.asarray(expected_K, dtype=float))
+        )
+    return Statement(
+        "pass@k", "pass@k",
+        "1 - C(n - c, k) / C(n, k) has the mean 1 - (1 - p)^k for every k up to n",
+        worst, "as printed",
+    )  # fmt: skip
+
+
+def pattern_frequency() -> Statement:
+    """Eq. 13 over all counts of right solutions with and without a pattern."""
+    shown = 0.3
+    worst, known = 0.0, {}
+    for right in (0.02, 0.6):
+        share, counted = 0.0, 0.0
+        for c in range(1, SAMPLES + 1):
+            some = comb(SAMPLES, c) * right**c * (1 - right) ** (SAMPLES - c)
+            for m in range(c + 1):
+                share += some * comb(c, m) * shown**m * (1 - shown) ** (c - m) * m / c
+            counted += some
+        worst = max(
+            worst, distance(share / counted, shown), distance(counted, 1 - (1 - right) ** SAMPLES)
+        )
+        known[f"chance to count, p = {right:g}"] = counted
+    return Statement(
+        "pattern frequency", "13",
+        "given one right solution the share that shows a pattern has the mean P(pattern | "
+        "right); but a problem counts with chance 1 - (1 - p)^n, so that two policies are "
+        "averaged over different problems",
+        worst, "on a condition", known,
+    )  # fmt: skip

@@ -1,0 +1,153 @@
+"""`sage sweeps`: what is known of stored sweeps, and what may be done to them."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.reports.sweep_data import SweepCell, SweepResult, Value
+from sage_cli.store.json_text import json_text
+from sage_cli.sweep.stored import StoredSweep
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best cell by one objective, by its number in the report.
+
+    `words` are what sets it on a command line; `alike` are the numbers of the cells that can't be
+    told apart from it, None where the noise isn't known.
+    """
+
+    objective: str
+    number: int
+    cell: SweepCell
+    value: float
+    interval: tuple[float, float] | None
+    words: str
+    alike: tuple[int, ...] | None
+
+
+def best_cells(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
+    """The best cell by each objective, or by the one that is named.
+
+    Raises StoreError where no cell is done, ConfigurationError for another objective.
+    """
+    result = reported(sweep)
+    if objective is not None and objective not in result.objectives:
+        close = get_close_matches(objective, result.objectives, n=1)
+        there = ", ".join(result.objectives)
+        raise ConfigurationError(
+            f"{sweep.name} has no objective '{objective}'; it has {there}",
+            f"did you mean {close[0]}?" if close else "name one of those",
+        )
+    wanted = [objective] if objective is not None else list(result.objectives)
+    return [_best(result, one, sweep) for one in wanted]
+
+
+def reported(sweep: StoredSweep) -> SweepResult:
+    """The sweep's report; raises StoreError while there is none."""
+    if (result := sweep.result) is None:
+        how = "it is written when the driver ends" if sweep.driven_by else _go_on(sweep)
+        raise StoreError(f"{sweep.name} has no report yet", how)
+    return result
+
+
+def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
+    """By objective, what share of the matter each parameter is."""
+    result = reported(sweep)
+    if not result.importances:
+        done = len(result.done)
+        raise StoreError(
+            f"nothing can be said of the parameters of {sweep.name}: {done} of its cells are done",
+            "importances need four done cells or more, of different values",
+        )
+    return result.importances
+
+
+def cancel(sweep: StoredSweep) -> str:
+    """Ask the driver to stop; what was done, or what there is to do by hand, in words.
+
+    Raises StoreError where there is nothing to cancel.
+    """
+    if sweep.driven_by:
+        sweep.cancel()
+        return (
+            f"{sweep.driven_by} was asked to stop driving {sweep.name}: what its tasks have saved "
+            f"stays, and {_go_on(sweep)}"
+        )
+    if not sweep.jobs:
+        raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _go_on(sweep))
+    jobs = " ".join(sweep.jobs)
+    return (
+        f"nobody drives {sweep.name}, and {len(sweep.jobs)} jobs of it are left with the cluster: "
+        f"`scancel {jobs}` ends those that still run; {_go_on(sweep)}"
+    )
+
+
+def remove(sweep: StoredSweep) -> None:
+    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven."""
+    if sweep.driven_by:
+        raise StoreError(
+            f"{sweep.name} is driven by {sweep.driven_by}",
+            f"`sage sweeps cancel {sweep.name}` stops it; remove it then",
+        )
+    if sweep.jobs:
+        raise StoreError(
+            f"{len(sweep.jobs)} jobs of {sweep.name} are left with the cluster",
+            f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
+            f"{sweep.folder / 'cells' / 'jobs.json'}, and remove the sweep then",
+        )
+    if url := sweep.state.get("storage"):
+        from sage_cli.sweep.storage import remove_studies
+
+        remove_studies(url, sweep.name)
+    sweep.remove()
+
+
+def dashboard_command(sweep: StoredSweep) -> list[str]:
+    """What starts optuna-dashboard on the sweep's study; refused where it isn't installed."""
+    beside = Path(sys.executable).with_name("optuna-dashboard")
+    program = str(beside) if beside.is_file() else shutil.which("optuna-dashboard")
+    if program is None:
+        raise ConfigurationError(
+            "optuna-dashboard is not installed", "pip install 'sage-rlvr[dashboard]'"
+        )
+    return [program, sweep.state.get("storage") or str(sweep.folder / "journal.log")]
+
+
+def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
+    place = result.best(objective)
+    if place is None:
+        raise StoreError(f"no cell of {sweep.name} is done", _go_on(sweep))
+    cell = result.cells[place]
+    assert cell.values is not None  # the best of those that are done
+    known = objective in result.findings.rankings
+    return Best(
+        objective,
+        place + 1,
+        cell,
+        cell.values[result.objectives.index(objective)],
+        result.interval(place, objective),
+        as_words(cell.settings),
+        tuple(sorted(one + 1 for one in result.alike(objective) - {place})) if known else None,
+    )
+
+
+def as_words(settings: Mapping[str, Value]) -> str:
+    """Settings as a command line takes them, all digits of numbers with them."""
+    return " ".join(f"--set {shlex.quote(f'{key}={_typed(v)}')}" for key, v in settings.items())
+
+
+def _typed(value: Value) -> str:
+    return value if isinstance(value, str) else json_text(value).strip()
+
+
+def _go_on(sweep: StoredSweep) -> str:
+    config = shlex.quote(str(sweep.folder / "config.json"))
+    return f"`sage sweep --config {config}` goes on with it"

@@ -1,0 +1,18 @@
+"""`sage theory`: the paper's equations on problems small enough to enumerate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sage_cli.reports.document import Report
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.theory import theory_document
+from sage_cli.store.surroundings import surroundings
+from sage_cli.theory import TOLERANCE, pictures, statements
+
+
+def theory(root: Path) -> Report:
+    """Compute every statement and picture; the report is below `root`, named by what it shows."""
+    found = [statement.as_json() for statement in statements()]
+    document = theory_document(found, pictures(), TOLERANCE, Provenance.here(surroundings()))
+    return document.write(root / "reports" / f"theory-{document.content[:8]}")

@@ -1,0 +1,65 @@
+"""Real clusters on this machine: Ray and Slurm of two nodes, and a PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+from postgresql_server import PostgresqlServer
+from slurm_cluster import SlurmCluster
+
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
+
+os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is here is of the tier `cluster`."""
+    for item in items:
+        item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Cluster]:
+    """A Ray cluster of two nodes with a core each, for as long as the tests in RAY_ADDRESS."""
+    if find_spec("ray") is None:
+        pytest.skip("Ray isn't installed (make test-cluster)")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    cluster.add_node(num_cpus=1)
+    os.environ["RAY_ADDRESS"] = cluster.address
+    yield cluster
+    del os.environ["RAY_ADDRESS"]
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    """A Slurm of two nodes with a core each, for as long as the tests in SLURM_CONF."""
+    if which("slurmctld") is None or find_spec("submitit") is None or os.geteuid():
+        pytest.skip("needs Debian's slurm-wlm, submitit and root (make test-cluster)")
+    with SlurmCluster(tmp_path_factory.mktemp("slurm")) as cluster:
+        os.environ["SLURM_CONF"] = str(cluster.configuration)
+        yield cluster
+        del os.environ["SLURM_CONF"]
+
+
+@pytest.fixture
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A PostgreSQL server with an empty database of its own."""
+    if find_spec("psycopg") is None or PostgresqlServer.program("initdb") is None:
+        pytest.skip("needs PostgreSQL and psycopg (make test-cluster)")
+    with TemporaryDirectory() as folder, PostgresqlServer(Path(folder)) as server:
+        yield server

@@ -1,0 +1,166 @@
+"""Looks at development problems change nothing about a training, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toy_policy import adapted
+
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.errors import Interrupted
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.development import Development
+from sage_cli.models.load import load_model
+from sage_cli.problems.problem import Problem
+from sage_cli.training.rl_inputs import Looks
+
+APART = Benchmark(
+    "apart.jsonl", tuple(Problem(f"d{a}", "apart", f"{a}+{a}=?", str(a)) for a in range(5)), "math",
+    None,
+)  # fmt: skip
+LOOKED_AT = {
+    "prompt": {"format": "plain", "system": None},
+    "sampling": {"temperature": 1.0, "min_p": 0.0, "max_tokens": 8},
+    "evaluation": {"development_samples": 4, "samples": 4, "k": "1,4"},
+    "grading": {"workers": 1},
+}
+
+
+def weights(folder: Path) -> bytes:
+    (file,) = (folder / "model").glob("*.safetensors")
+    return file.read_bytes()
+
+
+def without_looks(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    apart = ("time/", "eval/")
+    return [{k: v for k, v in record.items() if not k.startswith(apart)} for record in records]
+
+
+def looked(records: list[dict[str, Any]]) -> list[int]:
+    return [record["step"] for record in records if "eval/pass@1" in record]
+
+
+class Killed(Exception):  # noqa: N818
+    pass
+
+
+@pytest.mark.parametrize(
+    "case", ["plain", "guide", "micro-batches", "adapter", "iterations", "checkpointing"]
+)
+def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any, case: str):
+    sections: dict[str, Any] = {
+        "guide": {"guide": {"name": "random", "epsilon": (0.9, 0.5)}},
+        "micro-batches": {"guide": {"name": "branch", "tau": 0.5}, "rl": {"micro_batch": 4}},
+        "adapter": {"model": {"tuning": "lora"}},
+        "iterations": {"rl": {"iterations": 2, "steps_per_generation": 2}},
+        "checkpointing": {"rl": {"gradient_checkpointing": True}},
+    }.get(case, {})
+    sections["rl"] = {"steps": 5, **sections.get("rl", {})}
+    config = configure(**sections, **LOOKED_AT)
+
+    def given(**more: Any) -> dict[str, Any]:
+        fresh = {"model": adapted(bench, config), "reference": None} if case == "adapter" else {}
+        return {**fresh, **more}
+
+    plain = bench.run(config, "plain", **given())
+    with Development(2, [APART], EvaluationRecipe.of(config)) as apart:
+        look = partial(apart.look, tokenizer=bench.tokenizer, hear=lambda *_: None)
+        seen = bench.run(config, "seen", **given(looks=Looks(2, look)))
+    assert looked(seen) == [2, 4, 5]  # every second, and the last
+    assert looked(plain) == []
+    assert {"eval/pass@1", "eval/pass@2", "eval/pass@4"} <= seen[-1].keys()
+    assert without_looks(seen) == without_looks(plain)
+    assert weights(bench.folder / "seen") == weights(bench.folder / "plain")
+
+
+def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, configure: Any):
+    config = configure(**LOOKED_AT)
+    model = load_model(bench.base).train()
+    model.model.layers[0].eval()
+    next(model.parameters()).requires_grad_(False)
+
+    def state() -> tuple[Any, ...]:
+        modes = [module.training for module in model.modules()]
+        open_ = [parameter.requires_grad for parameter in model.parameters()]
+        settings = (model.config.use_cache, model.config._attn_implementation)
+        drawn = (torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state()))
+        return modes, open_, settings, drawn, torch.is_grad_enabled(), torch.get_num_threads()
+
+    before, heard = state(), []
+    with Development(1, [APART], EvaluationRecipe.of(config)) as apart:
+        found = [
+            apart.look(model, bench.tokenizer, lambda drawn, of: heard.append((drawn, of)))
+            for _ in range(2)
+        ]
+    assert state() == before
+    assert found[0] == found[1]
+    assert heard[:20] == [(drawn, 20) for drawn in range(1, 21)]  # 5 problems x 4 samples
+
+
+def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
+    bench: Any, configure: Any
+):
+    config = configure(rl={"steps": 5}, guide={"name": "token"}, **LOOKED_AT)
+    bench.run(config, "plain")
+    calls: list[int] = []
+
+    def die(record: dict[str, Any]) -> None:
+        if record["step"] == 3:
+            raise Killed
+
+    with Development(1, [APART], EvaluationRecipe.of(config)) as apart:
+
+        def look(model: Any) -> dict[str, float]:
+            calls.append(1)
+            return apart.look(model, bench.tokenizer, lambda *_: None)
+
+        whole = bench.run(config, "whole", looks=Looks(1, look))
+        assert len(calls) == 5
+        with pytest.raises(Killed):
+            bench.run(config, "resumed", looks=Looks(1, look), on_step=die)
+        assert len(calls) == 5 + 3
+        rest = bench.run(config, "resumed", looks=Looks(1, look))
+    assert len(calls) == 5 + 3 + 3  # the checkpoint is of step 2: steps 3, 4 and 5 are new
+    figures = [{k: v for k, v in r.items() if k.startswith("eval/")} for r in (*whole, *rest)]
+    assert figures[2:5] == figures[5:]
+    for name in ("whole", "resumed"):
+        assert weights(bench.folder / name) == weights(bench.folder / "plain")
+
+
+def test_a_training_that_is_to_stop_saves_before_it_looks_again(bench: Any, configure: Any):
+    heard: list[dict[str, Any]] = []
+
+    def on_step(record: dict[str, Any]) -> None:
+        heard.append(record)
+        if record["step"] == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    looks = Looks(1, lambda _: {"eval/pass@1": 0.0})
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        bench.run(configure(rl={"steps": 9}), on_step=on_step, looks=looks)
+    assert [record["step"] for record in heard] == [1, 2, 3]
+    assert looked(heard) == [1, 2]
+
+
+def test_a_look_sees_the_model_as_the_step_left_it(bench: Any, configure: Any):
+    seen: list[float] = []
+
+    def look(model: Any) -> dict[str, float]:
+        seen.append(float(sum(weight.detach().sum() for weight in model.parameters())))
+        return {"eval/pass@1": seen[-1]}
+
+    bench.run(configure(rl={"steps": 2}), looks=Looks(1, look))
+    config = configure(rl={"steps": 2, "save_every": 1})
+    bench.run(config, "saved")
+    for step, total in enumerate(seen, start=1):
+        saved = load_model(bench.folder / "saved" / "checkpoints" / f"checkpoint-{step}")
+        assert float(sum(weight.detach().sum() for weight in saved.parameters())) == total
+    assert len(set(seen)) == 2

@@ -1,0 +1,11 @@
+"""A port of this machine that nobody listens on."""
+
+import socket
+
+
+def free_port() -> int:
+    """One that was free just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,53 @@
+"""Act as a process of another host, which the kernel's locks don't reach.
+
+python other_host.py FOLDER HOST ORDER, where HOST is its name and ORDER one of
+`write` (hold the folder, write a record for each line read), `look` (say who holds it).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from sage_cli.errors import StoreError
+from sage_cli.store import holder
+from sage_cli.store.lock import holder_of, is_held, writer
+from sage_cli.store.metrics_file import MetricsFile
+
+
+def elsewhere(name: str) -> None:
+    """From now on this process is on the host `name`, and its flock is seen by nobody."""
+
+    def flock(*_: Any) -> None:
+        """Given to everybody, as on a file system whose locks end at the host."""
+
+    fcntl.flock = flock
+    socket.gethostname = lambda: name
+    holder._boot = lambda: f"boot of {name}"
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main(folder: Path, host: str, order: str) -> None:
+    elsewhere(host)
+    if order == "look":
+        say(f"{is_held(folder)} {holder_of(folder)}")
+        return
+    try:
+        with writer(folder):
+            say("held")
+            for step, _ in enumerate(sys.stdin, start=1):
+                MetricsFile(folder / "metrics.jsonl").append({"step": step, "host": host})
+                say("written")
+    except StoreError as error:
+        say(error.cause)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

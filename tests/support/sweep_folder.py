@@ -1,0 +1,49 @@
+"""A sweep's folder as a driver leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sweep_cells import GRID, MEMORY, PASS_1, at, done
+
+from sage_cli.config.objective import Objective
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweep import sweep_document
+from sage_cli.reports.sweep_data import SweepCell
+from sage_cli.store.atomic import write_json
+
+CELLS = (
+    done(at(GRID, 0.8, 0.1), 1, -1.5),
+    SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+    done(at(GRID, 1.2, 0.1), 2, 0.3),
+    done(at(GRID, 1.2, 0.3), 3, 0.29),
+)
+
+
+def sweep_folder(
+    root: Path,
+    name: str,
+    cells: Sequence[SweepCell] = CELLS,
+    objectives: Sequence[Objective] = (PASS_1,),
+    storage: str | None = None,
+    **report: Any,
+) -> Path:
+    """`root`/sweeps/`name` with its report, its state and a stand-in for its configuration."""
+    folder = root / "sweeps" / name
+    sweep_document(GRID, objectives, cells, Provenance(), **report).write(folder)
+    keep_state(folder, storage=storage)
+    write_json(folder / "config.json", {"sweep": {"study": name}})
+    return folder
+
+
+def keep_state(folder: Path, **changes: Any) -> None:
+    """state.json, with nobody driving."""
+    state = {
+        "name": folder.name, "space": [], "sampler": "grid", "objectives": ["pass@1"],
+        "storage": None, "view": f"{folder.name}/01234567",
+        "cells": {"done": 3, "failed": 1, "pruned": 0, "left": 2},
+        "best": "tau 1.2, rho 0.1: pass@1 0.451",
+    }  # fmt: skip
+    write_json(folder / "state.json", {**state, **changes})
