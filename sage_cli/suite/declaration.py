@@ -21,6 +21,12 @@ def _method(value: Any) -> Any:
     return {"of": value} if isinstance(value, str) else value
 
 
+def _is_setting(key: str) -> bool:
+    """Whether the schema has the key, or leaves it open to whoever a plug-in is from."""
+    inside = any(one.open and key.startswith(f"{one.key}.") for one in settings().values())
+    return key in settings() or inside
+
+
 def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -45,7 +51,7 @@ class Method(Section):
     @field_validator("settings")
     @classmethod
     def _settings_are_known(cls, given: dict[str, Any]) -> dict[str, Any]:
-        if unknown := [key for key in given if key not in settings()]:
+        if unknown := [key for key in given if not _is_setting(key)]:
             known = ", ".join(settings())
             raise ValueError(f"there is no setting '{unknown[0]}', known: {known}")
         return given
