@@ -1,55 +1,58 @@
-"""Strips of problems: a row of cells per method, coloured by the share of right samples."""
+"""A strip per policy with a cell per problem: how often each problem is solved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
+from matplotlib.colors import Colormap, ListedColormap
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.figure import FAINT, drawing
+from sage_cli.reports.figure import FAINT, drawing, outputs
 
-COLOURS = "cividis"
-"""Even in lightness, and the same to readers with and without colour vision deficiency."""
-STRIP_IN, WIDTH_IN = 0.26, 8.2
+WIDTH_IN = 7.5
+STRIP_IN = 0.26
+STEPS = 64
 
 
-def draw_strips(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> None:
-    """Benchmark -> method -> shares of right samples, the same problem in one column."""
-    heights = [len(shares) for shares in panels.values()]
-    height_in = STRIP_IN * sum(heights) + 0.62 * len(panels) + 0.5
+def draw_strips(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> tuple[Path, Path]:
+    """Draw benchmark -> policy -> share of right samples (P,), problems in the same order.
+
+    Problems are sorted by the first policy's share, the others' breaking ties. A problem that no
+    sample solves is white; the darker, the more of them do. Returns the PNG's and the SVG's path.
+    """
+    policies = max(len(panel) for panel in panels.values())
+    height_in = sum(STRIP_IN * len(panel) + 0.65 for panel in panels.values()) + 0.5
+    ratios = [STRIP_IN * len(panel) + 0.4 for panel in panels.values()]
     with drawing(stem, WIDTH_IN, height_in) as figure:
-        axes_of = figure.subplots(
-            len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights}
+        places = figure.subplots(
+            len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": ratios}
         )[:, 0]
-        images = [
-            _draw(axes, benchmark, shares)
-            for axes, (benchmark, shares) in zip(axes_of, panels.items(), strict=True)
-        ]
-        bar = figure.colorbar(images[-1], ax=list(axes_of), fraction=0.02, pad=0.02)
-        bar.set_label("share of right samples")
+        for axes, (title, panel) in zip(places, panels.items(), strict=True):
+            share_MP = np.stack(list(panel.values()))
+            order_P = np.lexsort(share_MP[::-1])
+            image = axes.imshow(
+                np.ma.masked_equal(share_MP[:, order_P], 0), aspect="auto", cmap=_colours(),
+                vmin=0, vmax=1, interpolation="nearest",
+            )  # fmt: skip
+            axes.set_title(title)
+            axes.set_yticks(range(len(panel)), list(panel))
+            axes.set_xticks([])
+            axes.grid(visible=False)
+            axes.tick_params(axis="y", length=0)
+            for boundary in range(1, len(panel)):
+                axes.axhline(boundary - 0.5, color="white", linewidth=2)
+            axes.set_xlabel(f"{share_MP.shape[1]} problems, sorted by {next(iter(panel))}",
+                            fontsize=7, color=FAINT)  # fmt: skip
+        bar = figure.colorbar(image, ax=list(places), fraction=0.03 + 0.01 * policies, aspect=18)
+        bar.set_label("share of samples that are right")
         bar.outline.set_visible(False)
+    return outputs(stem)
 
 
-def _draw(axes: Any, benchmark: str, shares: Mapping[str, FloatArray]) -> Any:
-    share_MP = np.stack(list(shares.values()))
-    cells = axes.imshow(
-        share_MP, aspect="auto", interpolation="nearest", cmap=mpl.colormaps[COLOURS],
-        vmin=0, vmax=1,
-    )  # fmt: skip
-    never_method, never_problem = np.nonzero(share_MP == 0)
-    axes.plot(never_problem, never_method, "x", color="#ffffff", markersize=2.2, mew=0.6)
-    axes.set_title(benchmark)
-    axes.set_yticks(range(len(shares)), list(shares))
-    axes.set_xticks([])
-    axes.grid(visible=False)
-    for y in np.arange(0.5, len(shares) - 1):
-        axes.axhline(y, color="white", linewidth=1.5)
-    axes.set_xlabel(f"{share_MP.shape[1]} problems, the base's rarest on the left", color=FAINT)
-    for side in axes.spines.values():
-        side.set_visible(False)
-    axes.tick_params(length=0)
-    return cells
+def _colours() -> Colormap:
+    """From pale to dark blue; what is masked is white."""
+    pale, dark = np.array([0.80, 0.88, 0.95]), np.array([0.0, 0.20, 0.40])
+    steps = pale + (dark - pale) * np.linspace(0, 1, STEPS)[:, None]
+    return ListedColormap([*map(tuple, steps)]).with_extremes(bad="white")

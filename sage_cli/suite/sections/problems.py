@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from sage_cli.metrics import pooled
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
@@ -14,17 +12,17 @@ from sage_cli.suite.results import MethodResult, PartResult
 
 
 def problems(result: PartResult, base: MethodResult) -> Document:
-    """A strip per benchmark and method, problems in the order of the base's shares."""
+    """A strip per benchmark and method, the base's on top."""
     strips: dict[str, dict[str, FloatArray]] = {}
     moved, each = [], []
     for benchmark in base.benchmarks:
         counts = pooled(base.side(benchmark).counts)
         before_P = counts.c_P / counts.n_P
-        order_P = np.argsort(before_P, kind="stable")
+        strips[benchmark] = {base.label: before_P}
         for method in result.there:
             own = pooled(method.side(benchmark).counts).ordered(counts.problem_ids)
             after_P = own.c_P / own.n_P
-            strips.setdefault(benchmark, {})[method.label] = after_P[order_P]
+            strips[benchmark][method.label] = after_P
             each += [
                 Row((benchmark, id_, method.label, int(n), int(c)))
                 for id_, n, c in zip(own.problem_ids, own.n_P, own.c_P, strict=True)
@@ -48,8 +46,8 @@ def problems(result: PartResult, base: MethodResult) -> Document:
         sheets={"problems": Table("", sheet, tuple(each))},
         figures=(Figure("problems", draw),),
         notes=(
-            "a strip's cells are problems, from the base's rarest to its surest; colour is the "
-            "share of right samples, a cross a problem that was never solved",
+            "a strip's cells are problems, from the base's rarest to its surest: the stronger, the "
+            "more of its samples are right; a problem that was never solved has no colour",
             "never and solved are counts of samples, not of what could be: a problem that is "
             "solved once in a thousand samples may go unseen in 256",
         ),
