@@ -12,6 +12,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.gathered import Chapter, gathered
 from sage_cli.reports.page import Page, to_html
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.reports.published import other_table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict
@@ -19,7 +20,7 @@ from sage_cli.suite.plan import DONE, Plan
 from sage_cli.suite.results import PartResult
 from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import contrasts, decided, differences
-from sage_cli.suite.sections.measured import measured
+from sage_cli.suite.sections.measured import measured, published_alone
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs, tasks
@@ -84,9 +85,12 @@ def _facts(plan: Plan, found: Sequence[PartResult]) -> dict[str, str]:
 def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
     if not result.methods:
         return list(analyses)
+    printed = other_table(result.suite.published) if result.suite.published else None
     sections = []
     if result.suite.measured:
         sections.append(measured(result))
+    elif printed is not None:
+        sections.append(published_alone(printed))
     if result.suite.claims:
         sections.append(differences(result))
     if result.there:

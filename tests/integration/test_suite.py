@@ -60,7 +60,7 @@ class SuiteLab:
     def done(self, verb: str = "run") -> dict[str, Any]:
         """A command to its end."""
         process = self.start(verb)
-        out, errors = process.communicate(timeout=900)
+        out, errors = process.communicate(timeout=3000)
         assert process.returncode == 0, errors[-4000:]
         answer: dict[str, Any] = json.loads(out)
         return answer
@@ -68,7 +68,7 @@ class SuiteLab:
     def kill_when(self, holds: Callable[[], bool]) -> None:
         """Start, and SIGKILL the driver alone as of `holds`; its tasks must end by themselves."""
         process = self.start()
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + 1800
         while not holds() and process.poll() is None:
             assert time.monotonic() < deadline, "waited too long"
             time.sleep(0.02)
@@ -97,6 +97,7 @@ def undisturbed(lab: SuiteLab) -> dict[str, Any]:
     return lab.done()
 
 
+@pytest.mark.timeout(3600)  # a dozen processes, each of which loads torch
 def test_three_kills_and_the_same_result(
     lab: SuiteLab, undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:

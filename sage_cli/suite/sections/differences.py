@@ -43,6 +43,8 @@ class Decided:
 def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
     """Pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
     pairs = dict.fromkeys((claim.a, claim.b) for claim in result.suite.read_claims)
+    if not pairs:
+        return {}
     most = result.ks[-1]
     ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
     found: dict[Pair, dict[str, Contrast]] = {}
@@ -56,6 +58,8 @@ def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
 def decided(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
     """Every claim with its verdict; Holm's p is over the suite's claims."""
     claims = result.suite.read_claims
+    if not claims:
+        return []
     cells = [_cell(claim, found.get((claim.a, claim.b), {}), result.ks[-1]) for claim in claims]
     held = holm([float("nan") if cell is None else cell[1] for cell in cells])
     every = []

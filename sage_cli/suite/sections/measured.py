@@ -60,6 +60,11 @@ def measured(result: PartResult) -> Document:
     )  # fmt: skip
 
 
+def published_alone(table: Table) -> Document:
+    """A printed table of something that `sage analyze` finds, not of pass@k."""
+    return Document("published", "Published", {"rows": to_records(table)}, tables=(table,))
+
+
 def _with_missing(table: Table, result: PartResult) -> Table:
     """The table with a row for each method that has no measurement."""
     lost = [one for one in result.methods if not one.measured]
