@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,15 @@ PROBLEMS, N = 60, 32
 def sample(place: int) -> ShownSample:
     tokens = tuple(ShownToken(f"{word} ", 1 + place / 50, place / 9) for word in ("so", "it", "is"))
     verdict = "right" if place % 2 else "wrong"
+    words = f"{place} so it is"
     return ShownSample(
         "table1", "grpo-branch" if place % 3 else "base", "arithmetic", f"p{place // 4}",
-        f"{place // 4} * 3 = ?", "12", verdict, "12", f"{place} so it is", tokens if place < 3 else (),
+        f"{place // 4} * 3 = ?", "12", verdict, "12", words, tokens if place < 3 else (),
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Table 1 with made-up counts: branch better, forward KL lost."""
     suite = read_suite("table1")
     generator = np.random.default_rng(0)
@@ -59,7 +59,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     report = gathered("table1", suite.title, chapters, Provenance(), {}).write(folder)
     made = Page(report, chapters, {"preset": "tiny"}, [sample(i) for i in range(60)], MARKS)
     made.file.write_text(to_html(made))
-    yield made.file
+    return made.file
 
 
 def brightness(picture: Path) -> float:
