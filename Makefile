@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test test-fast test-vllm test-gpu check smoke format clean
+.PHONY: demo test test-fast test-cluster test-vllm test-gpu check smoke format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
@@ -24,6 +24,11 @@ test-fast: $(VENV)/.installed-dev
 
 test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/gpu
+
+# Ray, Slurm and PostgreSQL for real, on this machine. Tests run one after the other: each cluster
+# takes both cores.
+test-cluster: $(VENV)/.installed-cluster
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
 
 # vLLM's engine without a GPU, in an environment of its own: its dependencies' CUDA builds of
 # torchvision, torchaudio and torchcodec break the import of transformers.
@@ -59,6 +64,16 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) -e ".[dev]"
+	touch $@
+
+$(VENV)/.installed-cluster: $(VENV)/.installed-dev
+	$(PIP) -e ".[dev,ray,slurm,postgresql]"
+	if ! (command -v slurmctld && command -v pg_ctlcluster) > /dev/null; then \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	    then apt-get update -qq && apt-get install -qq --no-install-recommends slurm-wlm postgresql; \
+	    else echo "install slurm-wlm and postgresql (Debian's names); tests of what is missing are skipped"; \
+	    fi; \
+	fi
 	touch $@
 
 clean:

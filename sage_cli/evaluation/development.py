@@ -37,6 +37,7 @@ class Development:
     every: int
     benchmarks: Sequence[Benchmark]
     recipe: EvaluationRecipe
+    ks: tuple[int, ...]
     _open: ExitStack = field(default_factory=ExitStack)
     _graders: dict[str, Grader] = field(default_factory=dict)
 
@@ -47,9 +48,11 @@ class Development:
         self._open.close()
 
     def look(self, model: Any, tokenizer: Any, hear: Hear) -> dict[str, float]:
-        """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks."""
-        n = self.recipe.evaluation.development_samples
-        ks = parse_ks(f"1..{n}:pow2", n)
+        """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks.
+
+        At powers of two, and at the ks of a sweep's objectives.
+        """
+        n, ks = self.recipe.evaluation.development_samples, self.ks
         with _undisturbed(model):
             drawn = self._drawn(model, tokenizer, n, hear)
         pass_BK = []
@@ -121,7 +124,10 @@ def development(config: SageConfig) -> Development | None:
     benchmarks = load_benchmarks(chosen, config.data)
     setting = "evaluation.development" if named else "sweep.benchmark"
     refuse_trained(benchmarks, config.data, setting)
-    return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config))
+    n = evaluation.development_samples
+    searched = {k for one in config.sweep.objectives for k in one.weights if k <= n}
+    ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
+    return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config), ks)
 
 
 @contextmanager

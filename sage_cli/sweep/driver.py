@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure, Kind
 from sage_cli.executors.work import Work
 from sage_cli.store.run import PRUNED
-from sage_cli.sweep.cells import ByBenchmark, looks, mean_scores, score
+from sage_cli.sweep.cells import ByBenchmark, Training, looks, mean_scores, score
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.pruning import verdict
@@ -88,6 +89,8 @@ class Driver:
         self._herald.scored(work, score(self._settings.objectives, counts))
         if (opened := self._opened(work)) is not None:
             opened.found[training.seed] = counts
+            if self._settings.prune != "none" and not training.seed:
+                list(self._report(opened, training))  # what the rule judges others by
             self._settle(opened, training.seed)
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
@@ -162,14 +165,19 @@ class Driver:
             opened = self._opened(work) if isinstance(work, CellWork) else None
             if opened is None or not isinstance(work, CellWork) or work.training.seed:
                 continue
-            number = opened.proposal.number
-            for step, values in looks(work.training.run, self._settings.objectives):
-                if step > self._looked.get(number, 0):
-                    self._looked[number] = step
-                    self._study.report(opened.proposal, step, values)
-                    if reason := self._verdict(number):
-                        self._end(opened, work, reason, step)
-                        break
+            for step in self._report(opened, work.training):
+                if reason := self._verdict(opened.proposal.number):
+                    self._end(opened, work, reason, step)
+                    break
+
+    def _report(self, opened: Open, training: Training) -> Iterator[int]:
+        """Tell the study the looks at a training that it doesn't know; each one's step."""
+        number = opened.proposal.number
+        for step, values in looks(training.run, self._settings.objectives):
+            if step > self._looked.get(number, 0):
+                self._looked[number] = step
+                self._study.report(opened.proposal, step, values)
+                yield step
 
     def _verdict(self, number: int) -> str | None:
         proposals = {one.number: one for one in self._study.proposals()}

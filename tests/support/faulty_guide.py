@@ -16,8 +16,8 @@ from sage_cli.guides import Guide
 
 @dataclass(frozen=True)
 class Faulty(Guide):
-    """q = rho everywhere; `tau` 1 dies of SIGKILL in its first training step, once for a rho; 2
-    always does."""
+    """q = rho everywhere. With rho 0.8 a training dies of SIGKILL in its first step: where tau is
+    1 once, where it is 2 always."""
 
     tau: float = 0.0
     rho: float = 1.0
@@ -26,7 +26,7 @@ class Faulty(Guide):
 
     def q(self, signals, step):
         seen = Path(os.environ["FAULTY"]) / f"died-{self.tau:g}-{self.rho:g}"
-        if self.tau == 2 or (self.tau == 1 and not seen.exists()):
+        if self.rho == 0.8 and (self.tau == 2 or (self.tau == 1 and not seen.exists())):
             with seen.open("a") as deaths:
                 deaths.write("died\\n")
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,120 @@
+"""Sweeps on real engines of which parts are killed: every cell once, or named as failed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_lab import SweepLab, kill
+
+pytestmark = pytest.mark.timeout(1500)
+
+GRID = ([0, 1, 2], [0.8, 1.0, 1.2])
+"""Nine cells: one dies once, one always."""
+SMALL_GRID = ([0, 1], [0.8, 1.0])
+"""Four cells: one dies once."""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> SweepLab:
+    return SweepLab(tmp_path, environment={"OMP_NUM_THREADS": "1"})
+
+
+def complete(lab: SweepLab, report: Any, done: int, failed: int = 0) -> None:
+    """Every cell is there once or named as failed, nothing was trained twice, nothing runs."""
+    assert Counter(cell["state"] for cell in report["cells"]) == Counter(
+        {"done": done, **({"failed": failed} if failed else {})}
+    )
+    settings = [tuple(cell["settings"].values()) for cell in report["cells"]]
+    assert len(set(settings)) == len(settings) == done + failed
+    runs = [run for cell in report["cells"] if cell["state"] == "done" for run in cell["runs"]]
+    assert len(set(runs)) == len(runs)
+    finished = [run["id"] for run in lab.runs if run["status"] == "finished"]
+    assert set(runs) <= set(finished)
+    lab.wait_until(lambda: not lab.tasks(), seconds=60)
+
+
+def killed_while(lab: SweepLab, chance: random.Random, *words: str) -> None:
+    """Start a sweep, kill its driver when some training has begun, at a moment of chance."""
+    before = len(lab.runs)
+    driver = lab.start(*words)
+    lab.wait_until(lambda: len(lab.runs) > before or driver.poll() is not None)
+    lab.pause(4 * chance.random())
+    kill(driver.pid)
+    driver.communicate()
+
+
+def test_nine_cells_of_two_seeds_survive_every_kill(lab):
+    chance = random.Random(5)
+    words = ("--space", lab.space(*GRID), "--seeds", "2", "--workers", "2")
+    killed_while(lab, chance, *words)
+    lab.wait_until(lambda: not lab.tasks(), seconds=60)  # nobody goes on without the driver
+    driver = lab.start(*words)
+    lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
+    for whole_group in (False, True):
+        lab.wait_until(lambda: lab.tasks() or driver.poll() is not None)
+        lab.pause(3 * chance.random())
+        for task in lab.tasks()[:1]:
+            if whole_group:
+                lab.kill_group(task)
+            else:
+                kill(task)
+    kill(driver.pid)
+    driver.communicate()
+    report = lab.run(*words)
+    complete(lab, report, done=8, failed=1)
+    (failed,) = (cell for cell in report["cells"] if cell["state"] == "failed")
+    assert failed["settings"] == {"guide.options.tau": 2, "guide.options.rho": 0.8}
+    assert failed["failure"]["kind"] == "killed"
+    assert all(len(cell["runs"]) == 2 for cell in report["cells"] if cell["state"] == "done")
+
+
+def test_a_study_in_postgresql_that_is_restarted(lab, postgresql):
+    words = ("--space", lab.space(*SMALL_GRID), "--workers", "2", "--storage", postgresql.url)
+    driver = lab.start(*words, "--json")
+    lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
+    postgresql.restart()
+    _, errors = driver.communicate(timeout=600)
+    assert driver.returncode == 0, errors[-3000:]
+    complete(lab, lab.run(*words), done=4)
+
+
+def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
+    node = ray_cluster.add_node(num_cpus=1)
+    words = ("--space", lab.space(*SMALL_GRID), "--executor", "ray")
+    words += ("--address", ray_cluster.address)
+    driver = lab.start(*words, "--json")
+    lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
+    ray_cluster.remove_node(node, allow_graceful=False)
+    _, errors = driver.communicate(timeout=600)
+    assert driver.returncode == 0, errors[-3000:]
+    complete(lab, lab.run(*words), done=4)
+
+
+def test_a_slurm_whose_node_dies_and_whose_driver_is_killed(lab, slurm_cluster):
+    words = ("--space", lab.space(*SMALL_GRID), "--executor", "slurm")
+    killed_while(lab, random.Random(7), *words)
+    assert lab.tasks()  # Slurm's jobs go on without their driver
+    begun = sum(lab.begun().values())
+    driver = lab.start(*words, "--json")
+    lab.wait_until(lambda: sum(lab.begun().values()) > begun or driver.poll() is not None)
+    slurm_cluster.lose("n2")
+    slurm_cluster.start("n2")
+    _, errors = driver.communicate(timeout=900)
+    assert driver.returncode == 0, errors[-3000:]
+    complete(lab, lab.run(*words), done=4)
+
+
+def test_slurm_is_left_alone_and_asked_later(lab, slurm_cluster):
+    words = ("--space", lab.space([0], [1.0]), "--executor", "slurm")
+    lab.run(*words)  # the base is there
+    words = ("--space", lab.space([0], [1.0, 1.2]), "--executor", "slurm")
+    left = lab.run(*words, "--detach")
+    assert Counter(cell["state"] for cell in left["cells"]) == {"done": 1, "running": 1}
+    lab.wait_until(lambda: not lab.tasks() and len(lab.runs) == 2)
+    begun = lab.begun()
+    complete(lab, lab.run(*words), done=2)
+    assert lab.begun() == begun
