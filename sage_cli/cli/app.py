@@ -28,6 +28,7 @@ COMMANDS = {
     "analyze": "analyze",
     "sweep": "sweep",
     "sweeps": "sweeps",
+    "suite": "suite",
     "grade": "grade",
     "export": "export",
     "algos": "algos",
@@ -36,6 +37,7 @@ COMMANDS = {
     "data": "data",
     "guide": "guide",
     "runs": "runs",
+    "samples": "samples",
     "config": "config",
 }
 """Every command and its module beside this one, in the order of `sage --help`."""

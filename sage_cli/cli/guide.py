@@ -12,7 +12,15 @@ from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import load_for_measuring
-from sage_cli.cli.options import Benchmark, Json, OtherTemplate, Presets, RunRoot, Sets
+from sage_cli.cli.options import (
+    Benchmark,
+    ConfigFile,
+    Json,
+    OtherTemplate,
+    Presets,
+    RunRoot,
+    Sets,
+)
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
@@ -34,9 +42,13 @@ def show(
     tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
     rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page as well.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the numbers with the run, for reports.")
+    ] = False,
     benchmark: Benchmark = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
+    config: ConfigFile = None,
     set_: Sets = None,
     runs: RunRoot = None,
     json: Json = False,
@@ -48,12 +60,12 @@ def show(
         "allow_template_mismatch": allow_template_mismatch or None,
     }
     asked = [text for text in set_ or [] if text.startswith(("prompt.", "sampling."))]
-    own = load_for_measuring([run], preset, None, asked, runs).config
+    own = load_for_measuring([run], preset, config, asked, runs).config
     chosen, notes = _guide(own, run, guide)
     settings = load_for_measuring(
         [run],
         preset,
-        None,
+        config,
         set_,
         runs,
         evaluation=evaluation,
@@ -70,6 +82,10 @@ def show(
         from sage_cli.store.atomic import write_text
 
         write_text(html, to_html(view))
+    if keep:
+        from sage_cli.workflows.guide_show import keep_with_run
+
+        keep_with_run(view, run, settings.run.root)
     if json:
         emit(asdict(view))
         return

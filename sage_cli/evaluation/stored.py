@@ -10,6 +10,7 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
+from sage_cli.reports.measurement import Measured
 from sage_cli.store.samples import SampleSet
 from sage_cli.store.verdicts import VerdictStore
 
@@ -23,6 +24,29 @@ def stored_verdicts(
         for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
             stored = samples.at(seed, read_only=True)
             yield stored, VerdictStore(stored, grader.identity.mapping())
+
+
+def stored_measurements(
+    samples: PolicySamples, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe
+) -> dict[str, tuple[Measured, ...]] | None:
+    """By benchmark a measurement for each evaluation seed; None unless all of it is stored."""
+    n, label = recipe.evaluation.samples, samples.policy.label
+    found: dict[str, tuple[Measured, ...]] = {}
+    for benchmark in benchmarks:
+        ids, seeds = tuple(benchmark.golds), []
+        for stored, verdicts in stored_verdicts(samples, benchmark, recipe):
+            tally = verdicts.tally(ids, n)
+            if tally.lacking:
+                return None
+            identity, counts = stored.identity, Counts(ids, tally.n_P, tally.right_P)
+            seeds.append(
+                Measured(
+                    label, benchmark.name, identity.seed, counts, tally.statuses, tally.cut_off,
+                    identity.key,
+                )
+            )  # fmt: skip
+        found[benchmark.name] = tuple(seeds)
+    return found
 
 
 def stored_counts(

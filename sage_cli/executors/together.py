@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sage_cli.errors import TrainingError
 from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure
@@ -30,15 +29,15 @@ class _Together:
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         self.herald.failed(work, why, log, again=again)
         if not again:
-            self.failures[work.title] = why
+            self.failures[work.name] = why
 
 
 def do_together(
     works: Sequence[Work], executor: Executor, folder: Path, retries: int, progress: Progress
-) -> None:
-    """Have all works done; `folder` holds their configurations and logs.
+) -> dict[str, Failure]:
+    """Have all works done; why some were given up, by name, when all others are done.
 
-    Raises TrainingError, when all others are done, that names those which were given up.
+    `folder` holds their configurations and logs.
     """
     hearing = _Together(herald := Herald(progress, len(works)))
     crew = Crew(executor, folder, retries, hearing)
@@ -52,10 +51,4 @@ def do_together(
     finally:
         crew.close()
         herald.close()
-    if hearing.failures:
-        raise TrainingError(
-            "\n".join(
-                f"{title}: {why.kind}: {why.reason}" for title, why in hearing.failures.items()
-            ),
-            f"the logs in {folder} say more; the same command tries again",
-        )
+    return hearing.failures

@@ -60,6 +60,11 @@ def commit_of(name: str, revision: str | None) -> str | None:
 @cache
 def _snapshot(name: str, revision: str | None) -> Path | str:
     """The folder, or why there is none: the Hub is asked once a process at most."""
+    from huggingface_hub import constants
+
+    cache_folder = Path(constants.HF_HUB_CACHE) / ("models--" + name.replace("/", "--"))
+    if constants.HF_HUB_OFFLINE and not cache_folder.is_dir():
+        return "it isn't in the local cache, and HF_HUB_OFFLINE is set"  # no client is needed
     from huggingface_hub import snapshot_download, try_to_load_from_cache
 
     try:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.metrics import Comparison, Difference
+from sage_cli.metrics import Comparison, Difference, Side, method_difference, paired_difference
+from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.multiplicity import holm
 from sage_cli.metrics.precision import precision
@@ -38,18 +39,43 @@ def contrast(one: Comparison) -> Contrast:
                     np.full(len(ks), np.nan))  # fmt: skip
 
 
+def contrast_of(
+    a: Side, b: Side, ks: Sequence[int], *, confidence: float = 0.95, resamples: int = 2000
+) -> Contrast:
+    """Of two sides on one benchmark at `ks` alone, without a curve's bands and crossing.
+
+    Where one side has several training seeds and the other, as a base, is a single model, it is
+    about the models at hand: the mean of the trained ones against that one.
+    """
+    if min(len(a.runs), len(b.runs)) > 1:
+        difference = method_difference(a.runs, b.runs, ks, confidence=confidence)
+    else:
+        difference = paired_difference(
+            a.counts, b.counts, ks, confidence=confidence, resamples=resamples
+        )
+    smallest_K = precision([(a.runs, b.runs)], ks).smallest(confidence)
+    mean_A, mean_B = (pass_matrix(side.counts, ks).mean(axis=0) for side in (a, b))
+    return Contrast((a.label, b.label), (mean_A, mean_B), difference, smallest_K,
+                    np.full(len(ks), np.nan))  # fmt: skip
+
+
 def average(comparisons: Sequence[Comparison]) -> Contrast:
     """The unweighted mean over benchmarks of the same sides, with Student's interval and p."""
-    first = comparisons[0]
+    return average_of([(one.a, one.b) for one in comparisons], list(map(contrast, comparisons)))
+
+
+def average_of(sides: Sequence[tuple[Side, Side]], contrasts: Sequence[Contrast]) -> Contrast:
+    """The same from the sides and their contrasts on each benchmark."""
+    first = contrasts[0]
     ks, confidence = first.difference.ks, first.difference.confidence
-    found = precision([(one.a.runs, one.b.runs) for one in comparisons], ks)
+    found = precision([(a.runs, b.runs) for a, b in sides], ks)
     low_K, high_K = found.interval(confidence)
-    problems = sum(one.difference.problems for one in comparisons)
+    problems = sum(one.difference.problems for one in contrasts)
     difference = Difference(
         ks, found.mean_K, low_K, high_K, found.p(), confidence, problems, first.difference.runs
     )
-    means = [np.mean([one.curves[side].mean_K for one in comparisons], axis=0) for side in (0, 1)]
-    return Contrast((first.a.label, first.b.label), (means[0], means[1]), difference,
+    means = [np.mean([one.means[side] for one in contrasts], axis=0) for side in (0, 1)]
+    return Contrast(first.labels, (means[0], means[1]), difference,
                     found.smallest(confidence), np.full(len(ks), np.nan))  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.table import Measure, Scores
+from sage_cli.reports.table import Column, Measure, Row, Scores, Table
 
 
 def evaluation_tables() -> Mapping[str, str]:
@@ -31,6 +31,39 @@ def published_scores(table: str) -> Mapping[str, Scores]:
         }
         for method, scores in tables[table]["rows"].items()
     }
+
+
+def published_rows(table: str) -> tuple[str, ...]:
+    """The methods that `table1`, 2, 3, 4, 5 or 9 has numbers of, as we call them.
+
+    Raises ConfigurationError where the paper has no such table of methods.
+    """
+    every = {name: tuple(one["rows"]) for name, one in published()["evaluation"].items()}
+    every["table2"] = tuple(next(iter(published()["patterns"]["rows"].values())))
+    every["table5"] = tuple(published()["gradient_norm"])
+    if table not in every:
+        raise ConfigurationError(
+            f"the paper has no table of methods '{table}'", f"it has {', '.join(sorted(every))}"
+        )
+    return every[table]
+
+
+def other_table(table: str) -> Table | None:
+    """`table2` or `table5` as they are printed; None for tables of pass@k."""
+    if table == "table2":
+        columns = published()["patterns"]["rows"]
+        rows = {label: [by[label] for by in columns.values()] for label in published_rows(table)}
+    elif table == "table5":
+        rows = {label: list(by.values()) for label, by in published()["gradient_norm"].items()}
+        columns = next(iter(published()["gradient_norm"].values()))
+    else:
+        return None
+    return Table(
+        f"Published: {table}, Qwen2.5-Math-7B-Base",
+        (Column("model"), *map(Column, columns)),
+        tuple(Row((label, *map(Measure, values))) for label, values in rows.items()),
+        (str(published()["source"]),),
+    )
 
 
 @cache

@@ -66,6 +66,11 @@ class Run:
         return MetricsFile(self.folder / "rollouts.jsonl")
 
     @property
+    def guide(self) -> Path:
+        """What its guide does to some completions, token by token (`sage guide show --keep`)."""
+        return self.folder / "guide.json"
+
+    @property
     def config(self) -> dict[str, Any]:
         """The resolved configuration it was made with."""
         return self._read("config.json")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,13 +23,14 @@ from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, build_guide
 from sage_cli.guides.microscope import examine
 from sage_cli.models.signals import completion_signals
-from sage_cli.policies.names import named_policy
+from sage_cli.policies.names import named_policy, named_run
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.guide_view import GuidedCompletion, GuideView
+from sage_cli.store.atomic import write_json
 from sage_cli.store.completion import Completion, token_ids
 from sage_cli.store.run import Runs
 
@@ -85,6 +88,20 @@ def guide_show(
         summary=seen.summary,
         notes=tuple(notes),
     )
+
+
+def keep_with_run(view: GuideView, name: str, root: Path) -> None:
+    """Keep what was seen in the folder of the run called `name`.
+
+    Raises ConfigurationError for a model that no run here made.
+    """
+    run = named_run(name, Runs(root))
+    if run is None:
+        raise ConfigurationError(
+            f"{name} came from no run that could keep what its guide does",
+            "leave out --keep, or write it elsewhere with --json",
+        )
+    write_json(run.guide, asdict(view))
 
 
 def last_step(policy: Policy, config: SageConfig) -> int:

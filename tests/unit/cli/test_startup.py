@@ -57,6 +57,12 @@ def test_a_plan_loads_none_either():
         assert set(loaded(*words, "--dry-run")) <= light
 
 
+def test_suites_are_planned_without_any():
+    light = {"sage_cli.config.schema", "numpy"}
+    assert set(loaded("suite", "plan", "paper")) <= light
+    assert set(loaded("suite", "list")) <= light
+
+
 @pytest.mark.parametrize(
     ("load", "spin"),
     [("0.10 0.2 0.3 1/140 4567", "30000"), ("0.10 0.2 0.3 3/140 4567", None), ("", None)],

@@ -1,0 +1,168 @@
+"""`sage suite list|plan|run|report`: the paper's tables and figures as commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.group import new_app
+from sage_cli.cli.live import Live
+from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
+from sage_cli.cli.surroundings import ask_nobody
+
+if TYPE_CHECKING:
+    from sage_cli.reports.page import Page
+    from sage_cli.suite.arms import Asked
+
+app = new_app("Run a table or a figure of the paper, or a study of your own.")
+
+SHOWN = {"measured": 2, "claims": 1}
+"""The sections of a report that the terminal shows, and how many of their tables."""
+
+Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
+Trainings = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings of each method.")]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """The suites that there are."""
+    from sage_cli.suite.read import read_suite, suite_names
+
+    suites = [read_suite(name) for name in suite_names()]
+    if json:
+        emit({"suites": [suite.model_dump(mode="json") for suite in suites]})
+        return
+    table = Table("suite", "what it is", "methods", box=None)
+    for suite in suites:
+        inside = suite.includes or suite.methods or ([f"sweep {suite.sweep}"])
+        table.add_row(suite.name, escape(suite.title), ", ".join(inside))
+    console.print(table)
+
+
+@app.command()
+def plan(
+    name: Name,
+    seeds: Trainings = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Every task as a command that could be typed, what it needs and whether it is done."""
+    _show_plan(name, _asked(preset, set_, seeds, runs), json)
+
+
+@app.command()
+def run(
+    name: Name,
+    seeds: Trainings = None,
+    executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
+    address: Annotated[str | None, typer.Option(help="Ray's cluster.")] = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Have all that isn't done yet done, and report; the same command goes on where it stopped."""
+    asked = _asked(preset, set_, seeds, runs, name=executor, workers=workers, address=address)
+    if dry_run:
+        _show_plan(name, asked, json)
+        return
+    from sage_cli.workflows.suite import run_suite
+
+    with Live() as live:
+        page = run_suite(name, asked, live)
+    _show(page, json)
+
+
+@app.command()
+def report(
+    name: Name,
+    seeds: Trainings = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Report what is there, and run nothing."""
+    from sage_cli.workflows.suite import report_suite
+
+    asked = _asked(preset, set_, seeds, runs)
+    with Live() as live:
+        page = report_suite(name, asked, live)
+    _show(page, json)
+
+
+def _asked(
+    preset: list[str] | None,
+    sets: list[str] | None,
+    seeds: int | None,
+    runs: Path | None,
+    **executor: str | int | None,
+) -> Asked:
+    from sage_cli.config.presets import DEFAULT_PRESET
+    from sage_cli.suite.arms import Asked
+
+    flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
+    return Asked(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
+
+
+def _show(page: Page, json: bool) -> None:
+    """What was measured and what is left of the claims; the rest is on the page."""
+    if json:
+        emit({**page.report.as_json(), "page": str(page.file)})
+        return
+    from dataclasses import replace
+
+    from sage_cli.reports.terminal import print_document
+
+    for chapter in page.chapters:
+        console.print(f"\n[bold]{escape(chapter.title)}[/]")
+        for section in chapter.sections:
+            tables = section.tables[: SHOWN.get(section.name, 0)]
+            print_document(replace(section, tables=tables, notes=()), console)
+    for name, value in page.facts.items():
+        console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
+    console.print(f"page: [bold]{escape(str(page.file))}[/]", soft_wrap=True)
+
+
+def _show_plan(name: str, asked: Asked, json: bool) -> None:
+    ask_nobody()
+    from sage_cli.workflows.suite_plan import plan_suite
+
+    found = plan_suite(name, asked)
+    if json:
+        emit(found)
+        return
+    numbers = {task["name"]: number for number, task in enumerate(found["tasks"], 1)}
+    table = Table("", "task", "needs", "state", "command", box=None)
+    for task in found["tasks"]:
+        needs = numbers.get(task["needs"], "")
+        command = escape(task["command"])
+        table.add_row(
+            str(numbers[task["name"]]), escape(task["title"]), str(needs), task["state"], command
+        )
+    console.print(f"[bold]{escape(found['title'])}[/]", table, sep="\n")
+    for title, cost in (("all of it", found["cost"]), ("left to do", found["left"])):
+        console.print(f"{title}: {_in_words(cost)}")
+    for one in found["chosen"]:
+        console.print(f"[dim]chosen: {escape(one)}[/]")
+    for one in found["notes"]:
+        console.print(f"[dim]{escape(one)}[/]")
+    console.print(f"folder: [bold]{escape(found['folder'])}[/]", soft_wrap=True)
+
+
+def _in_words(cost: dict[str, object]) -> str:
+    said = [f"{cost[key]:,} {key}" for key in ("steps", "completions")]
+    said.append(f"{cost['tokens']:,} tokens at most")
+    if cost["gpu_hours"]:
+        said.append(f"{cost['gpu_hours']:.0f} GPU hours at most, by stated throughputs")
+    said += [f"not counted: {one}" for one in cost["unknown"]]  # type: ignore[attr-defined]
+    return "; ".join(said)

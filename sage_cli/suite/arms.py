@@ -1,0 +1,156 @@
+"""From a suite, presets and `--set` to arms: each method's trainings, fully configured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import yaml
+
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed, load
+from sage_cli.config.model import PretrainedModel
+from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.metrics.ks import capped_ks
+from sage_cli.policies.planned import planned_base, rl_run
+from sage_cli.policies.policy import Policy
+from sage_cli.store.run import Runs
+from sage_cli.suite.declaration import PAPERS_PRESET, Method, Suite
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was typed beside a suite's name: presets, `--set`, trainings, where the runs are."""
+
+    presets: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    seeds: int | None = None
+    flags: Mapping[str, Mapping[str, Any]] | None = None
+    """Flags by section, as where tasks run."""
+
+    def config(
+        self,
+        own_preset: str | None = None,
+        flags: Mapping[str, Any] | None = None,
+        sets: Sequence[str] = (),
+    ) -> SageConfig:
+        """The configuration of these settings; `sets` lie below what was typed with `--set`."""
+        every = {**(self.flags or {}), **(flags or {})}
+        written = json.dumps(every, default=str, sort_keys=True)
+        return _loaded(self.instead(own_preset), written, (*sets, *self.sets))
+
+    def instead(self, own: str | None) -> tuple[str, ...]:
+        """The presets, with `own` in the place of the paper's main one."""
+        return tuple(own if own and one == PAPERS_PRESET else one for one in self.presets)
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """One training of a method, or the base: its configuration, and the options that make it."""
+
+    label: str
+    seed: int
+    config: SageConfig
+    presets: tuple[str, ...]
+    choices: Mapping[str, str]
+    sets: tuple[str, ...]
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is what RL begins with."""
+        return not self.choices
+
+    @property
+    def title(self) -> str:
+        """`grpo-branch, seed 2`."""
+        return self.label + (f", seed {self.seed + 1}" if self.seed else "")
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What `sage rl` is to be told."""
+        flags = [part for name, value in self.choices.items() for part in (f"--{name}", value)]
+        return (*self.options_about(""), *flags)
+
+    def options_about(self, *sections: str) -> tuple[str, ...]:
+        """The presets, and `--set` as far as it is about one of these sections."""
+        sets = [one for one in self.sets if one.startswith(sections)]
+        options = [*(("--preset", one) for one in self.presets), *(("--set", one) for one in sets)]
+        return tuple(part for option in options for part in option)
+
+    @cached_property
+    def base(self) -> Policy:
+        """What RL begins with."""
+        return planned_base(SftRecipe.of(self.config), Runs(self.config.run.root))
+
+    @cached_property
+    def policy(self) -> Policy:
+        """What is measured, trained or not yet."""
+        if self.is_base:
+            return self.base
+        recipe, runs = RlRecipe.of(self.config), Runs(self.config.run.root)
+        return Policy.of_run(rl_run(recipe, self.base, runs, recipe.rl.processes))
+
+
+@cache
+def _loaded(presets: tuple[str, ...], flags_json: str, sets: tuple[str, ...]) -> SageConfig:
+    """The suites of one plan ask for the same few configurations again and again."""
+    return load(presets, json.loads(flags_json), sets).config
+
+
+def arms_of(suite: Suite, asked: Asked) -> list[Arm]:
+    """Every training of every method, the base of all once."""
+    return [
+        arm for label, method in suite.methods.items() for arm in _arms(suite, label, method, asked)
+    ]
+
+
+def _arms(suite: Suite, label: str, method: Method, asked: Asked) -> list[Arm]:
+    own, choices = method.preset or suite.preset, method.choices
+    flags = {
+        "rl": {"algo": choices.get("algo")},
+        "guide": {"name": choices.get("guide")},
+        "anchor": {"kl": choices.get("kl")},
+    }
+    sets = [_assignment(key, value) for key, value in method.settings.items()]
+    plain = asked.config(own, flags, sets)
+    papers = isinstance(plain.model, PretrainedModel)
+    sets += _measurement(suite, plain, asked, papers=papers) if suite.measured else []
+    first = asked.config(own, flags, sets)
+    presets, every = asked.instead(own), (*sets, *asked.sets)
+    trainings = asked.seeds or (suite.protocol.seeds if papers else suite.seeds)
+    arms = [Arm(label, 0, first, presets, choices, every)]
+    for seed in range(1, 1 if method.is_base else trainings):
+        changes = {"rl.seed": first.rl.seed + seed}
+        further = _assignment("rl.seed", changes["rl.seed"])
+        config = changed(first, changes)
+        arms.append(Arm(label, seed, config, presets, choices, (*every, further)))
+    return arms
+
+
+def _measurement(suite: Suite, plain: SageConfig, asked: Asked, *, papers: bool) -> list[str]:
+    """The settings of a suite's measurement that neither `plain` nor the user says.
+
+    The paper's protocol where its models are measured; everywhere its ks, as far as there are
+    samples.
+    """
+    now = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
+    said = {text.partition("=")[0].strip() for text in asked.sets}
+    wanted = dict(suite.protocol.settings if papers else {})
+    samples = now if "evaluation.samples" in said else {**now, **wanted}
+    wanted["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
+    return [
+        _assignment(key, value)
+        for key, value in wanted.items()
+        if key not in said and now[key] != value
+    ]
+
+
+def _assignment(key: str, value: Any) -> str:
+    """`key=value` so that `--set` reads the value back."""
+    if isinstance(value, str) and yaml.safe_load(value) == value:
+        return f"{key}={value}"
+    return f"{key}={json.dumps(value)}"

@@ -1,0 +1,57 @@
+"""What the paper claims, in a form that measurements can hold, reverse or leave open."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sage_cli.errors import ConfigurationError
+
+ALPHA = 0.05
+"""A claim is decided where Holm's p is at most this."""
+_CLAIM = re.compile(
+    r"(?P<a>\S+) (?P<sign>[<>]) (?P<b>\S+) at pass@(?P<k>\d+)(?: on (?P<benchmark>\S+))?"
+)
+
+
+class Verdict(StrEnum):
+    """What measurements say of a claim."""
+
+    HOLDS = "holds"
+    REVERSED = "reversed"
+    OPEN = "not told apart"
+    UNKNOWN = "not measured"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`a > b at pass@k`, on the average over benchmarks or on one of them."""
+
+    a: str
+    b: str
+    k: int
+    benchmark: str | None
+    text: str
+
+    def verdict(self, difference: float, p_holm: float) -> Verdict:
+        """From the measured a less b, and its p-value after Holm; NaN is no measurement."""
+        if math.isnan(difference) or math.isnan(p_holm):
+            return Verdict.UNKNOWN
+        if p_holm > ALPHA or difference == 0:
+            return Verdict.OPEN
+        return Verdict.HOLDS if difference > 0 else Verdict.REVERSED
+
+
+def parse_claim(text: str) -> Claim:
+    """`grpo-branch > grpo at pass@256 [on aime]`; with `<` the two change places."""
+    found = _CLAIM.fullmatch(" ".join(text.split()))
+    if found is None:
+        raise ConfigurationError(
+            f"'{text}' is no claim", "write it as METHOD > METHOD at pass@256, or ... on BENCHMARK"
+        )
+    a, b = found["a"], found["b"]
+    if found["sign"] == "<":
+        a, b = b, a
+    return Claim(a, b, int(found["k"]), found["benchmark"], found[0])

@@ -1,0 +1,119 @@
+"""What tasks cost at most: steps, completions, tokens; GPU hours where a throughput is stated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from sage_cli.config.data import DataSection
+from sage_cli.config.model import PretrainedModel
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import batch_of
+from sage_cli.errors import DataError
+from sage_cli.policies.names import checkpoint_steps
+from sage_cli.problems.data_set import DataSet, Group
+from sage_cli.problems.load import benchmark_names, load_problems
+from sage_cli.problems.registry import find, is_file_name, members
+from sage_cli.problems.sources import local_files
+from sage_cli.suite.tasks import CHECKPOINTS, RL, SFT, SuiteWork
+
+TOKENS_PER_S = {
+    "Qwen/Qwen2.5-Math-7B": (4000, 4000),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": (4000, 4000),
+    "Qwen/Qwen2.5-3B-Instruct": (8000, 7000),
+    "Qwen/Qwen2.5-Math-1.5B-Instruct": (14000, 12000),
+}
+"""Tokens a second that one GPU of 80 GB samples, and that it trains on, by model: stated, to tell
+hours from weeks, and not measured."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one task or several; `unknown` names what couldn't be counted and is left out."""
+
+    steps: int = 0
+    completions: int = 0
+    tokens: int = 0
+    gpu_hours: float = 0.0
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.steps + other.steps,
+            self.completions + other.completions,
+            self.tokens + other.tokens,
+            self.gpu_hours + other.gpu_hours,
+            tuple(dict.fromkeys((*self.unknown, *other.unknown))),
+        )
+
+
+def cost(works: Iterable[SuiteWork]) -> Cost:
+    """What `works` cost from the beginning, whatever is stored of them."""
+    return sum(map(cost_of, works), Cost())
+
+
+def cost_of(work: SuiteWork) -> Cost:
+    """Of one task; a base's demonstrations aren't counted, for which their data would be read."""
+    config = work.config
+    found = Cost()
+    if work.kind == SFT:
+        steps = config.sft.steps
+        found += Cost(steps=steps) if steps else Cost(unknown=("the steps of supervised warm-up",))
+    if work.kind == RL:
+        completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
+        tokens = completions * config.rollout.max_tokens
+        hours = _hours(config, sampled=tokens, trained=tokens)
+        found += Cost(config.rl.steps, completions, tokens, hours)
+    if work.measures:
+        times = _kept(work) if work.kind == CHECKPOINTS else 1
+        found += _measurement(config, times)
+    return found
+
+
+def _measurement(config: SageConfig, policies: int) -> Cost:
+    evaluation = config.evaluation
+    names = benchmark_names(evaluation.benchmark)
+    counts = {name: problem_count(name, config.data) for name in names}
+    problems = sum(
+        min(count, evaluation.limit or count) for count in counts.values() if count is not None
+    )
+    completions = policies * problems * evaluation.samples * evaluation.seeds
+    tokens = completions * config.sampling.max_tokens
+    unknown = tuple(f"the problems of {name}" for name, count in counts.items() if count is None)
+    return Cost(0, completions, tokens, _hours(config, sampled=tokens), unknown)
+
+
+def problem_count(name: str, data: DataSection) -> int | None:
+    """How many problems a benchmark has; None where only data tell that aren't here."""
+    entry = None if is_file_name(name) else find(name)
+    if isinstance(entry, DataSet | Group) and entry.count is not None:
+        return entry.count
+    return _counted(name, data.model_dump_json())
+
+
+@cache
+def _counted(name: str, data_json: str) -> int | None:
+    """The same by reading, the Hub left alone."""
+    data = DataSection.model_validate_json(data_json)
+    try:
+        here = all(not isinstance(one, DataSet) or local_files(one, data) for one in members(name))
+        return len(load_problems(name, data)) if here else None
+    except DataError:
+        return None
+
+
+def _hours(config: SageConfig, sampled: int, trained: int = 0) -> float:
+    """GPU hours, 0 for a model whose throughput isn't stated."""
+    model = config.model
+    rates = TOKENS_PER_S.get(model.path) if isinstance(model, PretrainedModel) else None
+    return (sampled / rates[0] + trained / rates[1]) / 3600 if rates else 0.0
+
+
+def _kept(work: SuiteWork) -> int:
+    """How many policies a run has come to or will: its checkpoints, and the last one."""
+    rl, needs = work.config.rl, work.needs
+    if needs is not None and needs.run is not None and needs.run.finished:
+        return len(checkpoint_steps(needs.run)) + 1
+    most = rl.steps // rl.save_every
+    return 1 + (most if rl.keep_checkpoints is None else min(most, rl.keep_checkpoints))

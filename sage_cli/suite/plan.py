@@ -1,0 +1,109 @@
+"""A suite before anything runs: its tasks, where its report will be, what of it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.executors.build import local_places, task_resources
+from sage_cli.policies.state import state
+from sage_cli.store.identity import identity_of
+from sage_cli.suite.arms import Arm, Asked, arms_of
+from sage_cli.suite.cost import Cost, cost, cost_of
+from sage_cli.suite.declaration import Suite
+from sage_cli.suite.read import with_included
+from sage_cli.suite.stored import Stored
+from sage_cli.suite.tasks import SuiteWork, Tasks
+
+DONE = "done"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the suites that are done together, and its arms."""
+
+    suite: Suite
+    arms: Sequence[Arm]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a suite, with all that it includes, has to have done; `parts` ends with itself."""
+
+    asked: Asked
+    config: SageConfig
+    parts: Sequence[Part]
+    works: Sequence[SuiteWork]
+    stored: Stored
+
+    @property
+    def suite(self) -> Suite:
+        """The one that was named."""
+        return self.parts[-1].suite
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where its configurations, logs and report are; told by all that decides its results."""
+        tasks = sorted(f"{work.kind} {work.name}" for work in self.works)
+        sweeps = [part.suite.sweep for part in self.parts if part.suite.sweep]
+        identity = identity_of("suite", {"tasks": tasks, "sweeps": sweeps})
+        return self.config.run.root / "suites" / f"{self.suite.name}-{identity[:8]}"
+
+    def state(self, work: SuiteWork) -> str:
+        """`done`, or what is there of a task."""
+        if work.done():
+            return DONE
+        if work.run is not None and work.run.manifest:
+            found = state(work.run)
+            return "trained, to be measured" if found == "finished" else found
+        return "to do"
+
+    def left(self) -> Cost:
+        """What isn't done costs, as if none of it had been begun."""
+        return cost(work for work in self.works if not work.done())
+
+    def as_json(self) -> dict[str, Any]:
+        """Tasks in the order in which they can be done, and what they cost."""
+        states = {work.name: self.state(work) for work in self.works}
+        whole = cost(self.works)
+        left = cost(work for work in self.works if states[work.name] != DONE)
+        return {
+            "suite": self.suite.name,
+            "title": self.suite.title,
+            "folder": str(self.folder),
+            "tasks": [
+                {
+                    "name": work.name,
+                    "title": work.title,
+                    "command": work.command,
+                    "needs": work.needs.name if work.needs else None,
+                    "state": states[work.name],
+                    "suites": work.suites,
+                    "cost": vars(cost_of(work)),
+                }
+                for work in self.works
+            ],
+            "cost": vars(whole),
+            "left": vars(left),
+            "chosen": [one for part in self.parts for one in part.suite.chosen],
+        }
+
+
+def planned(name: str, asked: Asked) -> Plan:
+    """The plan of the suite called `name` under what was asked; nothing is loaded or written."""
+    config = asked.config()
+    parts = [Part(suite, arms_of(suite, asked)) for suite in with_included(name)]
+    processes, stored = config.rl.processes, Stored()
+    share = task_resources(config.executor, processes)
+    local = config.executor.name == "local"
+    among = local_places(config.executor, processes) if local else 1
+    alone = replace(share, threads=share.threads * among)
+    typed = (asked.flags or {}).get("run", {}).get("root")
+    tasks = Tasks(stored, share, alone, ("--runs", str(typed)) if typed else ())
+    for part in parts:
+        tasks.add(part.suite, part.arms)
+    return Plan(asked, config, parts, list(tasks.works.values()), stored)

@@ -1,0 +1,134 @@
+"""A suite's report: its sections as one document, and the same as a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.evaluation.provenance import configured_provenance
+from sage_cli.reports.document import Document
+from sage_cli.reports.gathered import Chapter, gathered
+from sage_cli.reports.page import Page, to_html
+from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.reports.published import other_table
+from sage_cli.store.atomic import write_text
+from sage_cli.store.surroundings import surroundings
+from sage_cli.suite.claims import Verdict
+from sage_cli.suite.plan import DONE, Plan
+from sage_cli.suite.results import PartResult
+from sage_cli.suite.sections.curves import curves
+from sage_cli.suite.sections.differences import contrasts, decided, differences
+from sage_cli.suite.sections.measured import measured, published_alone
+from sage_cli.suite.sections.power import power
+from sage_cli.suite.sections.problems import problems
+from sage_cli.suite.sections.runs import runs, tasks
+from sage_cli.suite.viewed import viewed
+
+MARKS = {
+    Verdict.HOLDS.value: "good",
+    Verdict.REVERSED.value: "bad",
+    Verdict.OPEN.value: "open",
+    DONE: "good",
+}
+"""Words in the page's tables that have a colour."""
+
+
+def chapters(
+    plan: Plan, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
+) -> list[Chapter]:
+    """A chapter for each suite that has methods, and at the end all commands."""
+    every = [
+        Chapter(one.suite.name, one.suite.title, _sections(one, analyses.get(one.suite.name, ())))
+        for one in found
+    ]
+    every = [chapter for chapter in every if chapter.sections]
+    if len(every) == 1:
+        return [replace(every[0], sections=[*every[0].sections, tasks(plan)])]
+    return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
+
+
+def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
+    """Write every form, the page among them, into the suite's folder."""
+    facts = {
+        "suite": plan.suite.name,
+        "presets": list(plan.asked.presets),
+        "chosen": [sentence for one in found for sentence in one.suite.chosen],
+    }
+    document = gathered(plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts)
+    report = document.write(plan.folder / "report")
+    page = Page(report, every, _facts(plan, found), viewed(plan, found), MARKS)
+    write_text(page.file, to_html(page))
+    return page
+
+
+def _facts(plan: Plan, found: Sequence[PartResult]) -> dict[str, str]:
+    """What stands at the top of the page."""
+    claims = Counter(
+        one.verdict.value for result in found for one in decided(result, contrasts(result))
+    )
+    facts = {"preset": ", ".join(plan.asked.presets)}
+    if plan.asked.sets:
+        facts["changed"] = ", ".join(plan.asked.sets)
+    if claims:
+        facts["claims"] = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
+    lost = [one.shown for result in found for one in result.methods if one.why]
+    if lost:
+        facts["incomplete"] = "; ".join(lost)
+    chosen = [sentence for one in found for sentence in one.suite.chosen]
+    if chosen:
+        facts["chosen where the paper is silent"] = " ".join(chosen)
+    return facts
+
+
+def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
+    if not result.methods:
+        return list(analyses)
+    printed = other_table(result.suite.published) if result.suite.published else None
+    sections = []
+    if result.suite.measured:
+        sections.append(measured(result))
+    elif printed is not None:
+        sections.append(published_alone(printed))
+    if result.suite.claims:
+        sections.append(differences(result))
+    if result.there:
+        sections.append(curves(result))
+    if result.base is not None:
+        sections += [problems(result, result.base), power(result, result.base)]
+    return [*sections, *analyses, runs(result)]
+
+
+def _provenance(plan: Plan, found: Sequence[PartResult]) -> Provenance:
+    """Models by weights, problems by content, sample sets by key."""
+    there = [method for result in found for method in result.there]
+    if not there:
+        return Provenance.here(surroundings())
+    config = there[0].arms[0].config
+    policies = {
+        arm.policy.label: PolicyUsed(
+            arm.policy.label,
+            arm.policy.place,
+            arm.policy.fingerprint,
+            arm.policy.run.id if arm.policy.run else None,
+            None if arm.is_base else arm.base.label,
+        )
+        for method in there
+        for arm in method.arms
+        if arm.policy.exists
+    }
+    samples = {
+        one.sample_set: SamplesUsed(one.sample_set, one.policy, one.seed)
+        for method in there
+        for by_benchmark in method.measured
+        for seeds in by_benchmark.values()
+        for one in seeds
+    }
+    evaluation = config.evaluation
+    return replace(
+        configured_provenance(plan.stored.benchmarks(config), EvaluationRecipe.of(config)),
+        policies=tuple(policies.values()),
+        samples=tuple(samples.values()),
+        seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),
+    )

@@ -1,0 +1,1 @@
+"""The sections of a suite's report, one file each: from results to a document."""

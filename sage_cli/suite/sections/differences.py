@@ -1,0 +1,211 @@
+"""Paired differences of the methods that a suite's claims are about, and what is left of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sage_cli.metrics.multiplicity import holm
+from sage_cli.metrics.precision import POWER
+from sage_cli.reports.comparison import AVERAGE, AVERAGE_NOTE
+from sage_cli.reports.contrast import (
+    Contrast,
+    adjusted,
+    average_of,
+    contrast_json,
+    contrast_of,
+)
+from sage_cli.reports.document import Document
+from sage_cli.reports.published import evaluation_tables, published_scores
+from sage_cli.reports.render import to_records
+from sage_cli.reports.table import UNDEFINED, Column, Measure, Row, Table
+from sage_cli.suite.claims import ALPHA, Claim, Verdict
+from sage_cli.suite.results import MethodResult, PartResult
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A claim with what was measured of it; `k` is the claim's, as far as there are samples."""
+
+    claim: Claim
+    k: int
+    difference: Measure
+    detectable: float
+    p_holm: float
+    verdict: Verdict
+
+
+def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
+    """Pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
+    pairs = dict.fromkeys((claim.a, claim.b) for claim in result.suite.read_claims)
+    if not pairs:
+        return {}
+    most = result.ks[-1]
+    ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
+    found: dict[Pair, dict[str, Contrast]] = {}
+    for a, b in pairs:
+        first, second = result.method(a), result.method(b)
+        if first is not None and second is not None and first is not second:
+            found[a, b] = _contrast(first, second, ks)
+    return found
+
+
+def decided(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
+    """Every claim with its verdict; Holm's p is over the suite's claims."""
+    claims = result.suite.read_claims
+    if not claims:
+        return []
+    cells = [_cell(claim, found.get((claim.a, claim.b), {}), result.ks[-1]) for claim in claims]
+    held = holm([float("nan") if cell is None else cell[1] for cell in cells])
+    every = []
+    for claim, cell, p_holm in zip(claims, cells, map(float, held), strict=True):
+        k = min(claim.k, result.ks[-1])
+        difference, _, smallest = cell or (Measure(float("nan")), 1.0, float("nan"))
+        verdict = claim.verdict(difference.value, p_holm)
+        every.append(Decided(claim, k, difference, smallest, p_holm, verdict))
+    return every
+
+
+def differences(result: PartResult) -> Document:
+    """The claims first, then a table of each pair."""
+    found = contrasts(result)
+    claims = decided(result, found)
+    flat = {(pair, name): one for pair, by in found.items() for name, one in by.items()}
+    family = adjusted({"\0".join((*pair, name)): one for (pair, name), one in flat.items()},
+                      result.ks) if flat else {}  # fmt: skip
+    tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
+    tables = [_claims_table(claims, result), *([_table(family, result.ks)] if family else [])]
+    return Document(
+        name="claims",
+        title="What the paper claims, and what was found",
+        data={
+            "claims": [_claim_json(one) for one in claims],
+            "differences": [
+                {"a": a, "b": b, "benchmark": name, **contrast_json(one)}
+                for key, one in family.items()
+                for a, b, name in [key.split("\0")]
+            ],
+            "rows": to_records(tables[0]),
+        },
+        tables=tuple(tables),
+        sheets={"claims": tables[0], **({"differences": tables[1]} if family else {})},
+        notes=(
+            f"holds: the difference has the claim's sign and Holm's p over the {len(claims)} "
+            f"claims is at most {ALPHA}; reversed: the other sign; not told apart: neither",
+            "detectable: the smallest true difference that these problems, samples and seeds would "
+            f"have shown in {POWER:.0%} of repetitions",
+            *([f"p (Holm) of the differences: over the {tests} of them"] if family else []),
+            *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
+            *_seeds_note(result),
+        ),
+    )
+
+
+def _contrast(a: MethodResult, b: MethodResult, ks: Sequence[int]) -> dict[str, Contrast]:
+    evaluation = a.arms[0].config.evaluation
+    shared = [name for name in a.benchmarks if name in b.benchmarks]
+    sides = [(a.side(name), b.side(name)) for name in shared]
+    found = {
+        name: contrast_of(
+            *pair, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap
+        )
+        for name, pair in zip(shared, sides, strict=True)
+    }
+    if len(found) > 1:
+        found[AVERAGE] = average_of(sides, list(found.values()))
+    return found
+
+
+def _cell(
+    claim: Claim, by_benchmark: Mapping[str, Contrast], most: int
+) -> tuple[Measure, float, float] | None:
+    """Difference with its interval, p, and what could have been seen; None where unmeasured."""
+    if claim.benchmark is None:
+        one = by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
+    else:
+        one = by_benchmark.get(claim.benchmark)
+    if one is None:
+        return None
+    place = one.difference.ks.index(min(claim.k, most))
+    return _gap(one, place), float(one.difference.p_K[place]), float(one.smallest_K[place])
+
+
+def _gap(one: Contrast, place: int) -> Measure:
+    gap = one.difference
+    interval = (float(gap.low_K[place]), float(gap.high_K[place]))
+    return Measure(float(gap.mean_K[place]), interval=interval, signed=True)
+
+
+def _claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
+    columns = tuple(map(Column, ("claim", "here", "difference", "detectable", "p (Holm)", "paper")))
+    rows = []
+    for one in claims:
+        at = "" if one.k == one.claim.k else f" (here pass@{one.k})"
+        rows.append(
+            Row((
+                one.claim.text + at, one.verdict.value, one.difference, Measure(one.detectable),
+                Measure(one.p_holm, digits=4, tiny=True), _printed(one.claim, result),
+            ))
+        )  # fmt: skip
+    return Table("Claims", columns, tuple(rows))
+
+
+def _printed(claim: Claim, result: PartResult) -> Measure | str:
+    """The printed difference, averaged over benchmarks as the paper does."""
+    name = result.suite.published
+    if name not in evaluation_tables():
+        return UNDEFINED
+    assert name is not None
+    scores = published_scores(name)
+    sides = []
+    for label in (claim.a, claim.b):
+        by = scores.get(label) or (published_scores("table1")["base"] if label == "base" else {})
+        on = [claim.benchmark] if claim.benchmark else list(by)
+        values = [by[one][claim.k].value for one in on if one in by and claim.k in by[one]]
+        sides.append(sum(values) / len(values) if values else float("nan"))
+    return Measure(sides[0] - sides[1], signed=True)
+
+
+def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
+    names = ("methods", "benchmark", "k", "a", "b", "difference", "detectable", "p", "p (Holm)")
+    shown = ks if len(ks) <= 4 else (ks[0], ks[len(ks) // 2], ks[-1])
+    rows = []
+    for key, one in family.items():
+        a, b, benchmark = key.split("\0")
+        for place, k in enumerate(one.difference.ks):
+            if k not in shown:
+                continue
+            means = (Measure(float(mean_K[place])) for mean_K in one.means)
+            ps = (Measure(float(p_K[place]), digits=4, tiny=True)
+                  for p_K in (one.difference.p_K, one.holm_K))  # fmt: skip
+            smallest = Measure(float(one.smallest_K[place]))
+            beginning = (f"{a} less {b}", benchmark, k)
+            numbers = (*means, _gap(one, place), smallest, *ps)
+            rows.append(Row((*beginning, *numbers), section=f"{a} {b}"))
+    return Table("Paired differences", tuple(map(Column, names)), tuple(rows))
+
+
+def _claim_json(one: Decided) -> dict[str, Any]:
+    return {
+        "claim": one.claim.text,
+        "k": one.k,
+        "verdict": one.verdict.value,
+        **{f"difference {name}".strip(): value for name, value in one.difference.parts().items()},
+        "detectable": one.detectable,
+        "p_holm": one.p_holm,
+    }
+
+
+def _seeds_note(result: PartResult) -> list[str]:
+    runs = {len(one.measured) for one in result.there}
+    if runs == {1}:
+        return ["one training of each method: intervals are about these models, not their methods"]
+    return [
+        "differences to the base are about the trained models at hand, their mean; those of two "
+        "methods are about the methods, training seeds and problems both random"
+    ]

@@ -1,0 +1,124 @@
+"""What was measured, beside what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sage_cli.reports.document import Document
+from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
+from sage_cli.reports.measurement import record, verdict_notes
+from sage_cli.reports.published import (
+    evaluation_tables,
+    other_table,
+    published,
+    published_scores,
+)
+from sage_cli.reports.render import to_records
+from sage_cli.reports.table import Column, Measure, Row, Scores, Table
+from sage_cli.suite.results import PartResult
+
+UNKNOWN = Measure(float("nan"))
+
+
+def measured(result: PartResult) -> Document:
+    """Each method's pass@k on each benchmark, a failed one's reason, and the printed numbers."""
+    ks, there = result.ks, result.there
+    # the ends of a curve: every k between them is in the curves' section
+    ks = ks if len(ks) <= 4 else (ks[0], ks[-1])
+    scores = {
+        one.shown: score({name: one.spread(name) for name in one.benchmarks}, ks) for one in there
+    }
+    tables = [_with_missing(evaluation_table("Measured", scores, notes=_notes(result)), result)]
+    printed = result.suite.published
+    if printed in evaluation_tables():
+        assert printed is not None
+        numbers = {
+            label: by for label, by in published_scores(printed).items()
+            if label in result.suite.methods
+        }  # fmt: skip
+        tables.append(_beside(result, scores, numbers, ks, printed))
+        source = (f"{printed} of {published()['source']}",)
+        model = evaluation_tables()[printed]
+        tables.append(evaluation_table(f"Published, {model}", numbers, notes=source))
+    elif printed and (other := other_table(printed)) is not None:
+        tables.append(other)
+    rows = [one for method in there for by in method.measured for seeds in by.values()
+            for one in seeds]  # fmt: skip
+    return Document(
+        name="measured",
+        title="Measured and published",
+        data={
+            "k": list(ks),
+            "rows": to_records(tables[0]),
+            "measurements": [record(one) | {"policy": one.policy, "benchmark": one.benchmark}
+                             for one in rows],
+            "same": dict(result.same),
+        },
+        tables=tuple(tables),
+        sheets={"measured": tables[0]},
+        notes=verdict_notes(rows),
+    )  # fmt: skip
+
+
+def published_alone(table: Table) -> Document:
+    """A printed table of something that `sage analyze` finds, not of pass@k."""
+    return Document("published", "Published", {"rows": to_records(table)}, tables=(table,))
+
+
+def _with_missing(table: Table, result: PartResult) -> Table:
+    """The table with a row for each method that has no measurement."""
+    lost = [one for one in result.methods if not one.measured]
+    width = len(table.columns) - 1
+    rows = [Row((one.shown, *[UNKNOWN] * width), "missing") for one in lost]
+    return Table(table.title, table.columns, (*table.rows, *rows), table.notes)
+
+
+def _beside(
+    result: PartResult,
+    scores: Mapping[str, Scores],
+    printed: Mapping[str, Scores],
+    ks: Sequence[int],
+    name: str,
+) -> Table:
+    """Averages over benchmarks, here and in the paper, and what each gained over the base."""
+    model = evaluation_tables()[name]
+    printed_ks = sorted({k for by in printed.values() for one in by.values() for k in one})
+    columns = [Column("method"), *(Column(f"pass@{k}", "here") for k in ks)]
+    columns += [Column(f"pass@{k}", f"paper, {model}") for k in printed_ks]
+    rows = []
+    for label in result.suite.methods:
+        own = result.method(label)
+        here = [_mean(scores[own.shown], k) if own else UNKNOWN for k in ks]
+        there = [_mean(printed[label], k) if label in printed else UNKNOWN for k in printed_ks]
+        rows.append(Row((label, *here, *there)))
+    here_on = ", ".join(result.benchmarks) or "nothing yet"
+    on = ", ".join(next(iter(printed.values())))
+    notes = (f"here: the average over {here_on}; in the paper: over {on}",
+             "other models on other problems: compare the order of rows, not the numbers"
+             if set(result.benchmarks) != set(next(iter(printed.values()))) else "")  # fmt: skip
+    return Table("Beside the paper", tuple(columns), tuple(rows), tuple(filter(None, notes)))
+
+
+def _mean(scores: Scores, k: int) -> Measure:
+    """The average over benchmarks; without a deviation unless there is one benchmark."""
+    if AVERAGE in scores:
+        return scores[AVERAGE].get(k, UNKNOWN)
+    values = [by[k] for by in scores.values() if k in by]
+    if len(values) == 1:
+        return values[0]
+    return Measure(sum(one.value for one in values) / len(values)) if values else UNKNOWN
+
+
+def _notes(result: PartResult) -> list[str]:
+    if not result.there:
+        return []
+    first = result.there[0].arms[0].config
+    trainings = max(len(one.measured) for one in result.there)
+    over = "training seeds" if trainings > 1 else "evaluation seeds"
+    notes = [
+        f"{first.evaluation.samples} samples per problem, evaluation seeds: "
+        f"{first.evaluation.seeds}, training seeds: {trainings}, temperature "
+        f"{first.sampling.temperature:g}; ± over {over}, of a base over evaluation seeds"
+    ]
+    notes += [f"{label} is {other} under this model" for label, other in result.same.items()]
+    return notes

@@ -1,0 +1,31 @@
+"""What the design could have seen of a gain over the base."""
+
+from __future__ import annotations
+
+from sage_cli.metrics import pooled
+from sage_cli.metrics.power import HETEROGENEITY, Design, Population, smallest_changes
+from sage_cli.reports.document import Document
+from sage_cli.reports.power import Base, Question, power_document
+from sage_cli.reports.provenance import Provenance
+from sage_cli.suite.results import MethodResult, PartResult
+
+
+def power(result: PartResult, base: MethodResult) -> Document:
+    """The smallest gain at each k that these problems and samples detect, and four times as many.
+
+    Training seeds come on top: this is about one trained model against its base.
+    """
+    evaluation = base.arms[0].config.evaluation
+    ks = result.ks if len(result.ks) <= 4 else (result.ks[0], result.ks[-1])
+    bases = []
+    designs: tuple[Design, ...] = ()
+    for benchmark in base.benchmarks:
+        counts = pooled(base.side(benchmark).counts)
+        population = Population.of(counts)
+        designs = tuple(
+            Design(times * len(counts), evaluation.samples, evaluation.seeds) for times in (1, 4)
+        )
+        smallest_DK = smallest_changes(population, designs, ks, confidence=evaluation.confidence)
+        bases.append(Base(base.label, benchmark, counts, population.beta, smallest_DK))
+    asked = Question(designs, ks, False, HETEROGENEITY, evaluation.confidence)
+    return power_document(bases, asked, Provenance())

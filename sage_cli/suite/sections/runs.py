@@ -1,0 +1,62 @@
+"""What was run: policies by method and seed, what they took, and the commands."""
+
+from __future__ import annotations
+
+from sage_cli.policies.state import state
+from sage_cli.reports.document import Document
+from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.suite.cost import cost
+from sage_cli.suite.plan import DONE, Plan
+from sage_cli.suite.results import PartResult
+
+
+def runs(result: PartResult) -> Document:
+    """A row for each training, the base's first."""
+    names = ("method", "seed", "policy", "state", "steps", "minutes")
+    rows, spent_s = [], {}
+    for method in result.methods:
+        for arm in method.arms:
+            run = arm.policy.run
+            manifest = run.manifest if run else {}
+            seconds = float(manifest.get("seconds", "nan"))
+            spent_s[arm.policy.label] = seconds
+            of = arm.config.sft if arm.is_base else arm.config.rl
+            found = state(run) if run else "taken as it is"
+            number = (of.steps or "–") if run else "–"
+            minutes = Measure(seconds / 60, digits=1)
+            rows.append(
+                Row((method.label, arm.seed + 1, arm.policy.label, found, str(number), minutes))
+            )
+    whole = sum(value for value in spent_s.values() if value == value)
+    table = Table("Policies", tuple(map(Column, names)), tuple(rows))
+    return Document(
+        name="runs",
+        title="What was run",
+        data={"seconds": whole},
+        tables=(table,),
+        sheets={"runs": table},
+        notes=(f"{whole / 60:.1f} minutes of training in all, sampling and grading left out",),
+    )
+
+
+def tasks(plan: Plan) -> Document:
+    """The commands, which of them are done, and what all of them cost at most."""
+    columns = tuple(map(Column, ("", "task", "state", "command")))
+    rows = tuple(
+        Row((str(number), work.title, plan.state(work), work.command))
+        for number, work in enumerate(plan.works, 1)
+    )
+    spent = cost(plan.works)
+    hours = f", {spent.gpu_hours:.0f} GPU hours by stated throughputs" if spent.gpu_hours else ""
+    done = sum(row.cells[2] == DONE for row in rows)
+    return Document(
+        name="tasks",
+        title="Commands and cost",
+        data={"cost": vars(spent), "done": done, "tasks": len(rows)},
+        tables=(Table(f"{done} of {len(rows)} tasks are done", columns, rows),),
+        notes=(
+            f"all tasks from nothing: {spent.steps:,} steps, {spent.completions:,} completions, "
+            f"{spent.tokens:,} tokens at most{hours}",
+            *(f"not counted: {one}" for one in spent.unknown),
+        ),
+    )

@@ -1,0 +1,81 @@
+"""The completions that a suite's page shows: a few of each policy, right and wrong."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.evaluation.answers import StoredAnswer, stored_answers
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.metrics import pooled
+from sage_cli.reports.page import ShownSample, ShownToken
+from sage_cli.store.run import Run
+from sage_cli.suite.plan import Plan
+from sage_cli.suite.results import MethodResult, PartResult
+
+PROBLEMS, OF_EACH_VERDICT, LOOKED_AT = 8, 1, 32
+"""Problems of a benchmark, completions of a verdict, samples of a problem that are looked at."""
+
+
+def viewed(plan: Plan, found: Sequence[PartResult]) -> list[ShownSample]:
+    """Of each suite's methods, one completion of each verdict on some problems."""
+    return [sample for result in found for one in result.there for sample in _of(one, result, plan)]
+
+
+def _of(method: MethodResult, result: PartResult, plan: Plan) -> Iterator[ShownSample]:
+    """Those of the first training, on problems from the base's rarest to its surest."""
+    arm = next(one for one in method.arms if one.policy.exists)
+    recipe, reference = EvaluationRecipe.of(arm.config), result.base or result.there[0]
+    samples = PolicySamples.of_evaluation(arm.policy, recipe, arm.config.run.root)
+    guided = _guided(arm.policy.run)
+    for benchmark in plan.stored.benchmarks(arm.config):
+        counts = pooled(reference.side(benchmark.name).counts)
+        order = np.argsort(counts.c_P / counts.n_P, kind="stable")
+        places = np.unique(np.linspace(0, len(order) - 1, PROBLEMS).round().astype(int))
+        ids = [counts.problem_ids[order[place]] for place in places]
+        ids += [id_ for id_ in guided if id_ in benchmark.golds and id_ not in ids]
+        seen: Counter[tuple[str, str]] = Counter()
+        n = min(LOOKED_AT, recipe.evaluation.samples)
+        answers = stored_answers(samples, benchmark, recipe, ids, n)
+        for answer in sorted(answers, key=lambda one: ids.index(one.problem.id)):
+            key = (answer.problem.id, answer.status)
+            seen[key] += 1
+            if seen[key] <= OF_EACH_VERDICT:
+                first = answer.completion.index == 0 and answer.seed == recipe.evaluation.seed
+                tokens = guided.get(answer.problem.id, ()) if first else ()
+                yield _shown(answer, method.label, result.suite.name, benchmark.name, tokens)
+
+
+def _shown(
+    answer: StoredAnswer,
+    policy: str,
+    chapter: str,
+    benchmark: str,
+    tokens: tuple[ShownToken, ...],
+) -> ShownSample:
+    problem = answer.problem
+    return ShownSample(
+        chapter, policy, benchmark, problem.id, problem.question, problem.gold, answer.status,
+        answer.extracted, answer.completion.text, tokens,
+    )  # fmt: skip
+
+
+def _guided(run: Run | None) -> dict[str, tuple[ShownToken, ...]]:
+    """Problem -> the tokens of its first sample, where what the guide did to it was kept."""
+    try:
+        held = json.loads(run.guide.read_text(encoding="utf-8")) if run else {}
+        return {
+            one["problem_id"]: tuple(
+                ShownToken(*each)
+                for each in zip(
+                    one["tokens"], one["examined"]["q_T"], one["examined"]["entropy_T"], strict=True
+                )
+            )
+            for one in held.get("completions", ())
+        }
+    except (OSError, ValueError, KeyError, TypeError):  # a look that wasn't kept whole
+        return {}

@@ -1,0 +1,99 @@
+"""`sage suite`: a declared study planned, carried out, and laid beside what was published."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from sage_cli.errors import SageError, TrainingError
+from sage_cli.executors.build import build_executor
+from sage_cli.executors.together import do_together
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Document
+from sage_cli.reports.page import Page
+from sage_cli.store.atomic import write_json
+from sage_cli.store.lock import writer
+from sage_cli.store.mirrors import require_mirrors
+from sage_cli.suite.arms import Asked
+from sage_cli.suite.declaration import Analysis
+from sage_cli.suite.plan import Part, Plan, planned
+from sage_cli.suite.report import chapters, write_report
+from sage_cli.suite.results import results
+from sage_cli.workflows.analyze import Options, analyze
+from sage_cli.workflows.suite_plan import sweeps_of
+
+RETRIES = 1
+FAILURES = "failures.json"
+
+
+def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
+    """Have everything done that isn't, and report.
+
+    A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
+    """
+    plan = planned(name, asked)
+    carry_out(plan, progress)
+    for one in sweeps_of(plan):
+        one.run(progress)
+    return report_of(plan, progress)
+
+
+def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
+    """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
+    return report_of(planned(name, asked), progress)
+
+
+def carry_out(plan: Plan, progress: Progress) -> None:
+    """Have the tasks done that aren't, and keep why some couldn't be.
+
+    Raises TrainingError where nothing is measured or trained in the end.
+    """
+    config, tasks = plan.config, plan.folder / "tasks"
+    require_mirrors(config.tracking)
+    executor = build_executor(config.executor, folder=tasks, processes=config.rl.processes)
+    with writer(plan.folder):
+        failures = do_together(plan.works, executor, tasks, RETRIES, progress)
+        kept = {name: asdict(why) for name, why in failures.items()}
+        write_json(plan.folder / FAILURES, kept)
+    if failures and not any(work.done() for work in plan.works if work.needs is not None):
+        said = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
+        raise TrainingError(
+            "\n".join(["no method came to its end", *said]),
+            f"the logs in {tasks} say more; the same command tries again",
+        )
+
+
+def report_of(plan: Plan, progress: Progress) -> Page:
+    """The report of a plan, as far as it is done."""
+    failures = _failures(plan.folder / FAILURES)
+    found = [results(part, plan, failures) for part in plan.parts]
+    analyses = {
+        part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
+        for part in plan.parts
+    }
+    return write_report(plan, found, chapters(plan, found, analyses))
+
+
+def _failures(path: Path) -> dict[str, str]:
+    """Why tasks were given up, by name; a torn file is as good as none: it is told again."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        return {name: f"{why['kind']}: {why['reason']}" for name, why in held.items()}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
+    """What `sage analyze` finds of the policies that are there; else why it finds nothing."""
+    arms = [arm for arm in part.arms if not analysis.methods or arm.label in analysis.methods]
+    names = [arm.policy.label if arm.policy.run else arm.policy.path
+             for arm in arms if arm.policy.exists]  # fmt: skip
+    title = f"Analysis: {analysis.name}"
+    if not names:
+        return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
+    try:
+        options = Options(**analysis.options)
+        return analyze(arms[0].config, analysis.name, names, options, progress).document
+    except SageError as error:
+        return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))

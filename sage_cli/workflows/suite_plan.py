@@ -1,0 +1,112 @@
+"""`sage suite plan`: every task of a suite as a command, its sweeps among them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.model import PretrainedModel
+from sage_cli.config.schema import SageConfig
+from sage_cli.models.folders import pinned_revision
+from sage_cli.progress import Progress
+from sage_cli.suite.arms import Asked
+from sage_cli.suite.declaration import Suite
+from sage_cli.suite.plan import DONE, Plan, planned
+from sage_cli.sweep.cells import shared_config, sweep_folder, sweep_name
+from sage_cli.sweep.read import guide_of, read_space
+
+
+def plan_suite(name: str, asked: Asked) -> dict[str, Any]:
+    """Tasks, costs, what was chosen, as plain values; nothing is loaded or written."""
+    plan = planned(name, asked)
+    found = plan.as_json()
+    found["tasks"] += [one.as_json() for one in sweeps_of(plan)]
+    found["notes"] = _notes(plan)
+    return found
+
+
+def _notes(plan: Plan) -> list[str]:
+    """What a reader of the plan should know of its names and numbers."""
+    notes = ["measurements that share samples are counted as if each drew its own"]
+    commits = {
+        arm.config.model.path: pinned_revision(arm.config.model.path, arm.config.model.revision)
+        for part in plan.parts
+        for arm in part.arms
+        if isinstance(arm.config.model, PretrainedModel)
+    }
+    unknown = [
+        path for path, commit in commits.items() if commit is None and not Path(path).is_dir()
+    ]
+    if unknown:
+        notes.append(
+            f"the Hub wasn't asked: {', '.join(unknown)} not in its cache, so that policies which "
+            "grow from there will have other names than here"
+        )
+    return notes
+
+
+@dataclass(frozen=True, eq=False)
+class SweepTask:
+    """A suite's sweep, as one more of its tasks."""
+
+    suite: Suite
+    config: SageConfig
+    options: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where the sweep's memory is."""
+        shared, space = shared_config(self.config), read_space(self.config.sweep.space, self.config)
+        return sweep_folder(self.config.run.root, sweep_name(shared, space.keys))
+
+    @cached_property
+    def state(self) -> str:
+        """How many of its trainings are done; nothing is read where it hasn't begun."""
+        if not self.folder.is_dir():
+            return "to do"
+        from sage_cli.sweep.prepared import prepared  # with Optuna, and its database's library
+
+        it = prepared(self.config)
+        trainings = [
+            it.cells.training(cell, seed) for cell in it.space.cells() for seed in it.first_seeds
+        ]
+        done = sum(it.cells.trained(one) is not None for one in trainings)
+        return DONE if done == len(trainings) else f"{done} of {len(trainings)} trainings done"
+
+    def run(self, progress: Progress) -> None:
+        """`sage sweep` itself, which has its cells done by the same executor."""
+        from sage_cli.workflows.sweep import sweep
+
+        sweep(self.config, progress)
+
+    def as_json(self) -> dict[str, Any]:
+        """As the plan has its other tasks; its cells are those of `sage sweep --dry-run`."""
+        words = ("sage", "sweep", "--space", self.config.sweep.space, *self.options)
+        return {
+            "name": self.folder.name,
+            "title": self.suite.title,
+            "command": shlex.join(words),
+            "needs": None,
+            "state": self.state,
+            "suites": [self.suite.name],
+        }
+
+
+def sweeps_of(plan: Plan) -> list[SweepTask]:
+    """The sweeps of all parts, each over as many seeds as the suite says."""
+    found = []
+    for part in plan.parts:
+        space = part.suite.sweep
+        if space is None:
+            continue
+        asked, seeds = plan.asked, plan.asked.seeds or part.suite.seeds
+        sections = {"guide": {"name": guide_of(space)}, "sweep": {"space": space, "seeds": seeds}}
+        presets = [word for one in asked.instead(part.suite.preset) for word in ("--preset", one)]
+        sets = [word for one in asked.sets for word in ("--set", one)]
+        options = (*presets, "--seeds", str(seeds), *sets)
+        config = asked.config(part.suite.preset, sections)
+        found.append(SweepTask(part.suite, config, options))
+    return found

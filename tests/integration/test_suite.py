@@ -1,0 +1,144 @@
+"""Suites of real, small trainings: killed and started again, and with a method that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import faulty_guide
+import pytest
+from sweep_lab import SMALL
+
+SUITE = """
+title: "A small suite"
+methods:
+  base: base
+  grpo: grpo
+  {more}
+k: 1,4
+seeds: 1
+claims: grpo > base at pass@4
+"""
+BROKEN = "broken: {of: grpo/faulty, settings: {guide.options.tau: 2}}"
+"""A guide that kills its training in the first step."""
+
+
+@dataclass
+class SuiteLab:
+    """Types `sage suite run` in a folder of its own."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        faulty_guide.install(self.folder / "packages")
+        (self.folder / "small.yaml").write_text(SMALL)
+
+    def write(self, more: str = "") -> None:
+        (self.folder / "mine.yaml").write_text(SUITE.format(more=more))
+
+    def start(self, verb: str = "run") -> subprocess.Popen[str]:
+        words = ["suite", verb, "mine.yaml", "--preset", "tiny", "--preset", "small.yaml", "--json"]
+        sets = ["--set", "evaluation.samples=4", "--set", "evaluation.bootstrap=100"]
+        paths = [str(self.folder / "packages"), os.environ.get("PYTHONPATH", "")]
+        environment = {
+            **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "FAULTY": str(self.folder), "HF_HUB_OFFLINE": "1",
+        }  # fmt: skip
+        return subprocess.Popen(
+            [sys.executable, "-m", "sage_cli", *words, *sets], cwd=self.folder, env=environment,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+
+    def done(self, verb: str = "run") -> dict[str, Any]:
+        """A command to its end."""
+        process = self.start(verb)
+        out, errors = process.communicate(timeout=3000)
+        assert process.returncode == 0, errors[-4000:]
+        answer: dict[str, Any] = json.loads(out)
+        return answer
+
+    def kill_when(self, holds: Callable[[], bool]) -> None:
+        """Start, and SIGKILL the driver alone as of `holds`; its tasks must end by themselves."""
+        process = self.start()
+        deadline = time.monotonic() + 1800
+        while not holds() and process.poll() is None:
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+    def begun(self) -> int:
+        """How often a training was begun or taken up."""
+        logs = self.folder.glob("runs/suites/mine-*/tasks/*.log")
+        return sum(log.read_text().count("loading libraries") for log in logs)
+
+
+def measured(answer: dict[str, Any]) -> Any:
+    (chapter,) = answer["chapters"]
+    return chapter["sections"]["measured"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> SuiteLab:
+    return SuiteLab(tmp_path_factory.mktemp("suite"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(lab: SuiteLab) -> dict[str, Any]:
+    lab.write()
+    return lab.done()
+
+
+@pytest.mark.timeout(3600)  # a dozen processes, each of which loads torch
+def test_three_kills_and_the_same_result(
+    lab: SuiteLab, undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    killed = SuiteLab(tmp_path)
+    killed.write()
+    runs = killed.folder / "runs"
+    killed.kill_when(lambda: any(runs.glob("sft-*/metrics.jsonl")))
+    killed.kill_when(lambda: any(runs.glob("rl-*/metrics.jsonl")))
+    killed.kill_when(lambda: any(runs.glob("samples/*/part-*")))
+    answer = killed.done()
+    assert measured(answer)["rows"] == measured(undisturbed)["rows"]
+    keys = ("sample_set", "statuses", "problems")
+    one, other = (
+        [{key: each[key] for key in keys} for each in measured(found)["measurements"]]
+        for found in (answer, undisturbed)
+    )
+    assert one == other
+
+
+def test_the_same_command_again_does_nothing_and_finds_the_same(
+    lab: SuiteLab, undisturbed: dict[str, Any]
+) -> None:
+    lab.write()
+    begun = lab.begun()
+    again = lab.done()
+    assert again["content"] == undisturbed["content"]
+    assert lab.begun() == begun
+    assert Path(lab.folder / again["page"]).is_file()
+    plan = lab.done("plan")
+    assert {task["state"] for task in plan["tasks"]} == {"done"}
+    assert plan["left"]["tokens"] == 0
+
+
+def test_a_method_that_fails_is_a_row_with_its_reason(
+    lab: SuiteLab, undisturbed: dict[str, Any]
+) -> None:
+    lab.write(BROKEN)
+    answer = lab.done()
+    *others, broken = measured(answer)["rows"]
+    assert others == measured(undisturbed)["rows"]
+    assert broken["model"].startswith("broken (killed: SIGKILL ended it from outside")
+    assert broken["arithmetic pass@1"] is None
+    # and so says a report that runs nothing
+    assert measured(lab.done("report"))["rows"] == measured(answer)["rows"]

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from suite_results import result
+
+from sage_cli.reports.table import Measure
+from sage_cli.suite.claims import Verdict
+from sage_cli.suite.declaration import Suite
+from sage_cli.suite.sections.curves import curves
+from sage_cli.suite.sections.differences import contrasts, decided, differences
+from sage_cli.suite.sections.measured import measured
+from sage_cli.suite.sections.power import power
+from sage_cli.suite.sections.problems import problems
+from sage_cli.suite.sections.runs import runs
+
+METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
+
+
+def suite(**more: object) -> Suite:
+    return Suite.model_validate(
+        {"name": "mine", "title": "Mine", "methods": METHODS, "k": "1,4", **more}
+    )
+
+
+NEVER = {"base": {"arithmetic": [[0, 0, 1, 3] * 5]}}
+GRPO = {"grpo": {"arithmetic": [[0, 1, 2, 4] * 5]}}
+BRANCH = {"grpo-branch": {"arithmetic": [[4, 4, 4, 4] * 5]}}
+
+
+def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason() -> None:
+    found = result(suite(published="table1"), {**NEVER, **GRPO})
+    here, beside, printed = measured(found).tables
+    rows = {str(row.cells[0]): row for row in here.rows}
+    # c/n: (0 + 0 + 1/4 + 3/4) / 4 = .25 and (0 + 1/4 + 2/4 + 4/4) / 4 = .4375
+    assert str(rows["base"].cells[1]) == "0.250"
+    assert rows["grpo"].cells[1] == Measure(
+        pytest.approx(0.4375), pytest.approx(np.nan, nan_ok=True)
+    )  # type: ignore[arg-type]
+    lost = rows["grpo-branch (out of memory: the GPU is full)"]
+    assert {str(cell) for cell in lost.cells[1:]} == {"–"}
+    by_method = {str(row.cells[0]): row.cells[1:] for row in beside.rows}
+    # printed: (.033 + .355 + .294) / 3 = .2273
+    assert str(by_method["base"][2]) == "0.227"
+    assert str(by_method["grpo-branch"][0]) == "–"
+    assert "compare the order of rows" in beside.notes[1]
+    assert "Qwen2.5-Math-7B-Base" in printed.title
+    assert "arXiv:2605.18864" in printed.notes[0]
+    assert {str(row.cells[0]) for row in printed.rows} == set(METHODS)
+
+
+def test_the_other_printed_tables_are_laid_beside_too() -> None:
+    table5 = suite(published="table5", methods={"grpo": "grpo"})
+    _, printed = measured(result(table5, GRPO)).tables
+    assert [str(cell) for cell in printed.rows[0].cells] == ["grpo", "0.056", "0.030", "0.053"]
+
+
+def test_claims_are_decided_with_holms_p_over_the_claims() -> None:
+    claims = (
+        "grpo-branch > base at pass@1",
+        "grpo-branch < grpo at pass@1",
+        "grpo > base at pass@256",
+        "grpo > grpo-branch at pass@1 on elsewhere",
+    )
+    found = result(suite(claims=claims), {**NEVER, **GRPO, **BRANCH})
+    better, worse, capped, unknown = decided(found, contrasts(found))
+    assert better.verdict is Verdict.HOLDS
+    assert better.difference.value == pytest.approx(1 - 0.25)
+    assert worse.verdict is Verdict.REVERSED  # .4375 less 1
+    assert worse.difference.value == pytest.approx(0.4375 - 1)
+    assert (capped.k, capped.claim.k) == (4, 256)
+    # pass@4 of 4 samples is whether one is right: 2 of 4 problems before, 3 of 4 after
+    assert capped.difference.value == pytest.approx(0.25)
+    assert unknown.verdict is Verdict.UNKNOWN
+    every = contrasts(found)
+    raw = [float(every[pair]["arithmetic"].difference.p_K[place])
+           for pair, place in ((("grpo-branch", "base"), 0), (("grpo", "grpo-branch"), 0),
+                               (("grpo", "base"), 1))]  # fmt: skip
+    # three tests: the smallest p times 3, the next times 2, none smaller than one before
+    order = np.argsort(raw, kind="stable")
+    held = np.maximum.accumulate(np.array(raw)[order] * [3, 2, 1])
+    expected = dict(zip(order.tolist(), np.minimum(held, 1), strict=True))
+    for place, one in enumerate((better, worse, capped)):
+        assert one.p_holm == pytest.approx(expected[place])
+
+
+def test_claims_stand_beside_the_printed_difference() -> None:
+    claims = ("grpo-branch > grpo at pass@256", "grpo-branch > grpo at pass@1 on aime")
+    found = result(suite(published="table1", claims=claims), {**NEVER, **GRPO, **BRANCH})
+    table = differences(found).tables[0]
+    # (.427 + .965 + .794 - .407 - .96 - .775) / 3 = .0147; on AIME .063 - .053
+    assert [str(row.cells[-1]) for row in table.rows] == ["+0.015", "+0.010"]
+    assert table.rows[0].cells[0] == "grpo-branch > grpo at pass@256 (here pass@4)"
+
+
+def test_two_methods_of_several_seeds_are_compared_as_methods_and_a_base_as_a_model() -> None:
+    several = {
+        "base": NEVER["base"],
+        "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5]},
+        "grpo-branch": {"arithmetic": [[4, 4, 4, 4] * 5, [3, 4, 4, 4] * 5]},
+    }
+    claims = ("grpo-branch > grpo at pass@1", "grpo > base at pass@1")
+    found = contrasts(result(suite(claims=claims), several))
+    assert found["grpo-branch", "grpo"]["arithmetic"].difference.runs == (2, 2)
+    single = found["grpo", "base"]["arithmetic"]
+    # means over both seeds: (.4375 + .5) / 2
+    assert single.means[0][0] == pytest.approx(0.46875)
+    assert single.difference.mean_K[0] == pytest.approx(0.46875 - 0.25)
+
+
+def test_several_benchmarks_have_an_average_which_decides() -> None:
+    both = {
+        label: {"a": by["arithmetic"], "b": [[4] * 20]}
+        for label, by in {**NEVER, **GRPO, **BRANCH}.items()
+    }
+    found = result(suite(claims=("grpo-branch > base at pass@1",)), both)
+    (one,) = decided(found, contrasts(found))
+    assert one.difference.value == pytest.approx((0.75 + 0) / 2)
+
+
+def test_problems_won_and_lost() -> None:
+    found = result(suite(), {**NEVER, **GRPO})
+    assert found.base is not None
+    document = problems(found, found.base)
+    (row,) = document.tables[0].rows
+    # of [0, 0, 1, 3] -> [0, 1, 2, 4]: one of four is won, none lost; three of four by .25
+    assert row.cells == ("arithmetic", "grpo", 5, 0, 0, 15)
+    strips = document.data["strips"]["arithmetic"]
+    assert list(strips) == ["base", "grpo"]
+    assert strips["base"][:4].tolist() == [0, 0, 0.25, 0.75]
+    assert len(document.sheets["problems"].rows) == 40
+
+
+def test_curves_power_and_runs_name_the_methods() -> None:
+    found = result(suite(), {**NEVER, **GRPO})
+    assert found.base is not None
+    assert [one["policy"] for one in curves(found).data["curves"]] == ["base", "grpo"]
+    (table,) = power(found, found.base).tables
+    assert [row.cells[0] for row in table.rows] == [20, 80]
+    states = [row.cells[3] for row in runs(found).tables[0].rows]
+    assert states == ["not trained yet"] * 3

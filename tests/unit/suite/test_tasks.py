@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.store.evaluations import keep_evaluation
+from sage_cli.store.run import Runs
+from sage_cli.suite.arms import Arm, Asked
+from sage_cli.suite.cost import Cost, cost_of
+from sage_cli.suite.plan import Plan, planned
+from sage_cli.suite.results import PartResult, refuse_other_settings, results
+from sage_cli.suite.tasks import SuiteWork
+
+PAPER = "qwen2.5-math-7b"
+
+
+def plan(name: str, root: Path, *sets: str, preset: str = "tiny", seeds: int | None = None) -> Plan:
+    return planned(name, Asked((preset,), sets, seeds, {"run": {"root": root}}))
+
+
+def finished(arm: Arm, **manifest: object) -> None:
+    """Have the arm's run say that it has come to its end."""
+    run = arm.policy.run
+    assert run is not None
+    with run.recording(arm.config.model_dump(mode="json"), kind="rl", **manifest):
+        pass
+
+
+def titles(found: Plan) -> list[str]:
+    return [work.title for work in found.works]
+
+
+def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=2)
+    base, measuring, first, *_ = found.works
+    assert [work.kind for work in found.works] == ["sft", "eval", "rl", "rl", "rl", "guide", "rl"]
+    assert titles(found)[2:] == [
+        "grpo", "grpo, seed 2", "grpo-branch", "guide of grpo-branch", "grpo-branch, seed 2"
+    ]  # fmt: skip
+    assert measuring.needs is base
+    assert first.needs is base
+    assert shlex.split(first.command)[:3] == ["sage", "rl", "--measure"]
+    assert first.command.endswith(f"--runs {tmp_path}")
+    assert {found.state(work) for work in found.works} == {"to do"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_suites_share_is_done_once(tmp_path: Path) -> None:
+    found = plan("paper", tmp_path, preset=PAPER)
+    names = [work.name for work in found.works]
+    assert len(names) == len(set(names))
+    (grpo,) = [
+        work for work in found.works if work.kind == "rl" and work.title == "grpo"
+        and "deepseek" not in work.config.model_dump_json()
+    ]  # fmt: skip
+    assert {"table1", "table2", "table5", "table9", "figure3"} <= set(grpo.suites)
+    again = [work for work in found.works if work.needs is grpo and work.kind == "eval"]
+    assert {work.config.evaluation.benchmark for work in again} == {
+        "aime", "minerva", "kk", "aime,amc23,math500-l5"
+    }  # fmt: skip
+
+
+def test_every_task_comes_after_what_it_needs(tmp_path: Path) -> None:
+    works = list(plan("paper", tmp_path).works)
+    for place, work in enumerate(works):
+        assert work.needs is None or works.index(work.needs) < place  # type: ignore[arg-type]
+
+
+def test_a_suite_about_training_measures_nothing(tmp_path: Path) -> None:
+    found = plan("table5", tmp_path, seeds=1)
+    assert [work.kind for work in found.works] == ["sft", "rl", "rl", "rl"]
+    assert not any("--measure" in work.words for work in found.works)
+
+
+def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    folders = {
+        plan("demo", tmp_path).folder,
+        plan("demo", tmp_path, seeds=2).folder,
+        plan("demo", tmp_path, "rl.steps=3").folder,
+        plan("demo", tmp_path, "evaluation.samples=64").folder,
+    }
+    assert len(folders) == 4
+    assert plan("demo", tmp_path).folder in folders
+
+
+def cost_by_kind(found: Plan) -> dict[str, Cost]:
+    return {work.kind: cost_of(work) for work in found.works}
+
+
+def test_costs_by_hand(tmp_path: Path) -> None:
+    found = cost_by_kind(plan("table4", tmp_path, preset=PAPER))
+    # 1,000 steps of 8 x 8 completions; 60 + 40 + 134 problems x 64 samples x 5 seeds
+    measuring = 234 * 64 * 5
+    assert found["eval"].completions == measuring
+    assert found["eval"].tokens == measuring * 6144
+    assert found["rl"].steps == 1000
+    assert found["rl"].completions == 64_000 + measuring
+    assert found["rl"].tokens == (64_000 + measuring) * 6144
+    # 4,000 tokens a second are sampled, and as many trained on
+    seconds = (64_000 + measuring) * 6144 / 4000 + 64_000 * 6144 / 4000
+    assert found["rl"].gpu_hours == pytest.approx(seconds / 3600)
+
+
+def test_what_cannot_be_counted_is_named(tmp_path: Path) -> None:
+    found = [cost_of(work) for work in plan("figure4", tmp_path, preset=PAPER).works]
+    assert "the problems of kk" in sum(found, Cost()).unknown
+    assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
+
+
+def result(found: Plan, failures: dict[str, str] | None = None) -> PartResult:
+    return results(found.parts[-1], found, failures or {})
+
+
+def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
+    tmp_path: Path,
+) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    _, grpo, _ = found.parts[-1].arms
+    rows = result(found, {grpo.policy.label: "diverged: the loss is not a number"}).methods
+    assert [row.shown for row in rows] == [
+        "base (not trained yet)",
+        "grpo (diverged: the loss is not a number)",
+        "grpo-branch (not trained yet)",
+    ]
+
+
+def test_a_base_that_failed_is_why_nothing_else_is_there(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    base = found.works[0].name
+    rows = result(found, {base: "timeout: it took too long"}).methods
+    assert {row.why for row in rows} == {"timeout: it took too long"}
+
+
+def test_methods_that_are_the_same_under_a_miniature_stand_once(tmp_path: Path) -> None:
+    found = result(plan("figure6", tmp_path, seeds=1))
+    assert [row.label for row in found.methods] == ["base-1.5b", "grpo-1.5b", "branch-1.5b"]
+    assert found.same == {
+        "base-3b": "base-1.5b", "grpo-3b": "grpo-1.5b", "branch-3b": "branch-1.5b"
+    }  # fmt: skip
+
+
+FIGURES = {"samples": 256, "seeds": 1, "temperature": 1.0, "grading": "strict"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"temperature": 0.3}, "temperature 0.3 instead of 1.0"),
+        ({"grading": "plain"}, "grading plain instead of strict"),
+    ],
+)
+def test_samples_of_other_settings_are_refused_with_the_difference(
+    tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    arm = plan("table4", tmp_path, seeds=1).parts[-1].arms[1]
+    finished(arm)
+    keep(arm, {**FIGURES, **changed})
+    with pytest.raises(ConfigurationError) as refused:
+        refuse_other_settings(arm)
+    assert said in refused.value.cause
+    assert "grpo on arithmetic" in refused.value.cause
+
+
+def test_fewer_samples_are_no_other_setting(tmp_path: Path) -> None:
+    arm = plan("table4", tmp_path, seeds=1).parts[-1].arms[1]
+    finished(arm)
+    keep(arm, {**FIGURES, "samples": 64})
+    refuse_other_settings(arm)
+
+
+def keep(arm: Arm, figures: dict[str, object]) -> None:
+    assert arm.policy.run is not None
+    keep_evaluation(arm.policy.run, "arithmetic", figures)
+
+
+def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    grpo = found.parts[-1].arms[1]
+    finished(grpo)
+    states = {work.title: found.state(work) for work in found.works}
+    assert states["grpo"] == "trained, to be measured"
+    assert len(Runs(tmp_path).all()) == 1
+
+
+def test_tasks_are_works_whose_files_have_their_names(tmp_path: Path) -> None:
+    for work in plan("paper", tmp_path).works:
+        assert isinstance(work, SuiteWork)
+        assert "/" not in work.name
+        assert work.run is None or work.run.id == work.name
