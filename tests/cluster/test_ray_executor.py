@@ -20,30 +20,20 @@ executor = RayExecutor(None, Resources(), grace_s=1)
 
     def test_a_node_that_is_lost(self, tmp_path, ray_cluster):
         """Its task ends there and is started again by Ray when there is a node."""
-        go = tmp_path / "go"
-        tasks = [
-            shell(
-                tmp_path,
-                name,
-                escaped(tmp_path / f"{name}.pids")
-                + f"echo $$ >> {tmp_path / name}.pids; until [ -e {go} ]; do sleep 0.1; done",
-            )
-            for name in "ab"
-        ]
-        node = ray_cluster.add_node(num_cpus=1)
-        third = next(iter(ray_cluster.list_all_nodes - {ray_cluster.head_node, node}))
+        go, pids = tmp_path / "go", tmp_path / "pids"
+        work = f"{escaped(pids)} echo $$ >> {pids}; until [ -e {go} ]; do sleep 0.1; done"
+        (node,) = ray_cluster.worker_nodes
         with self.executor(tmp_path) as executor:
-            jobs = executor.submit(tasks)
-            self.until(lambda: all(len(living(tmp_path / f"{name}.pids")) == 2 for name in "ab"))
-            for lost in (node, third):
-                ray_cluster.remove_node(lost, allow_graceful=False)
-            # of the two that ran, one at least was on a node that is gone; the head goes on
-            self.until(lambda: sum(len(living(tmp_path / f"{name}.pids")) for name in "ab") == 2)
+            jobs = executor.submit([shell(tmp_path, name, work) for name in "ab"])
+            self.until(lambda: len(living(pids)) == 4)  # a task and its child on each node
+            ray_cluster.remove_node(node, allow_graceful=False)
+            self.until(lambda: len(living(pids)) == 2)
+            assert executor.ended() == {}
             ray_cluster.add_node(num_cpus=1)
-            self.until(lambda: all(len(living(tmp_path / f"{name}.pids")) == 2 for name in "ab"))
+            self.until(lambda: len(living(pids)) == 4)
             go.touch()
             assert self.ends(executor, jobs) == [End(Fate.EXITED, 0)] * 2
-            assert not any(living(tmp_path / f"{name}.pids") for name in "ab")
+            self.until(lambda: not living(pids))
 
     def test_what_no_node_has(self):
         from sage_cli.executors.on_ray import RayExecutor
