@@ -16,6 +16,8 @@ GRID = ([0, 1, 2], [0.8, 1.0, 1.2])
 """Nine cells: one dies once, one always."""
 SMALL_GRID = ([0, 1], [0.8, 1.0])
 """Four cells: one dies once."""
+NO_GPU = ("--set", "executor.gpus=0")
+"""On clusters a training has a GPU unless it is told otherwise."""
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_a_study_in_postgresql_that_is_restarted(lab, postgresql):
 
 def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
     node = ray_cluster.add_node(num_cpus=1)
-    words = ("--space", lab.space(*SMALL_GRID), "--executor", "ray")
+    words = ("--space", lab.space(*SMALL_GRID), "--executor", "ray", *NO_GPU)
     words += ("--address", ray_cluster.address)
     driver = lab.start(*words, "--json")
     lab.wait_until(lambda: any(run["status"] == "running" for run in lab.runs))
@@ -95,7 +97,7 @@ def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
 
 
 def test_a_slurm_whose_node_dies_and_whose_driver_is_killed(lab, slurm_cluster):
-    words = ("--space", lab.space(*SMALL_GRID), "--executor", "slurm")
+    words = ("--space", lab.space(*SMALL_GRID), "--executor", "slurm", *NO_GPU)
     killed_while(lab, random.Random(7), *words)
     assert lab.tasks()  # Slurm's jobs go on without their driver
     begun = sum(lab.begun().values())
@@ -109,9 +111,9 @@ def test_a_slurm_whose_node_dies_and_whose_driver_is_killed(lab, slurm_cluster):
 
 
 def test_slurm_is_left_alone_and_asked_later(lab, slurm_cluster):
-    words = ("--space", lab.space([0], [1.0]), "--executor", "slurm")
+    words = ("--space", lab.space([0], [1.0]), "--executor", "slurm", *NO_GPU)
     lab.run(*words)  # the base is there
-    words = ("--space", lab.space([0], [1.0, 1.2]), "--executor", "slurm")
+    words = ("--space", lab.space([0], [1.0, 1.2]), "--executor", "slurm", *NO_GPU)
     left = lab.run(*words, "--detach")
     assert Counter(cell["state"] for cell in left["cells"]) == {"done": 1, "running": 1}
     lab.wait_until(lambda: not lab.tasks() and len(lab.runs) == 2)
