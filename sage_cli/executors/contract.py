@@ -24,8 +24,8 @@ ODD_NAME = "τ=0.465, ρ='0.775'; $(echo no) %j \"50%\" & more"
 
 
 def escaped(pids: Path) -> str:
-    """Shell for a child that leaves the process group; its number is added to a file."""
-    return f"setsid sleep 600 & echo $! >> {pids}; "
+    """Shell for an orphan that leaves the process group; its number is added to a file."""
+    return f"(setsid sleep 600 & echo $! >> {pids}); "
 
 
 def stubborn(pids: Path) -> str:

@@ -33,7 +33,7 @@ from pathlib import Path
 LINUX = sys.platform == "linux"
 OWNER = 0  # standard input
 GONE = "gone"
-_DEATH_SIGNAL, _SUBREAPER = 1, 36  # of Linux's prctl
+_SUBREAPER = 36  # of Linux's prctl
 _PASSES, _PASS_S = 100, 0.05
 _CANNOT_RUN = 127
 _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -41,13 +41,11 @@ _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
     """Run `command` to its end, and that of all it started; the line that tells how it ended."""
-    _prctl(_SUBREAPER, 1)  # its orphans become children of this process, which so finds them
+    _adopt_orphans()
     heard = _hear_signals()
     try:
         # kept, and never polled: its end would be reaped, and lost, by the object's own
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=2, stderr=2, preexec_fn=_die_with_parent
-        )
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2, stderr=2)
     except OSError as error:
         os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
         return f"exited {_CANNOT_RUN}"
@@ -72,7 +70,7 @@ def watch(leash: int) -> int:
 
     Its exit code, or minus the signal's number.
     """
-    _prctl(_SUBREAPER, 1)
+    _adopt_orphans()
     for number in _STOPS:
         signal.signal(number, lambda number, _: os.kill(leash, number))
     code = os.waitstatus_to_exitcode(os.waitpid(leash, 0)[1])
@@ -141,14 +139,10 @@ def _descendants() -> list[int]:
     return found
 
 
-def _die_with_parent() -> None:
-    """In the command's process: a leash that is killed takes it along."""
-    _prctl(_DEATH_SIGNAL, signal.SIGKILL)
-
-
-def _prctl(option: int, value: int) -> None:
+def _adopt_orphans() -> None:
+    """Have descendants whose parents end become this process's children, which so finds them."""
     if LINUX:
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":
