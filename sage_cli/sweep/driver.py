@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import SageError
@@ -20,9 +21,11 @@ from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.pruning import verdict
 from sage_cli.sweep.replicates import missing_replicates
 from sage_cli.sweep.space import cell_key
-from sage_cli.sweep.study import Study
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import CellWork, Works
+
+if TYPE_CHECKING:
+    from sage_cli.sweep.study import Study
 
 POLL_S = 0.25
 """From one look at what ended to the next."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.provenance import configured_provenance
@@ -14,7 +15,9 @@ from sage_cli.sweep.cells import mean_scores, score
 from sage_cli.sweep.prepared import Sweep
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.space import Parameter, Range
-from sage_cli.sweep.study import Study
+
+if TYPE_CHECKING:
+    from sage_cli.sweep.study import Study
 
 
 def outcome(sweep: Sweep, study: Study) -> Document:

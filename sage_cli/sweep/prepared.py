@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.sweep import SweepSection
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.sweep.cells import (
     Cells,
-    mean_scores,
-    score,
     shared_config,
     sweep_folder,
     sweep_name,
@@ -20,8 +18,10 @@ from sage_cli.sweep.cells import (
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.read import read_space
 from sage_cli.sweep.sampler_choice import choose_sampler
-from sage_cli.sweep.space import Cell, Space, cell_key
-from sage_cli.sweep.study import Study
+from sage_cli.sweep.space import Space
+
+if TYPE_CHECKING:
+    from sage_cli.sweep.study import Study
 
 TRIALS = 30
 """Cells that a sampler chooses where nothing else is said; a grid has all of its own."""
@@ -76,33 +76,3 @@ def prepared(config: SageConfig) -> Sweep:
     desk = Desk(sweep_folder(config.run.root, name))
     total = len(list(space.cells())) if sampler == "grid" else settings.trials or TRIALS
     return Sweep(config, space, sampler, total, Cells(shared, name, benchmarks), desk)
-
-
-def open_study(sweep: Sweep) -> Study:
-    """The view of the sweep's study that its space, sampler, objectives and seeds make.
-
-    A new view begins with what earlier ones found.
-    """
-    settings = sweep.config.sweep
-    study = Study.open(
-        settings.storage or sweep.desk.folder,
-        sweep.desk.name,
-        sweep.space,
-        sweep.sampler,
-        settings.seed,
-        settings.objective,
-        {"seeds": settings.seeds, "race": settings.race, "prune": settings.prune},
-    )
-    there = {cell_key(one.cell) for one in study.proposals()}
-    found: dict[object, tuple[Cell, list[tuple[float, ...]]]] = {}
-    for cell, seed, _ in sweep.desk.ledger():
-        if cell_key(cell) in there or cell not in sweep.space or seed not in sweep.first_seeds:
-            continue
-        counts = sweep.cells.trained(sweep.cells.training(cell, seed))
-        if counts is not None:
-            scores = found.setdefault(cell_key(cell), (cell, []))[1]
-            scores.append(score(settings.objectives, counts))
-    for cell, scores in found.values():
-        if len(scores) == len(sweep.first_seeds):
-            study.known(cell, mean_scores(scores), source="an earlier view of this sweep")
-    return study

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
@@ -23,12 +24,15 @@ from sage_cli.sweep.cost import cost, seconds_per_step
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.mirrored import mirror_report
 from sage_cli.sweep.outcome import outcome
-from sage_cli.sweep.prepared import open_study, prepared
+from sage_cli.sweep.prepared import Sweep, prepared
 from sage_cli.sweep.proposal import State
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import Works
 from sage_cli.training.plugins import require_plugins
 from sage_cli.workflows.sft import plan_base
+
+LEARNING_WORKERS = 4
+"""Trainings at once on a cluster where the sampler learns and executor.workers isn't set."""
 
 
 def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Report:
@@ -37,12 +41,14 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     With `detach` the tasks are left to an executor that outlives this process, and what is there
     is reported. Raises TrainingError when no cell has a result.
     """
+    from sage_cli.sweep.views import open_study  # Optuna, which a plan doesn't need
+
     require_mirrors(config.tracking)
     it = prepared(config)
     refuse_trained(it.cells.benchmarks, config.data, "sweep.benchmark")
     require_plugins(RlRecipe.of(it.cells.shared))
     processes = config.rl.processes
-    executor = build_executor(config.executor, folder=it.desk.folder, processes=processes)
+    executor = build_executor(_section(it), folder=it.desk.folder, processes=processes)
     if detach and not executor.outlives:
         raise ConfigurationError(
             f"tasks of the executor '{config.executor.name}' end with their driver",
@@ -103,6 +109,14 @@ def plan(config: SageConfig) -> list[Stage]:
         Stage("2. RL, shared by all cells", rl_facts(recipe)),
         Stage("3. sweep", facts),
     ]
+
+
+def _section(it: Sweep) -> ExecutorSection:
+    """Where tasks run: on a cluster, a sampler that learns isn't asked for all cells at once."""
+    section = it.config.executor
+    if it.sampler == "grid" or section.name == "local" or section.workers is not None:
+        return section
+    return section.model_copy(update={"workers": LEARNING_WORKERS})
 
 
 def _estimate(config: SageConfig, trainings: int) -> dict[str, str]:
