@@ -255,22 +255,23 @@ def test_adapters_on_a_base_from_scratch(lab: Lab, trained: Interrupted) -> None
 
 def test_a_sweep_trains_and_measures_every_cell(lab: Lab, trained: Interrupted, swept: Any) -> None:
     assert len(swept["cells"]) == 4
-    assert {(cell["guide.tau"], cell["guide.rho"]) for cell in swept["cells"]} == {
+    assert {tuple(cell["settings"].values()) for cell in swept["cells"]} == {
         (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
     }  # fmt: skip
     folder = lab.folder / swept["folder"]
     assert {**json.loads((folder / "sweep.json").read_text()), "folder": swept["folder"]} == swept
     assert {"sweep.csv", "sweep.md", "heatmap.png"} <= {path.name for path in folder.iterdir()}
     for cell in swept["cells"]:
-        assert 0 <= cell["pass@1"] <= cell["pass@8"] <= 1
-        run = lab.folder / "runs" / cell["run"]
+        assert 0 <= cell["values"]["pass@1"] <= cell["values"]["pass@8"] <= 1
+        (name,) = cell["runs"]
+        run = lab.folder / "runs" / name
         assert json.loads((run / "manifest.json").read_text())["sweep"] == folder.name
         tracking = json.loads((run / "config.json").read_text())["tracking"]
         assert tracking["group"] == folder.name  # one group in W&B
-        assert len(lab.records(cell["run"])) == 2
+        assert len(lab.records(name)) == 2
     again = lab.here(*SWEEP)
-    assert "cell 1 of 4" not in again
-    assert swept["cells"][0]["run"] in again
+    assert "begun" not in again
+    assert again.count("found in the store") == 0  # what the study knows isn't asked for again
 
 
 def test_passk_measures_the_latest_run_that_is_no_trial(
@@ -305,9 +306,9 @@ def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
         value = found[f"eval/{curve['benchmark']}/pass@{k}"]
         assert value == pytest.approx(curve["pass@k"][k - 1], abs=1e-12)
     for cell in swept["cells"]:
-        (path,) = (lab.folder / "runs" / cell["run"] / "evaluations").iterdir()
+        (path,) = (lab.folder / "runs" / cell["runs"][0] / "evaluations").iterdir()
         kept = json.loads(path.read_text())
-        assert kept["pass@8"] == pytest.approx(cell["pass@8"], abs=1e-12)
+        assert kept["pass@8"] == pytest.approx(cell["values"]["pass@8"], abs=1e-12)
 
 
 def test_eval_and_more_samples_use_what_is_there(
@@ -326,7 +327,11 @@ def test_eval_and_more_samples_use_what_is_there(
 
 def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) -> None:
     listed = {run["id"]: run for run in lab.json("runs", "list")["runs"]}
-    ours = [trained.base["id"], trained.manifest["id"], *(cell["run"] for cell in swept["cells"])]
+    ours = [
+        trained.base["id"],
+        trained.manifest["id"],
+        *(cell["runs"][0] for cell in swept["cells"]),
+    ]
     assert {listed[id_]["status"] for id_ in ours} == {"finished"}
     assert {listed[id_]["parent"] for id_ in ours[1:]} == {trained.base["id"]}
 
