@@ -8,7 +8,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.sweep.line import line_of, parse_line
 from sage_cli.sweep.resolved import resolved
-from sage_cli.sweep.space import Parameter, Range, Space, Values
+from sage_cli.sweep.space import Parameter, Range, Space, Values, cell_key
 
 CONFIG = load(flags={"guide": {"name": "branch"}}).config
 
@@ -60,7 +60,8 @@ domains = st.builds(
     st.tuples(numbers, numbers).filter(lambda ends: ends[0] != ends[1]),
     st.booleans(),
 ) | st.builds(
-    lambda values: Values(tuple(values)), st.lists(numbers | words, min_size=1, unique_by=str)
+    lambda values: Values(tuple(values)),
+    st.lists(numbers | words, min_size=1, unique_by=lambda value: cell_key({"": value})),
 )
 
 

@@ -107,9 +107,7 @@ def test_every_value_and_both_ends_are_tried():
 
 def test_values_that_contradict_each_other_are_refused_with_their_cell():
     cause = refused("guide=none|branch,kl=reverse|none", config()).cause
-    assert cause.startswith(
-        "guide.name=branch, anchor.kl=none: guide 'branch' reshapes the KL anch"
-    )
+    assert cause.startswith("guide.name=branch, anchor.kl=none: guide 'branch' reshapes the KL")
     assert len(cause.splitlines()) == 1
 
 
