@@ -42,7 +42,8 @@ class Crew:
     """
 
     def __init__(self, executor: Executor, folder: Path, retries: int, listener: Listener) -> None:
-        self._executor, self._folder = executor, folder
+        # absolute: a cluster runs tasks in folders of its own
+        self._executor, self._folder = executor, folder.resolve()
         self._retries, self._listener = retries, listener
         self._due: dict[str, Work] = {}
         self._elsewhere: set[str] = set()
