@@ -12,10 +12,12 @@ needs pytest (or any runner that calls `test_*` methods) and nothing else.
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.status import STATUSES, Status
@@ -31,6 +33,16 @@ _PIECES = (
     r"\frac", r"\boxed{", r"\text{", "</SOLUTION>", "x=", "Ann is a", " and ", " or ", "1e999",
     "9" * 50,
 )  # fmt: skip
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Garbage of whoever runs the tests isn't the judge's to collect."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class JudgeContract(ABC):
@@ -103,10 +115,12 @@ class JudgeContract(ABC):
         judge = self.make()
         for text in self.texts():
             for gold, answer in ((self.golds[0], text), (text, self.golds[0]), (text, text)):
-                began = time.thread_time()
-                status = judge.quick(gold, answer, self.tolerance)
+                with _without_collections():
+                    began = time.thread_time()
+                    status = judge.quick(gold, answer, self.tolerance)
+                    took_s = time.thread_time() - began
                 assert status is None or status in STATUSES, (gold, answer, status)
-                assert time.thread_time() - began < _QUICK_S, (gold, answer)
+                assert took_s < _QUICK_S, (gold, answer)
 
     def test_quick_and_full_agree(self) -> None:
         """Where `quick` decides, `full` says the same; it always says something."""
