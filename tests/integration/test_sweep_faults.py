@@ -83,5 +83,5 @@ def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -
 def test_what_a_driver_leaves_can_be_read(lab: SweepLab, survived: Any) -> None:
     folder = Path(survived["folder"])
     state = json.loads((lab.folder / folder / "state.json").read_text())
-    assert state["driver"] is None
+    assert state["cells"]["left"] == 0
     assert (lab.folder / folder / "config.json").is_file()

@@ -100,8 +100,8 @@ def test_a_real_training_without_reward_is_remarked_on_also_after_an_interruptio
     listener, run = Listener(), Run(bench.folder / "run")
     for steps in (6, 12):
         config = configure(rl={"steps": steps, "save_every": 3, "stop_when_stuck": False})
-        with watched(run, TrackingSection(wandb="off"), "rl", listener, {}) as on_step:
-            bench.run(config, on_step=on_step)
+        with watched(run, TrackingSection(wandb="off"), "rl", listener, {}) as watch:
+            bench.run(config, on_step=watch.on_step)
     continued, remark = listener.lines
     assert continued == "[bold]run[/]: continues from step 6"
     assert "reward of the last 10 steps is 0: 100% of the completions can't be parsed" in remark
@@ -109,7 +109,7 @@ def test_a_real_training_without_reward_is_remarked_on_also_after_an_interruptio
 
 def test_supervised_steps_have_no_reward(tmp_path: Any):
     listener = Listener()
-    with watched(Run(tmp_path), TrackingSection(wandb="off"), "sft", listener, {}) as on_step:
+    with watched(Run(tmp_path), TrackingSection(wandb="off"), "sft", listener, {}) as watch:
         for step in range(1, 30):
-            on_step({"step": step, "of": 29, "loss": 1.0})
+            watch.on_step({"step": step, "of": 29, "loss": 1.0})
     assert listener.lines == []

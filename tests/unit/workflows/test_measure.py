@@ -153,7 +153,8 @@ def test_the_last_look_finds_what_the_measurement_finds(config, base, monkeypatc
 
 
 def test_what_is_looked_at_is_not_trained_on(config, base):
-    looking = changed(config, {"evaluation.every": 1, "evaluation.development": "arithmetic-train"})
+    trained = {"evaluation.every": 1, "evaluation.development": "arithmetic-train"}
+    looking = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
     with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
         rl(looking, Silent())
     assert "--set evaluation.development" in caught.value.next_step

@@ -66,7 +66,7 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, mon
 
 
 def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
-    settings = config(tmp_path, "rl.processes=2")
+    settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
     finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
     run = planned_policy(settings).run
     torn = run.checkpoints / "checkpoint-3"
@@ -78,11 +78,11 @@ def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
 
 
 def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
-    settings = config(tmp_path, "rl.processes=2")
+    settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
     finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
     run = planned_policy(settings).run
     monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
-    assert rl(settings, Silent(), sweep="tau-rho-1").manifest["sweep"] == "tau-rho-1"
+    assert rl(settings, Silent()).manifest["sweep"] == "tau-rho-1"
 
 
 def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
