@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.panel import Panel
+from rich.table import Column
 from rich.text import Text
 
 from sage_cli.errors import SageError
@@ -17,6 +18,12 @@ from sage_cli.store.json_text import json_text
 
 console = Console(highlight=False)
 """Everything for people. With `--json` it writes to stderr, so that stdout holds JSON alone."""
+
+
+def name_column(title: str, names: Iterable[str]) -> Column:
+    """A column as wide as its longest name: one that is cut is no name."""
+    return Column(title, no_wrap=True, min_width=max(map(len, names), default=0))
+
 
 _answers: list[TextIO] = []
 """Where the object goes while a `--json` command works; taken away once it has been written."""

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
-from sage_cli.cli.console import console, emit
+from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.store.evaluations import evaluation_figures
@@ -33,8 +33,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     if json:
         emit({"runs": [_listed(run) for run in found]})
         return
-    widest = max((len(run.id) for run in found), default=0)
-    ids = Column("run", no_wrap=True, min_width=widest)  # a name that is cut is no name
+    ids = name_column("run", (run.id for run in found))
     table = Table(ids, "kind", "status", "steps", "time", "parent", box=None)
     for run in found:
         manifest = run.manifest

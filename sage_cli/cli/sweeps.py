@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Table
 
-from sage_cli.cli.console import console, emit
+from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 
@@ -37,8 +37,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     if json:
         emit({"sweeps": [_facts(sweep) for sweep in found]})
         return
-    widest = max((len(sweep.name) for sweep in found), default=0)
-    names = Column("sweep", no_wrap=True, min_width=widest)  # one that is cut is no name
+    names = name_column("sweep", (sweep.name for sweep in found))
     table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
     for sweep in found:
         facts = _facts(sweep)

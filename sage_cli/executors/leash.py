@@ -154,5 +154,5 @@ if __name__ == "__main__":
         end = main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3:])
         with suppress(BrokenPipeError):
             os.write(1, end.encode())
-    if not LINUX:  # orphans can't be found, but most are in this session's group
+    if not LINUX:  # orphans can't be found, but most are in the group that this process leads
         os.killpg(0, signal.SIGKILL)
