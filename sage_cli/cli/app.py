@@ -39,9 +39,12 @@ COMMANDS = {
     "data": "data",
     "guide": "guide",
     "runs": "runs",
+    "reports": "reports",
+    "plot": "plot",
     "samples": "samples",
     "config": "config",
     "doctor": "doctor",
+    "init": "init",
 }
 """Every command and its module beside this one, in the order of `sage --help`."""
 
