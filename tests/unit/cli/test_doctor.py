@@ -45,14 +45,14 @@ def test_its_json_has_every_check(sage):
     ("sets", "check", "said", "mend"),
     [
         (("data.rl.name=gone.jsonl",), "RL data gone.jsonl", "gone.jsonl", None),
-        (("rl.optimizer=adamw_8bit",), "optimizers", "rl.optimizer is 'adamw_8bit'", "rl.optimizer=adamw"),
-        (("sampling.backend=vllm",), "sampling", "backend 'vllm' can't run here", "sampling.backend=transformers"),
+        (("rl.optimizer=adamw_8bit",), "optimizers", "rl.optimizer is 'adamw_8bit'", "=adamw"),
+        (("sampling.backend=vllm",), "sampling", "'vllm' can't run here", "backend=transformers"),
         (
             ("model.kind=pretrained", "model.path=/no/model", "model.tuning=lora"),
             "model", "there is no folder /no/model", "run's id",
         ),
-        (("evaluation.benchmark=aime24",), "benchmark aime24", "no local copy of aime24", "SAGE_DATA"),
-        (("prompt.format=chat",), "prompt template", "has no chat template", "prompt.format=paper"),
+        (("evaluation.benchmark=aime24",), "benchmark aime24", "no local copy", "SAGE_DATA"),
+        (("prompt.format=chat",), "prompt template", "no chat template", "prompt.format=paper"),
     ],
 )  # fmt: skip
 def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(sage, sets, check, said, mend):

@@ -32,7 +32,7 @@ def test_an_extra_counts_where_it_is_installed(asked):
 
 def test_what_is_missing_is_named_beside_what_is_too_new(asked):
     asked(["trl==1.16.0", "peft~=0.21"], {"trl": "1.17.0"})
-    with pytest.raises(ConfigurationError, match="trl 1.17.0 .*, peft is missing") as refused:
+    with pytest.raises(ConfigurationError, match=r"trl 1.17.0 .*, peft is missing") as refused:
         require_tested_versions()
     assert "constraints.txt" in refused.value.next_step
 
