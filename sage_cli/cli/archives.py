@@ -10,7 +10,6 @@ import typer
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json, RunName, RunRoot
-from sage_cli.config.records import default_root
 
 
 def archive(
@@ -23,6 +22,7 @@ def archive(
 
     Weights, checkpoints and mirrors are left out.
     """
+    from sage_cli.config.records import default_root
     from sage_cli.workflows import archive as workflow
 
     root = runs or default_root()
@@ -48,6 +48,7 @@ def restore(
     json: Json = False,
 ) -> None:
     """Unpack an archived run, once every file in it is found to be what was archived."""
+    from sage_cli.config.records import default_root
     from sage_cli.workflows import archive as workflow
 
     with console.status(f"checking {file}"):

@@ -14,7 +14,6 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.options import Json, RunName, RunRoot
-from sage_cli.config.records import default_root
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.run import Run, Runs
 
@@ -68,6 +67,7 @@ def diff(
     json: Json = False,
 ) -> None:
     """What two runs were set to differently, and what came out of each."""
+    from sage_cli.config.records import default_root
     from sage_cli.store.run_facts import RunFacts, differences
 
     one, other = (RunFacts.of(Runs(runs or default_root()).find(name)) for name in (a, b))
