@@ -26,6 +26,7 @@ HEAVY = (
     "sampling",
     "training",
     "workflows",
+    "cli/test_doctor.py",
     "cli/test_guide.py",
     "cli/test_startup.py",
     "evaluation/test_kept.py",

@@ -100,8 +100,9 @@ def rl(
             measurement.take(run, progress)
         return run
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
-    problems = load_training_problems(recipe.data)  # a broken file is named before any training
-    development(config)  # and so are problems to look at that would be trained on
+    with progress.doing(f"reading {recipe.data.rl.name}"):
+        problems = load_training_problems(recipe.data)  # a broken file is named before any training
+        development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
     if fresh:  # from here on nothing is known to be against it

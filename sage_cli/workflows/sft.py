@@ -125,8 +125,10 @@ def _train(
     if not fresh:
         refuse_foreign(run.checkpoints)
     tokenizer = _tokenizer(recipe.model)
-    demonstrations = _demonstrations(recipe, tokenizer)
-    model, tokenizer = _start(recipe, tokenizer, demonstrations)
+    with progress.doing(f"making demonstrations of {recipe.data.sft.name}"):
+        demonstrations = _demonstrations(recipe, tokenizer)
+    with progress.doing("loading the model"):
+        model, tokenizer = _start(recipe, tokenizer, demonstrations)
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     examples = [
         Example(*_texts(template, shown), recipe.sft.loss or shown.loss) for shown in demonstrations
