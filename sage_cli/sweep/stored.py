@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.reports.sweep_data import SweepResult
-from sage_cli.reports.sweep_json import from_data
+from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.plain import from_data
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
