@@ -36,7 +36,7 @@ HEAVY = (
     "policies/test_compatibility.py",
     "policies/test_reference.py",
     "reports/test_curves.py",
-    "reports/test_heatmap.py",
+    "reports/sweeps/test_heatmap.py",
     "reports/test_microscope.py",
     "store/test_tensorboard_mirror.py",
     "store/test_wandb_mirror.py",

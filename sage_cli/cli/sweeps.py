@@ -53,7 +53,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     if json:
-        from sage_cli.reports.sweep_json import to_data
+        from sage_cli.reports.sweeps.plain import to_data
 
         emit({"sweep": _facts(sweep), "report": result and to_data(result)})
         return
@@ -64,7 +64,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     if result is None:
         console.print("no report yet: it is written when the driver ends")
         return
-    from sage_cli.reports.sweep_table import sweep_tables
+    from sage_cli.reports.sweeps.table import sweep_tables
     from sage_cli.reports.terminal import to_rich
 
     for table in sweep_tables(result):
@@ -118,7 +118,7 @@ def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     if json:
         emit({"sweep": sweep.name, "importances": found})
         return
-    from sage_cli.reports.sweep_table import importance_table
+    from sage_cli.reports.sweeps.table import importance_table
     from sage_cli.reports.terminal import to_rich
 
     console.print(to_rich(importance_table(reported(sweep))))

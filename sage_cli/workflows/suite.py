@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from sage_cli.analysis.options import Options
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.together import do_together
@@ -20,7 +21,7 @@ from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
 from sage_cli.suite.results import results
-from sage_cli.workflows.analyze import Options, analyze
+from sage_cli.workflows.analyze import analyze
 from sage_cli.workflows.suite_plan import sweeps_of
 
 RETRIES = 1

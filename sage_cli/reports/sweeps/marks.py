@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.lines import Line2D
 
 from sage_cli.reports.figure import COLOURS, FAINT, INK
-from sage_cli.reports.sweep_data import SweepResult
+from sage_cli.reports.sweeps.data import SweepResult
 
 BEST = "#d55e00"
 ALIKE, WORSE = COLOURS[0], "#9a9a9a"

@@ -8,10 +8,10 @@ from pathlib import Path
 from sage_cli.config.objective import Objective
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep_data import Axis, SweepCell, SweepResult
-from sage_cli.reports.sweep_findings import findings
-from sage_cli.reports.sweep_json import to_data
-from sage_cli.reports.sweep_table import sweep_tables
+from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult
+from sage_cli.reports.sweeps.findings import findings
+from sage_cli.reports.sweeps.plain import to_data
+from sage_cli.reports.sweeps.table import sweep_tables
 
 
 def sweep_document(
@@ -69,7 +69,7 @@ def _figures(result: SweepResult) -> tuple[Figure, ...]:
 
 def _drawer(result: SweepResult, stem: str) -> Callable[[Path], object]:
     def draw(path: Path) -> object:
-        from sage_cli.reports.sweep_pictures import PICTURES
+        from sage_cli.reports.sweeps.pictures import PICTURES
 
         return PICTURES[stem](result, path)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.reports.figure import FAINT, INK, drawing, outputs
-from sage_cli.reports.sweep_data import SweepResult
-from sage_cli.reports.sweep_marks import BEST, legend, mark
+from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.marks import BEST, legend, mark
 
 SIZE_IN = (4.8, 4.0)
 

@@ -10,9 +10,9 @@ from matplotlib.colors import to_hex
 from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.ranking import Ranking
-from sage_cli.reports.heatmap import ALIKE, COLOURS, LOWEST, draw_heatmaps
-from sage_cli.reports.sweep_data import Axis, Findings, SweepCell, SweepResult
-from sage_cli.reports.sweep_marks import BEST
+from sage_cli.reports.sweeps.data import Axis, Findings, SweepCell, SweepResult
+from sage_cli.reports.sweeps.heatmap import ALIKE, COLOURS, LOWEST, draw_heatmaps
+from sage_cli.reports.sweeps.marks import BEST
 
 AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
 

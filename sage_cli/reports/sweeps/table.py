@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sage_cli.metrics.ranking import Ranking
-from sage_cli.reports.sweep_data import Axis, SweepCell, SweepResult, as_text, in_words
+from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, in_words
 from sage_cli.reports.table import UNDEFINED, Cell, Column, Measure, Row, Table
 
 WORDS = {"left": "not run yet", "running": "running"}

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from sweep_cells import BOTH, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.scale import Scale
-from sage_cli.reports.sweep import sweep_document
-from sage_cli.reports.sweep_data import Axis, SweepCell
+from sage_cli.reports.sweeps.data import Axis, SweepCell
+from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.scale import Scale
 
 
 def points(count: int) -> list[SweepCell]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sage_cli.reports.figure import FAINT, INK, drawing, outputs
-from sage_cli.reports.scale import Scale
-from sage_cli.reports.sweep_data import SweepCell, SweepResult
-from sage_cli.reports.sweep_marks import NOT_TOLD, WITHOUT, WORSE, legend, mark, states_of
+from sage_cli.reports.sweeps.data import SweepCell, SweepResult
+from sage_cli.reports.sweeps.marks import NOT_TOLD, WITHOUT, WORSE, legend, mark, states_of
+from sage_cli.reports.sweeps.scale import Scale
 
 PANEL_IN = (2.9, 2.3)
 BELOW = 0.035

@@ -8,7 +8,7 @@ from math import nan
 from typing import Any
 
 from sage_cli.metrics.ranking import Front, Ranking
-from sage_cli.reports.sweep_data import Axis, Failure, Findings, SweepCell, SweepResult
+from sage_cli.reports.sweeps.data import Axis, Failure, Findings, SweepCell, SweepResult
 
 
 def to_data(result: SweepResult) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.patches import Patch, Rectangle
 
 from sage_cli.reports.figure import FAINT, GRID, INK, drawing, outputs
-from sage_cli.reports.sweep_data import Axis, SweepResult, as_text
-from sage_cli.reports.sweep_marks import BEST, NOT_TOLD
-from sage_cli.reports.sweep_table import noise_in_words
+from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
+from sage_cli.reports.sweeps.marks import BEST, NOT_TOLD
+from sage_cli.reports.sweeps.table import noise_in_words
 
 CELL_IN = (0.78, 0.55)
 LETTER_IN = 0.075

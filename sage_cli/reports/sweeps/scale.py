@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.reports.sweep_data import Axis, SweepCell, Value, as_text
+from sage_cli.reports.sweeps.data import Axis, SweepCell, Value, as_text
 
 TICKS = 5
 """On an axis by factors."""

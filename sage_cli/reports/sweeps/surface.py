@@ -12,10 +12,10 @@ from matplotlib.tri import Triangulation
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.figure import drawing, outputs
-from sage_cli.reports.heatmap import COLOURS, HIGHEST, LEAST_SPAN, LOWEST
-from sage_cli.reports.scale import Scale
-from sage_cli.reports.sweep_data import SweepResult
-from sage_cli.reports.sweep_marks import NOT_TOLD, WITHOUT, legend, mark, states_of
+from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.heatmap import COLOURS, HIGHEST, LEAST_SPAN, LOWEST
+from sage_cli.reports.sweeps.marks import NOT_TOLD, WITHOUT, legend, mark, states_of
+from sage_cli.reports.sweeps.scale import Scale
 
 PANEL_IN = (4.3, 3.3)
 LEVELS = 12
