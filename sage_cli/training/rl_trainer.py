@@ -15,7 +15,11 @@ from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
 from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages
+from sage_cli.training.batch_advantages import (
+    TRLS_OWN,
+    batch_advantages,
+    update_advantages,
+)
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
@@ -66,7 +70,8 @@ class RlTrainer(AnchoredTrainer):
         self.rollouts: list[Record] = []
         self._generation_s = 0.0
         self._step_began = time.perf_counter()
-        super().__init__(estimator=anchor.estimator, **arguments)
+        kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
+        super().__init__(estimator=anchor.estimator, keeps_old_entropy=kept, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -122,6 +127,11 @@ class RlTrainer(AnchoredTrainer):
         weight: float = self.anchor.beta / self.current_gradient_accumulation_steps
         return loss + weight * forward
 
+    def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
+        if self.advantage.shape is None:
+            return super()._advantages_now(batch)
+        return update_advantages(self, self.advantage, batch, *signals_BT)
+
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*arguments)
         self.rewards_BF = rewards_BF
@@ -167,6 +177,7 @@ class RlTrainer(AnchoredTrainer):
             **self._forward_record(),
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),
+            **self._entropy_bonus_record(logs),
             "grad_norm": float(logs["grad_norm"]),
             "learning_rate": float(logs["learning_rate"]),
             "time/step_s": step_s,
@@ -199,6 +210,12 @@ class RlTrainer(AnchoredTrainer):
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
         values, self._forward_kl = self._forward_kl, []
         return {"kl/forward": sum(values) / len(values)} if values else {}
+
+    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
+        """The coefficient of the entropy bonus, where it is adapted."""
+        if self.rl.entropy_target is None:
+            return {}
+        return {"entropy/coefficient": logs["entropy_coef"]}
 
     def train(self, *arguments: Any, **named: Any) -> Any:
         """Train; the first step's time counts from here."""
