@@ -34,8 +34,11 @@ from sage_cli.training.verdicts import VerdictReward
 
 Record = dict[str, Any]
 
-_COMPLETION_TEXTS = 3
-"""Where TRL's `_generate` returns the decoded completions."""
+_COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
+"""Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
+
+DRAWN = ("drawn/completions", "drawn/tokens")
+"""What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
 
 class RlTrainer(AnchoredTrainer):
@@ -68,7 +71,7 @@ class RlTrainer(AnchoredTrainer):
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
-        self._generation_s = 0.0
+        self._generation_s, self._spent = 0.0, [0, 0]
         self._step_began = time.perf_counter()
         kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
         super().__init__(estimator=anchor.estimator, keeps_old_entropy=kept, **arguments)
@@ -82,6 +85,8 @@ class RlTrainer(AnchoredTrainer):
         began = time.perf_counter()
         drawn = super()._generate(prompts)
         self._generation_s += time.perf_counter() - began
+        self._spent[0] += len(prompts)
+        self._spent[1] += sum(map(len, drawn[_COMPLETION_IDS]))
         return drawn
 
     def generate_rows(self, rows: Sequence[Row]) -> Drawn:
@@ -97,7 +102,7 @@ class RlTrainer(AnchoredTrainer):
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.reward.begin()
-        self._generation_s = 0.0
+        self._generation_s, self._spent = 0.0, [0, 0]
         if self.dynamic is not None:
             inputs, self._drawn = self.dynamic.draw(self, inputs)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -151,7 +156,9 @@ class RlTrainer(AnchoredTrainer):
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
+        spent = self.accelerator.gather(torch.tensor([self._spent], device=length_B.device)).sum(0)
         return {
+            **dict(zip(DRAWN, spent.tolist(), strict=True)),
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
             "time/generation_s": self._generation_s,
@@ -168,6 +175,8 @@ class RlTrainer(AnchoredTrainer):
         step_s, self._step_began = now - self._step_began, now
         generated = (self.state.global_step - 1) % self.rl.steps_per_batch == 0
         reward_s = self._batch_record["time/reward_s"] if generated else 0.0
+        if not generated:
+            self._batch_record |= dict.fromkeys(DRAWN, 0)
         signals = self.tokens.drain(self.accelerator)
         record = {
             "step": self.state.global_step,
