@@ -7,6 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from sage_cli.config.advantages import (
+    BUILT_IN_ADVANTAGES,
+    CLIPPING,
+    AdvantageOptions,
+    NoOptions,
+    advantage_options,
+)
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.plugins import require_name
@@ -17,9 +24,6 @@ SftOptimizer = Literal["adamw_8bit", "adamw", "muon"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
 ADVANTAGES_GROUP = "sage_cli.advantages"
-BUILT_IN_ADVANTAGES = ("group", "beta", "none")
-WITH_DELTA = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
-"""The losses that clip a ratio between two ends, which is what `rl.delta` adds a third end to."""
 
 
 class SftSection(Section):
@@ -75,19 +79,25 @@ class RlSection(Section):
     the model at once.
     """
 
-    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo"] = "grpo"
+    algo: Literal[
+        "grpo", "bnpo", "dapo", "dr-grpo", "entropy-bonus", "adaptive-entropy", "80-20", "gspo",
+        "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov",
+    ] = "grpo"  # fmt: skip
     """The row of `sage algos` that fills in what makes up the algorithm."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
     """How the policy's term is clipped and averaged."""
     advantage: str = "group"
-    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density; or
-    the name of one that a package registers under the entry-point group `sage_cli.advantages`."""
+    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density;
+    docs/methods.md has the others. Or one that a package registers under the entry-point group
+    `sage_cli.advantages`."""
     advantage_options: dict[str, Any] = Field(default_factory=dict)
-    """Settings of a registered advantage."""
-    epsilon_low: float = Field(0.2, gt=0, lt=1)
-    """The ratio pi / pi_old is clipped below 1 - epsilon_low."""
+    """Settings of the advantage (`sage_cli.config.advantages`), or of a registered one."""
+    clip: bool = True
+    """Whether the ratio pi / pi_old is clipped, to 1 - epsilon_low and 1 + epsilon_high."""
+    epsilon_low: float = Field(0.2, gt=0, le=1)
+    """The ratio is clipped below 1 - epsilon_low."""
     epsilon_high: float = Field(0.2, gt=0)
     """The ratio is clipped above 1 + epsilon_high; DAPO's clip-higher is .28."""
     delta: float | None = Field(None, gt=1)
@@ -98,6 +108,11 @@ class RlSection(Section):
     The estimator `k3-corrected` is exact with `token` alone."""
     entropy_coefficient: float = Field(0.0, ge=0)
     """Bonus on the mean entropy of the completions' tokens, in the loss's units for each nat."""
+    entropy_target: float | None = Field(None, gt=0)
+    """Adapts `entropy_coefficient`, within [0, 1], to a mean entropy of so many nats: after each
+    step it goes up by `entropy_coefficient_step` where the entropy is at most that, else down; and
+    there is a bonus only where the last step's was at most that (Skywork-OR1)."""
+    entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
     top_entropy_quantile: float = Field(1.0, ge=0, le=1)
     """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
     entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
@@ -160,23 +175,41 @@ class RlSection(Section):
     @field_validator("advantage")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        require_name(ADVANTAGES_GROUP, name, BUILT_IN_ADVANTAGES, info)
+        require_name(ADVANTAGES_GROUP, name, tuple(BUILT_IN_ADVANTAGES), info)
         return name
+
+    @field_validator("advantage_options")
+    @classmethod
+    def _are_the_advantages_own(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        name = info.data.get("advantage")
+        return advantage_options(name, given).model_dump() if name in BUILT_IN_ADVANTAGES else given
+
+    @property
+    def options(self) -> AdvantageOptions:
+        """The advantage's settings, typed; none of one that another package registers."""
+        built_in = self.advantage in BUILT_IN_ADVANTAGES
+        return (
+            advantage_options(self.advantage, self.advantage_options) if built_in else NoOptions()
+        )
 
     @model_validator(mode="after")
     def _settings_agree(self) -> RlSection:
-        if self.advantage_options and self.advantage in BUILT_IN_ADVANTAGES:
-            names = ", ".join(self.advantage_options)
-            raise ValueError(f"advantage '{self.advantage}' has no options, and {names} was given")
-        if self.delta is not None and self.loss not in WITH_DELTA:
-            raise ValueError(
-                f"delta is read by the losses {', '.join(WITH_DELTA)}, not by '{self.loss}'"
-            )
+        clips, found = self.loss in CLIPPING, []
+        if self.delta is not None and not clips:
+            found.append(f"delta is read by the losses {', '.join(CLIPPING)}, not by '{self.loss}'")
         if self.delta is not None and self.delta <= 1 + self.epsilon_high:
-            raise ValueError(
+            found.append(
                 f"delta {self.delta} isn't above 1 + epsilon_high {self.epsilon_high}, where the "
                 "ratio is clipped already"
             )
+        if not self.clip and (not clips or self.delta is not None):
+            found.append(
+                f"clip is false, which is for the losses {', '.join(CLIPPING)} without delta"
+            )
+        if self.entropy_target is not None and self.entropy_coefficient > 1:
+            found.append("entropy_coefficient is above 1, and entropy_target keeps it in [0, 1]")
+        if found:
+            raise ValueError("; ".join(found))
         return self
 
 

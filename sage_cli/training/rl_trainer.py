@@ -15,7 +15,11 @@ from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
 from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages
+from sage_cli.training.batch_advantages import (
+    TRLS_OWN,
+    batch_advantages,
+    update_advantages,
+)
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
@@ -30,8 +34,11 @@ from sage_cli.training.verdicts import VerdictReward
 
 Record = dict[str, Any]
 
-_COMPLETION_TEXTS = 3
-"""Where TRL's `_generate` returns the decoded completions."""
+_COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
+"""Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
+
+DRAWN = ("drawn/completions", "drawn/tokens")
+"""What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
 
 class RlTrainer(AnchoredTrainer):
@@ -64,9 +71,10 @@ class RlTrainer(AnchoredTrainer):
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
-        self._generation_s = 0.0
+        self._generation_s, self._spent = 0.0, [0, 0]
         self._step_began = time.perf_counter()
-        super().__init__(estimator=anchor.estimator, **arguments)
+        kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
+        super().__init__(estimator=anchor.estimator, keeps_old_entropy=kept, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -77,6 +85,8 @@ class RlTrainer(AnchoredTrainer):
         began = time.perf_counter()
         drawn = super()._generate(prompts)
         self._generation_s += time.perf_counter() - began
+        self._spent[0] += len(prompts)
+        self._spent[1] += sum(map(len, drawn[_COMPLETION_IDS]))
         return drawn
 
     def generate_rows(self, rows: Sequence[Row]) -> Drawn:
@@ -92,7 +102,7 @@ class RlTrainer(AnchoredTrainer):
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.reward.begin()
-        self._generation_s = 0.0
+        self._generation_s, self._spent = 0.0, [0, 0]
         if self.dynamic is not None:
             inputs, self._drawn = self.dynamic.draw(self, inputs)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -122,6 +132,11 @@ class RlTrainer(AnchoredTrainer):
         weight: float = self.anchor.beta / self.current_gradient_accumulation_steps
         return loss + weight * forward
 
+    def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
+        if self.advantage.shape is None:
+            return super()._advantages_now(batch)
+        return update_advantages(self, self.advantage, batch, *signals_BT)
+
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*arguments)
         self.rewards_BF = rewards_BF
@@ -141,7 +156,9 @@ class RlTrainer(AnchoredTrainer):
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
+        spent = self.accelerator.gather(torch.tensor([self._spent], device=length_B.device)).sum(0)
         return {
+            **dict(zip(DRAWN, spent.tolist(), strict=True)),
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
             "time/generation_s": self._generation_s,
@@ -158,6 +175,8 @@ class RlTrainer(AnchoredTrainer):
         step_s, self._step_began = now - self._step_began, now
         generated = (self.state.global_step - 1) % self.rl.steps_per_batch == 0
         reward_s = self._batch_record["time/reward_s"] if generated else 0.0
+        if not generated:
+            self._batch_record |= dict.fromkeys(DRAWN, 0)
         signals = self.tokens.drain(self.accelerator)
         record = {
             "step": self.state.global_step,
@@ -167,6 +186,7 @@ class RlTrainer(AnchoredTrainer):
             **self._forward_record(),
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),
+            **self._entropy_bonus_record(logs),
             "grad_norm": float(logs["grad_norm"]),
             "learning_rate": float(logs["learning_rate"]),
             "time/step_s": step_s,
@@ -199,6 +219,12 @@ class RlTrainer(AnchoredTrainer):
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
         values, self._forward_kl = self._forward_kl, []
         return {"kl/forward": sum(values) / len(values)} if values else {}
+
+    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
+        """The coefficient of the entropy bonus, where it is adapted."""
+        if self.rl.entropy_target is None:
+            return {}
+        return {"entropy/coefficient": logs["entropy_coef"]}
 
     def train(self, *arguments: Any, **named: Any) -> Any:
         """Train; the first step's time counts from here."""
