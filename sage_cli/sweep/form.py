@@ -37,7 +37,7 @@ class Form:
     def __init__(self, space: Space, ordered: Collection[str]) -> None:
         self._space = space
         self._rising: dict[str, list[Any]] = {
-            one.name: sorted(one.domain.values)  # type: ignore[type-var]
+            one.name: sorted(one.domain.values)
             for one in space.parameters
             if one.name in ordered and isinstance(one.domain, Values)
         }
