@@ -19,6 +19,10 @@ ABOUT = ("id", "kind", "status", "parent", "seed", "started", "seconds", "host",
          "command", "template", "sweep", "reason")  # fmt: skip
 """What a manifest says that may be a column."""
 
+OF_RL = ("rl", "rollout", "anchor", "guide")
+"""Sections that a base's configuration holds too, because RL asked for it, and that it didn't read.
+"""
+
 
 @dataclass(frozen=True)
 class RunFacts:
@@ -36,11 +40,12 @@ class RunFacts:
     def of(cls, run: Run) -> RunFacts:
         """Read a run's files. Raises StoreError where one of them is torn."""
         said = {**run.manifest, "id": run.id, "status": run.status}
+        unread = OF_RL if said.get("kind") == "sft" else ()
         records = run.metrics.read()
         found = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
         return cls(
             run,
-            dict(leaves(run.config)),
+            dict(leaves({k: v for k, v in run.config.items() if k not in unread})),
             {key: said.get(key) for key in ABOUT},
             {**(records[-1] if records else {}), **found},
         )

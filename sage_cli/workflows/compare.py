@@ -60,12 +60,12 @@ def compare(
     provenance = replace(provenance, files=hashes or None)
     n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
     ks = parse_ks(k or (evaluation.k if policies else f"1..{n}:pow2"), n)
-    comparisons = compare_named(
-        a, b, counts.__getitem__, ks,
-        confidence=evaluation.confidence, resamples=evaluation.bootstrap, labels=labels,
-    )  # fmt: skip
-    document = comparison_document(comparisons, provenance)
-    with progress.doing("writing the report"):
+    with progress.doing("comparing, and writing the report"):
+        comparisons = compare_named(
+            a, b, counts.__getitem__, ks,
+            confidence=evaluation.confidence, resamples=evaluation.bootstrap, labels=labels,
+        )  # fmt: skip
+        document = comparison_document(comparisons, provenance)
         return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
 
 

@@ -49,16 +49,16 @@ def passk(
     shown = shown_labels(labels or {}, policies, Runs(root), config.model)
     found = evaluate(policies, benchmarks, recipe, root, config.tracking, progress)
     every = curve_ks(recipe.evaluation.samples, ks)
-    lines = [
-        Line(
-            shown[policy],
-            benchmark,
-            _curve([one.counts for one in seeds], every, recipe.evaluation),
-            tuple(replace(one, policy=shown[policy]) for one in seeds),
-        )
-        for (benchmark, policy), seeds in found.measured.items()
-    ]
-    with progress.doing("writing the report"):
+    with progress.doing("computing curves and writing the report"):
+        lines = [
+            Line(
+                shown[policy],
+                benchmark,
+                _curve([one.counts for one in seeds], every, recipe.evaluation),
+                tuple(replace(one, policy=shown[policy]) for one in seeds),
+            )
+            for (benchmark, policy), seeds in found.measured.items()
+        ]
         return passk_document(lines, found.provenance, ks).write(
             report_folder("passk", found, recipe, root)
         )

@@ -82,8 +82,9 @@ def rl(
     elif recipe.rl.accelerate is not None:
         accelerate_configuration(recipe.rl.accelerate)
     measurement = FinalMeasurement.of(config) if measure else None
-    parent = planned_parent(config, init)
-    run = planned_run(config, parent)
+    with progress.doing("reading what the run is made from"):
+        parent = planned_parent(config, init)
+        run = planned_run(config, parent)
     if not fresh:
         run = current(run)
     elif not replace_parent:

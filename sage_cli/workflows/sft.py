@@ -51,7 +51,8 @@ def sft(
     require_mirrors(config.tracking)
     measurement = FinalMeasurement.of(config) if measure else None
     runs = Runs(config.run.root)
-    run = sft_run(recipe, runs)
+    with progress.doing("reading what the base is made from"):
+        run = sft_run(recipe, runs)
     if not fresh:
         run = current(run)
     elif not replace_parent:

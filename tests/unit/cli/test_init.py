@@ -16,7 +16,7 @@ def test_the_folder_is_planned_and_examined_as_it_stands(sage, monkeypatch):
              "--json").stdout
     )["stages"]  # fmt: skip
     assert planned[1]["steps"] == 20
-    assert planned[2]["benchmark"] == "problems.jsonl"
+    assert planned[2]["benchmarks"] == "problems.jsonl"
     tasks = json.loads(sage("suite", "plan", "suite.yaml", *presets, "--json").stdout)
     assert "branch > no-kl" in json.dumps(tasks) or tasks["tasks"]
     shown = json.loads(sage("data", "show", "problems.jsonl", "--json").stdout)

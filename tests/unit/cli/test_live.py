@@ -99,8 +99,9 @@ def test_in_a_terminal_it_stands_there_until_it_is_over_or_a_bar_begins(width):
     file = io.StringIO()
     console = Console(width=width, force_terminal=True, color_system="standard", file=file)
     with Live(console) as live:
-        with live.doing("loading weights"), live.doing("starting the engine"):
-            pass
+        for text in ("loading weights", "starting the engine"):
+            with live.doing(text):
+                pass
         with live.doing("the first step"):
             live.begin("rl", 2, "steps")
             live.advance(reward=0.5)

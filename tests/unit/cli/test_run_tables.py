@@ -45,6 +45,15 @@ def test_columns_are_settings_and_figures(sage, made):
     assert (second["guide.tau"], second["pass@1 on amc23"]) == ("1.2", "0.375")
 
 
+def test_a_base_has_no_settings_of_the_rl_that_asked_for_it(sage, made):
+    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
+    with base.recording({"guide": {"name": "branch"}, "sft": {"steps": 5}}, kind="sft"):
+        pass
+    shown = ("runs", "list", "--columns", "sft.steps", "--csv")
+    assert [row["id"] for row in rows(sage(*shown, "--where", "guide.name=branch"))] == [made[1].id]
+    assert [row["sft.steps"] for row in rows(sage(*shown))] == ["", "", "5"]
+
+
 def test_where_chooses_by_settings_and_by_the_manifest(sage, made):
     plain, branch = made
     for where, id_ in (("guide.name=branch", branch.id), ("rl.learning_rate=1e-5", plain.id)):
