@@ -81,7 +81,7 @@ class RlSection(Section):
 
     algo: Literal[
         "grpo", "bnpo", "dapo", "dr-grpo", "entropy-bonus", "adaptive-entropy", "80-20", "gspo",
-        "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov",
+        "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "verl",
     ] = "grpo"  # fmt: skip
     """The row of `sage algos` that fills in what makes up the algorithm."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
+from sage_cli.store.atomic import write_json
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.batch_advantages import (
     TRLS_OWN,
@@ -37,6 +39,8 @@ Record = dict[str, Any]
 _COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
 
+_MEMORY = "advantage.json"
+"""A checkpoint's file of what an advantage keeps from batch to batch."""
 DRAWN = ("drawn/completions", "drawn/tokens")
 """What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
@@ -67,7 +71,7 @@ class RlTrainer(AnchoredTrainer):
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks = looks
+        self.looks, self.advantage_memory = looks, {}
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
@@ -239,6 +243,11 @@ class RlTrainer(AnchoredTrainer):
         super()._save(output_dir, state_dict)
         shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
 
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and (file := Path(checkpoint) / _MEMORY).is_file():
+            self.advantage_memory.update(json.loads(file.read_text(encoding="utf-8")))
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
@@ -246,5 +255,7 @@ class RlTrainer(AnchoredTrainer):
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
+                if self.advantage_memory:
+                    write_json(checkpoint / _MEMORY, self.advantage_memory)
                 seal(checkpoint)
                 rotate(folder, self.rl.keep_checkpoints, int(self.args.save_steps))
