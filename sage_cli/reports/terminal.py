@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -24,11 +26,11 @@ def print_document(document: Document, console: Console) -> None:
 
 def print_table(table: Table, console: Console) -> None:
     """Print a table; one that is too wide for the console in parts, each with the first columns."""
-    unbound = console.options.update(width=10_000)
 
     def fits(part: Table) -> bool:
-        # words may be broken into lines, numbers and their intervals not
-        return console.measure(to_rich(part), options=unbound).minimum <= console.width
+        lines = console.render_lines(to_rich(part), pad=False)
+        text = "\n".join("".join(segment.text for segment in line) for line in lines)
+        return all(word in text for word in _unbroken(part))
 
     for part in narrowed(table, fits):
         console.print(to_rich(part))
@@ -45,7 +47,9 @@ def to_rich(table: Table) -> RichTable:
             escape(header),
             justify="left" if words else "right",
             overflow="fold" if words else "ellipsis",
-            min_width=_least(table, place),
+            min_width=None
+            if words
+            else max((len(str(r.cells[place])) for r in table.rows), default=0),
         )
     for place, row in enumerate(table.rows):
         following = table.rows[place + 1 : place + 2]
@@ -54,9 +58,10 @@ def to_rich(table: Table) -> RichTable:
     return shown
 
 
-def _least(table: Table, place: int) -> int:
-    """What a column needs: numbers stand in one line, and words of usual length aren't broken."""
-    cells = [str(row.cells[place]) for row in table.rows]
-    if not is_text(table, place):
-        return max(map(len, cells), default=0)
-    return min(LONG_WORD, max((len(word) for cell in cells for word in cell.split()), default=0))
+def _unbroken(table: Table) -> Iterator[str]:
+    """What has to stand in one line: numbers with their intervals, and words of usual length."""
+    for place in range(len(table.columns)):
+        for row in table.rows:
+            cell = str(row.cells[place])
+            words = cell.split() if is_text(table, place) else [cell]
+            yield from (word for word in words if len(word) <= LONG_WORD)

@@ -71,5 +71,6 @@ def test_a_sweep_is_read_at_any_width(width: int, parts: int) -> None:
     assert not any("[0.3" in line and "]" not in line for line in lines)
     for run in ("rl-1-0", "rl-2-1", "rl-3-2"):
         assert any(run in line for line in lines)
-    assert any("OutOfMemoryError:" in line for line in lines)
+    for word in ("CUDA:", "memory", "settings"):
+        assert any(word in line for line in lines)
     assert not any("…" in line for line in lines)
