@@ -65,10 +65,10 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         console.print("no report yet: it is written when the driver ends")
         return
     from sage_cli.reports.sweeps.table import sweep_tables
-    from sage_cli.reports.terminal import to_rich
+    from sage_cli.reports.terminal import print_table
 
     for table in sweep_tables(result):
-        console.print(to_rich(table))
+        print_table(table, console)
     for place, cell in enumerate(result.cells):
         if cell.failure is not None and cell.failure.log:
             console.print(f"[bold]cell {place + 1}[/]: the last lines of its log")
@@ -119,9 +119,9 @@ def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         emit({"sweep": sweep.name, "importances": found})
         return
     from sage_cli.reports.sweeps.table import importance_table
-    from sage_cli.reports.terminal import to_rich
+    from sage_cli.reports.terminal import print_table
 
-    console.print(to_rich(importance_table(reported(sweep))))
+    print_table(importance_table(reported(sweep)), console)
 
 
 @app.command()

@@ -73,6 +73,8 @@ def report_of(plan: Plan, progress: Progress) -> Page:
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts
     }
+    for swept in sweeps_of(plan):
+        analyses[swept.suite.name].append(swept.document())
     return write_report(plan, found, chapters(plan, found, analyses))
 
 

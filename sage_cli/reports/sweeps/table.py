@@ -37,7 +37,11 @@ def cells_table(result: SweepResult) -> Table:
     names = [axis.name for axis in result.axes]
     return Table(
         f"sweep over {', '.join(names)}",
-        tuple(map(Column, ("cell", *names, *result.objectives, "seeds", "run"))),
+        (
+            *map(Column, ("cell", *names)),
+            *(Column(name, part=name) for name in result.objectives),
+            *(Column(name, part="runs") for name in ("seeds", "run")),
+        ),
         tuple(rows),
         _notes(result),
     )
@@ -51,8 +55,11 @@ def failures_table(result: SweepResult) -> Table:
         for place, cell in enumerate(result.cells)
         if (failure := cell.failure) is not None
     )  # fmt: skip
-    columns = ("cell", "settings", "class", "reason", "log's last line")
-    return Table("failed cells", tuple(map(Column, columns)), rows)
+    columns = (
+        *map(Column, ("cell", "settings", "class")),
+        *(Column(name, part=name) for name in ("reason", "log's last line")),
+    )
+    return Table("failed cells", columns, rows)
 
 
 def importance_table(result: SweepResult) -> Table:
@@ -76,11 +83,12 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
         notes.append(f"{100 * found.confidence:g} % intervals over {_sources(result)}")
     notes += [_best(name, one, result) for name, one in found.rankings.items()]
     if (front := found.front) is not None:
-        others = len(set(front.alike) - set(front.best))
+        count = len(set(front.alike) - set(front.best))
+        others = f"{count} other{'' if count == 1 else 's'}"
         cells = "cells" if len(front.best) > 1 else "cell"
         notes.append(
             f"Pareto front: {cells} {', '.join(str(place + 1) for place in front.best)}"
-            + (f"; {others} others can't be told apart from it" if found.rankings else "")
+            + (f"; {others} can't be told apart from it" if found.rankings else "")
         )
     if result.reported:
         notes.append(
