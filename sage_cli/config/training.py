@@ -113,6 +113,7 @@ class RlSection(Section):
     step it goes up by `entropy_coefficient_step` where the entropy is at most that, else down; and
     there is a bonus only where the last step's was at most that (Skywork-OR1)."""
     entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
+    """By how much an adaptive coefficient goes up or down in a step; see `entropy_target`."""
     top_entropy_quantile: float = Field(1.0, ge=0, le=1)
     """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
     entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""

@@ -39,15 +39,27 @@ def test_what_every_cell_has():
     assert list(Form(SPACE, ["tau"]).always) == ["tau", "guide", "copy"]
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "gp"])
-def test_a_sampler_learns_from_values_nearby(tmp_path, sampler):
+def falling_from_08(folder, sampler, seed):
+    """A study of forty values that knows every third one; the best is at .8."""
     space = Space((Parameter("tau", "guide.tau", Values(tuple(i / 39 for i in range(40)))),))
-    study = Study.open(tmp_path, "s", space, sampler, 0, ["pass@1"])
+    study = Study.open(folder / f"{seed}", "s", space, sampler, seed, ["pass@1"])
     for step in range(0, 40, 3):
         study.known({"guide.tau": step / 39}, [-abs(step / 39 - 0.8)], "grid")
+    return study
+
+
+def test_tpe_learns_from_values_nearby(tmp_path):
+    study = falling_from_08(tmp_path, "tpe", 0)
     proposed = sorted(study.propose().cell["guide.tau"] for _ in range(5))
     # of 26 values left 6 are within .1 of .8; three of five are so once in 14 times without order
     assert proposed[2] == pytest.approx(0.8, abs=0.1)
+
+
+def test_gp_learns_from_values_nearby(tmp_path):
+    # of 26 values left 3 are within .05 of .8: the first of three studies are so once in 650 times
+    for seed in range(3):
+        first = falling_from_08(tmp_path, "gp", seed).propose().cell["guide.tau"]
+        assert first == pytest.approx(0.8, abs=0.05)
 
 
 def test_the_known_and_the_failed_come_back_as_values(tmp_path):
