@@ -59,11 +59,13 @@ class Commands(SageGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command with its options, or None where there is none of that name."""
-        return _imported(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+        return (
+            command_named(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+        )
 
 
 @cache
-def _imported(name: str) -> Any:
+def command_named(name: str) -> Any:
     """The command that a module defines, or the group of them where it has an application."""
     module = import_module(f"sage_cli.cli.{COMMANDS[name]}")
     app = getattr(module, "app", None)

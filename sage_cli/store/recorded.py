@@ -1,0 +1,60 @@
+"""What the keys of metrics.jsonl mean: one place, for the reference and for who reads a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+RECORDED: Mapping[str, str] = {
+    "step": "The optimiser step, from 1.",
+    "of": "How many steps the training has.",
+    "loss": "The loss that was minimised, as the trainer reports it. Under RL its sign and size say "
+    "nothing of progress.",
+    "learning_rate": "The learning rate that the step began with.",
+    "grad_norm": "The gradient's norm before it is clipped.",
+    "mean_token_accuracy": "SFT: share of tokens that the model would have chosen itself.",
+    "entropy": "Mean entropy, in nats, of the distributions that completions' tokens were drawn "
+    "from.",
+    "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
+    "reward": "Share of completions with a right answer (under `rl.reward=probability`, too).",
+    "reward/*": "Mean of a part of the reward besides the verdict, as the punishment of overlong "
+    "completions.",
+    "verdict/*": "Number of completions with that verdict.",
+    "groups/zero_variance": "Share of prompts whose completions are all right or all wrong, which "
+    "teach nothing.",
+    "groups/discarded": "Dynamic sampling: prompts that were drawn and left out for that reason.",
+    "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
+    "completions/length": "Mean number of tokens.",
+    "completions/clipped": "Share of completions that were cut off at the limit.",
+    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch.",
+    "kl/reference": "Mean of log pi - log pi_ref over the drawn tokens (k1), without the guide.",
+    "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
+    "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
+    "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
+    "guide/q_mean": "Mean of q over tokens.",
+    "guide/q_min": "The smallest q of the step.",
+    "guide/q_max": "The largest q of the step.",
+    "guide/shaped": "Share of tokens with a q other than 1.",
+    "guide/clamped": "Share of tokens whose q was clamped.",
+    "guide/log_q": "Mean of log q over tokens.",
+    "anchor/beta": "The coefficient of the KL term at this step, where it is annealed.",
+    "advantage/*": "What an advantage says of itself, as docs/methods.md has it.",
+    "entropy_coefficient": "The coefficient of the entropy bonus, where it adapts.",
+    "eval/pass@*": "pass@k on the development problems, where `evaluation.every` looks at them.",
+    "time/generation_s": "Seconds of drawing completions.",
+    "time/reward_s": "Seconds of grading.",
+    "time/reward_share": "Share of the step's time that grading took.",
+    "time/step_s": "Seconds of the whole step.",
+    "time/*_s": "Seconds of a part of the step: reference, loss, handing weights to the engine.",
+    "tokens/*": "Tokens a second, generated and trained.",
+    "memory/*": "Peak memory of a device, in GiB.",
+}
+"""Key, or pattern of keys -> what it is."""
+
+
+def meaning(key: str) -> str | None:
+    """What a key of metrics.jsonl means; None for one that isn't known."""
+    exact = RECORDED.get(key)
+    if exact is not None:
+        return exact
+    return next((text for name, text in RECORDED.items() if fnmatchcase(key, name)), None)
