@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 RECORDED: Mapping[str, str] = {
     "step": "The optimiser step, from 1.",
     "of": "How many steps the training has.",
-    "loss": "The loss that was minimised, as the trainer reports it. Under RL its sign and size say "
-    "nothing of progress.",
+    "loss": "The loss that was minimised, as the trainer reports it. Under RL it says nothing of "
+    "progress.",
     "learning_rate": "The learning rate that the step began with.",
     "grad_norm": "The gradient's norm before it is clipped.",
     "mean_token_accuracy": "SFT: share of tokens that the model would have chosen itself.",
