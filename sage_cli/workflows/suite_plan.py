@@ -60,7 +60,7 @@ class SweepTask:
     config: SageConfig
     options: tuple[str, ...]
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """Where the sweep's memory is."""
         shared, space = shared_config(self.config), read_space(self.config.sweep.space, self.config)
