@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.store.atomic import write_json
-from sage_cli.store.columns import as_numpy, empty_table
+from sage_cli.store.columns import as_column, as_numpy, empty_table
 from sage_cli.store.completion import Completion
 from sage_cli.store.inventory import Integers, Inventory
 from sage_cli.store.samples import SampleSet
@@ -114,7 +114,8 @@ class Annotations:
         known_S = inventory.select(problem_ids, n) & (row_S >= 0)
         columns = [self._column(name) for name in self._names]
         for numbers, rows in self._samples.read(inventory, known_S):
-            found = (column.take(row_S[numbers]).to_pylist() for column in columns)
+            rows_V = as_column(row_S[numbers])
+            found = (column.take(rows_V).to_pylist() for column in columns)
             yield from zip(rows, *found, strict=True)
 
     def _rows_of(self, inventory: Inventory) -> Integers:
