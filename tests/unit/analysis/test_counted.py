@@ -10,8 +10,8 @@ from answered import Sample, answered, material
 from sage_cli.analysis.cases import cases, most_different, typical
 from sage_cli.analysis.diversity import diversity as diversity_document
 from sage_cli.analysis.diversity import variety
-from sage_cli.analysis.lengths import lengths
 from sage_cli.analysis.leash import answer_entropies, equal_k, leash, thresholds
+from sage_cli.analysis.lengths import lengths
 from sage_cli.analysis.levels import kinds, levels
 from sage_cli.analysis.majority import majority
 from sage_cli.analysis.said import said
