@@ -6,12 +6,14 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
-from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings
+from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer
 
 
 def command(json: Json = False) -> None:
     """What each --algo sets, and how that differs from the others."""
-    columns = {name: algorithm_settings(name) for name in ALGORITHMS}
+    layers = {name: algorithm_layer(name) for name in ALGORITHMS}
+    columns = {name: {**of["rl"], "anchor.schedule": of["anchor"]["schedule"]}
+               for name, of in layers.items()}  # fmt: skip
     if json:
         emit(
             {

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row: its source, the `rl` settings that make it up, its KL when no guide needs one."""
+    """One row: its source, the settings that make it up, its KL when no guide needs one."""
 
     source: str
     rl: dict[str, Any]
     kl_without_guide: str = "reverse"
+    anchor: dict[str, Any] = field(default_factory=dict)
 
 
-_WITHOUT = {"dynamic_sampling": False, "overlong_punishment": False}
+_WITHOUT = {"dynamic_sampling": False, "overlong_punishment": False, "reward": "verdict"}
+_ANCHOR_WITHOUT = {"schedule": "constant"}
 """Said by every row that doesn't have them, so that none is left over from another's choice."""
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -42,12 +44,38 @@ ALGORITHMS: dict[str, Algorithm] = {
         "Liu et al. 2025: centred advantages without scaling, a constant length normaliser",
         {"loss": "dr_grpo", "advantage": "none", "epsilon_high": 0.2},
     ),
+    "annealed-kl": Algorithm(
+        "Chen et al. 2025b (arXiv 2503.04548): GRPO whose beta falls to 0 on a cosine (theirs from "
+        "1e-3: --beta 0.001)",
+        {"loss": "grpo", "advantage": "group", "epsilon_high": 0.2},
+        anchor={"schedule": "cosine"},
+    ),
+    "rlpr": Algorithm(
+        "Yu et al. 2025 (arXiv 2506.18254): the gold's probability in the answer's place as "
+        "reward, groups of little deviation left out",
+        {"loss": "grpo", "advantage": "group", "epsilon_high": 0.27, "reward": "probability"},
+        kl_without_guide="none",
+    ),
+    "pacs": Algorithm(
+        "Li et al. 2025 (arXiv 2509.02522): verdicts as labels of the policy's log-ratios, a "
+        "cross-entropy over each group; no advantages, no clipping",
+        {"loss": "pacs", "advantage": "none", "epsilon_high": 0.2},
+        kl_without_guide="none",
+    ),
 }
 
 
 def algorithm_settings(name: str) -> dict[str, Any]:
     """The `rl` settings that make up algorithm `name`."""
     return {**_WITHOUT, **ALGORITHMS[name].rl}
+
+
+def algorithm_layer(name: str) -> dict[str, dict[str, Any]]:
+    """All settings that make up algorithm `name`, by section."""
+    return {
+        "rl": algorithm_settings(name),
+        "anchor": {**_ANCHOR_WITHOUT, **ALGORITHMS[name].anchor},
+    }
 
 
 def kl_of(name: str, *, guided: bool) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings, kl_of
+from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer, kl_of
 from sage_cli.config.compat import (
     OFFICIAL,
     WARM_UP,
@@ -89,7 +89,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
             merged.put({"guide": settings.values}, settings.origin)
         algorithm = _inside(values, "rl", "algo")
         if algorithm in ALGORITHMS:
-            merged.put({"rl": algorithm_settings(algorithm)}, f"algorithm {algorithm}")
+            merged.put(algorithm_layer(algorithm), f"algorithm {algorithm}")
         merged.put(values, layer.origin)
     if "anchor.kl" not in merged.origins:
         algorithm = _inside(merged.values, "rl", "algo") or "grpo"

@@ -61,15 +61,27 @@ class RlSection(Section):
     the model at once.
     """
 
-    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo"] = "grpo"
+    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo", "annealed-kl", "pacs", "rlpr"] = "grpo"
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
-    loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
+    loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "pacs"] = "grpo"
+    """`pacs`: verdicts as labels of the policy's log-ratios, without advantages or clipping; the
+    anchor's term keeps `grpo`'s mean over each sequence."""
+    pacs_beta: float = Field(1.0, gt=0)
+    """Weight of the log-ratio in a PACS score."""
+    pacs_weighted: bool = True
+    """Right and wrong completions of a group count alike, however many there are of either."""
     advantage: str = "group"
     """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density; or
     the name of one that a package registers under the entry-point group `sage_cli.advantages`."""
     advantage_options: dict[str, Any] = Field(default_factory=dict)
     """Settings of a registered advantage."""
+    reward: Literal["verdict", "probability"] = "verdict"
+    """`verdict`: 1 for a right answer. `probability` (RLPR): the gold's mean probability in the
+    answer's place, above what it was right after the prompt at the start; verdicts are logged."""
+    reward_filter: float = Field(0.5, ge=0)
+    """`probability`: from step 11 on, groups whose rewards deviate by less than this share of the
+    running average teach nothing. RLPR has .5 for Qwen, .9 for Llama, 1.0 for Gemma; 0 keeps all."""
     epsilon_low: float = Field(0.2, gt=0, lt=1)
     epsilon_high: float = Field(0.2, gt=0)
     delta: float | None = Field(None, gt=1)
@@ -135,6 +147,11 @@ class RlSection(Section):
         if self.advantage_options and self.advantage in BUILT_IN_ADVANTAGES:
             names = ", ".join(self.advantage_options)
             raise ValueError(f"advantage '{self.advantage}' has no options, and {names} was given")
+        if self.loss == "pacs" and (unread := _unread_by_pacs(self)):
+            raise ValueError(
+                f"loss 'pacs' neither clips nor reads advantages, and {', '.join(unread)} would do "
+                "nothing (leave it out)"
+            )
         if self.delta is not None and self.loss not in WITH_DELTA:
             raise ValueError(
                 f"delta is read by the losses {', '.join(WITH_DELTA)}, not by '{self.loss}'"
@@ -145,6 +162,23 @@ class RlSection(Section):
                 "ratio is clipped already"
             )
         return self
+
+
+UNREAD_BY_PACS = (
+    "epsilon_low", "epsilon_high", "delta", "importance_sampling_level", "top_entropy_quantile",
+    "overlong_punishment",
+)  # fmt: skip
+"""Settings of a policy term with advantages and ratios, which PACS doesn't have."""
+
+
+def _unread_by_pacs(rl: RlSection) -> list[str]:
+    """What was set of them, with its value."""
+    fields = RlSection.model_fields
+    return [
+        f"{name} {value}"
+        for name in UNREAD_BY_PACS
+        if (value := getattr(rl, name)) != fields[name].default
+    ]
 
 
 @dataclass(frozen=True)
@@ -193,6 +227,8 @@ class AnchorSection(Section):
 
     kl: Literal["reverse", "forward", "none"] = "reverse"
     beta: float = Field(0.05, ge=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
     estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
     reference: Literal["sft", "base"] = "sft"
     """`sft`: the policy as it starts; `base`: the model without its adapter (LoRA), or before

@@ -122,6 +122,8 @@ class Annotations:
         """Each sample's row in the table, -1 where there is none."""
         self.flush()
         row_S = np.full(len(inventory.part_S), -1)
+        if not any(map(len, self._tables)):
+            return row_S
         part, problem = (self._column(name) for name in ("part", "problem_id"))
         numbers = {name: i for i, (name, *_) in enumerate(inventory.parts)}
         parts = np.array([numbers.get(name, -1) for name in part.dictionary.to_pylist()], dtype=int)

@@ -14,6 +14,7 @@ from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.training import RlSection, RolloutSection, batch_of
 from sage_cli.errors import TrainingError
+from sage_cli.grading.extract import AnswerTags
 from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
@@ -24,6 +25,7 @@ from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
+from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes, world_size
 from sage_cli.training.resource_errors import disk_explained, memory_explained
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
@@ -74,7 +76,7 @@ def build_trainer(
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
-    reward = VerdictReward(inputs.grader)
+    reward = _reward(recipe, inputs, run)
     population = prompt_rows(inputs.prompts)
     trainer = RlTrainer(
         rl=rl,
@@ -94,6 +96,8 @@ def build_trainer(
         processing_class=inputs.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
+    if isinstance(reward, ProbabilityReward):
+        reward.begin_with(trainer)
     if inputs.looks is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
             "evaluation.every looks at the policy in one process, and the launcher spreads it over "
@@ -101,6 +105,16 @@ def build_trainer(
             "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
         )
     return trainer
+
+
+def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
+    """What pays: verdicts, or the gold's probability with verdicts beside it."""
+    if recipe.rl.reward == "verdict":
+        return VerdictReward(inputs.grader)
+    prompt = recipe.prompt
+    tags = AnswerTags(prompt.answer_open, prompt.answer_close)
+    earlier = run.metrics.read()
+    return ProbabilityReward(inputs.grader, inputs.prompts, tags, recipe.rl.reward_filter, earlier)
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:

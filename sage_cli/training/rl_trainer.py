@@ -14,12 +14,15 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
+from sage_cli.objectives.annealing import share_of_beta
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
+from sage_cli.training.pacs_loss import PacsLoss
+from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rl_inputs import Looks
@@ -61,12 +64,15 @@ class RlTrainer(AnchoredTrainer):
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
         self.looks = looks
+        own = rl.loss == "pacs"
+        self.pacs = PacsLoss(rl.pacs_beta, weighted=rl.pacs_weighted) if own else None
+        self._policy_logps_BT: Tensor | None = None
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
         self._generation_s = 0.0
         self._step_began = time.perf_counter()
-        super().__init__(estimator=anchor.estimator, **arguments)
+        super().__init__(estimator=anchor.estimator, schedule=anchor.schedule, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -103,6 +109,15 @@ class RlTrainer(AnchoredTrainer):
         if self.rl.advantage not in TRLS_OWN:
             right_PN = status_PN == STATUSES.index("right")
             batch["advantages"] = batch_advantages(self, self.advantage, batch, right_PN)
+        if isinstance(self.reward, ProbabilityReward):
+            rewards_PN = self.rewards_BF.sum(dim=1).reshape(status_PN.shape)
+            keep_P = self.reward.keep(rewards_PN, self.state.global_step + 1)
+            keep_B = keep_P.repeat_interleave(int(self.num_generations))[batch["row_ids_B"]]
+            advantages = batch["advantages"]
+            batch["advantages"] = advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
+        if self.pacs is not None:
+            self.pacs.begin(status_PN == STATUSES.index("right"))
+            batch["advantages"] = torch.zeros_like(batch["advantages"])  # TRL's term is the KL's
         self._batch_record = self._describe(batch, status_PN)
         self.rollouts = rollout_rows(
             inputs,
@@ -115,12 +130,27 @@ class RlTrainer(AnchoredTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         loss: Tensor = super()._compute_loss(model, inputs)
+        if self.pacs is not None:
+            loss = loss + self._pacs_term(self.pacs, inputs)
         if self.reference_completions is None:
             return loss
         forward = forward_kl_loss(self, model, inputs, self.reference_completions)
         self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
-        weight: float = self.anchor.beta / self.current_gradient_accumulation_steps
-        return loss + weight * forward
+        beta: float = self.anchor.beta * self.beta_share
+        return loss + beta / self.current_gradient_accumulation_steps * forward
+
+    def _pacs_term(self, pacs: PacsLoss, inputs: dict[str, Any]) -> Tensor:
+        """PACS's loss in the place of the policy term, which zero advantages have taken out."""
+        logps_BT, self._policy_logps_BT = self._policy_logps_BT, None
+        assert logps_BT is not None
+        return pacs(self, inputs, logps_BT) / self.current_gradient_accumulation_steps
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        """Keeps the log-probabilities of the loss, with their gradient, for a loss of its own."""
+        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self.pacs is not None and self._buffered is not None:
+            self._policy_logps_BT = found[0]
+        return found
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*arguments)
@@ -144,6 +174,7 @@ class RlTrainer(AnchoredTrainer):
         return {
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
+            **(self.reward.record if isinstance(self.reward, ProbabilityReward) else {}),
             "time/generation_s": self._generation_s,
             "time/reward_s": self.reward.seconds,
         }
@@ -168,6 +199,7 @@ class RlTrainer(AnchoredTrainer):
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),
             "grad_norm": float(logs["grad_norm"]),
+            **self._anchor_record(),
             "learning_rate": float(logs["learning_rate"]),
             "time/step_s": step_s,
             "time/reward_share": reward_s / step_s,
@@ -194,6 +226,13 @@ class RlTrainer(AnchoredTrainer):
         now = time.perf_counter()
         look_s, self._step_began = now - self._step_began, now
         return {**found, "time/look_s": look_s}
+
+    def _anchor_record(self) -> Record:
+        """`anchor/beta`, the weight in the step that was just taken, where it changes."""
+        if self.schedule == "constant":
+            return {}
+        share = share_of_beta(self.schedule, self.state.global_step - 1, self.args.max_steps)
+        return {"anchor/beta": self.anchor.beta * share}
 
     def _forward_record(self) -> Record:
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""

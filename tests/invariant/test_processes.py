@@ -14,13 +14,19 @@ import torch
 from safetensors.torch import load_file
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
-CASES = [("dapo", "token", "group"), ("grpo", "random", "group"), ("grpo", "none", "per-token")]
+CASES = [
+    ("dapo", "token", "group"),
+    ("grpo", "random", "group"),
+    ("grpo", "none", "per-token"),
+    ("pacs", "branch", "none"),
+]
 
 
 def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) -> dict[str, Any]:
     """The training of a case in so many processes."""
     loss, guide, advantage = case
     rl = {"loss": loss, "advantage": advantage, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0}
+    rl["iterations"] = 3 if loss == "pacs" else 1  # so that scores differ from 0
     return {
         "base": str(base),
         "folder": str(folder),
