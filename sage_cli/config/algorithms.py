@@ -16,7 +16,12 @@ class Algorithm:
     anchor: dict[str, Any] = field(default_factory=dict)
 
 
-_WITHOUT = {"dynamic_sampling": False, "overlong_punishment": False, "reward": "verdict"}
+_WITHOUT = {
+    "dynamic_sampling": False,
+    "overlong_punishment": False,
+    "reward": "verdict",
+    "dars": None,
+}
 _ANCHOR_WITHOUT = {"schedule": "constant"}
 """Said by every row that doesn't have them, so that none is left over from another's choice."""
 
@@ -54,6 +59,12 @@ ALGORITHMS: dict[str, Algorithm] = {
         "Yu et al. 2025 (arXiv 2506.18254): the gold's probability in the answer's place as "
         "reward, groups of little deviation left out",
         {"loss": "grpo", "advantage": "group", "epsilon_high": 0.27, "reward": "probability"},
+        kl_without_guide="none",
+    ),
+    "dars": Algorithm(
+        "Yang et al. 2025 (arXiv 2508.13755): hard prompts get a second stage of rollouts (ET, up "
+        "to 32), rewards less their pool's mean; rl.dars=hw for the harder weighing",
+        {"loss": "dr_grpo", "advantage": "none", "epsilon_high": 0.2, "dars": "et"},
         kl_without_guide="none",
     ),
     "pacs": Algorithm(

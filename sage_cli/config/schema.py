@@ -80,6 +80,7 @@ def contradictions(config: SageConfig) -> list[str]:
             "anchor: anchor.kl is 'none' or anchor.beta 0 (use --kl reverse and --beta above 0)"
         )
     found += _of_the_reward(config)
+    found += _of_the_second_stage(config)
     found += _of_the_model(config)
     rl = config.rl
     try:
@@ -133,6 +134,24 @@ def contradictions(config: SageConfig) -> list[str]:
     return found
 
 
+def _of_the_second_stage(config: SageConfig) -> list[str]:
+    """What draws or weighs completions group by group, of equal size."""
+    if config.rl.dars is None:
+        return []
+    found = []
+    if config.rollout.backend == "vllm-server":
+        found.append(
+            "rl.dars draws unequal numbers of completions of a prompt, and rollout.backend "
+            "'vllm-server' is asked for equal ones (use rollout.backend=vllm or transformers)"
+        )
+    if config.anchor.kl == "forward":
+        found.append(
+            "rl.dars has batches of unequal size, and forward KL takes the reference's completions "
+            "row by row in turn (use --kl reverse or none)"
+        )
+    return found
+
+
 def _of_the_reward(config: SageConfig) -> list[str]:
     """What pays for probabilities has a place to look for them, and nobody who reads verdicts."""
     rl, prompt = config.rl, config.prompt
@@ -148,6 +167,7 @@ def _of_the_reward(config: SageConfig) -> list[str]:
         f"rl.loss '{rl.loss}'": rl.loss == "pacs",
         f"rl.advantage '{rl.advantage}'": rl.advantage == "beta",
         "rl.dynamic_sampling": rl.dynamic_sampling,
+        "rl.dars": rl.dars is not None,
     }
     found += [
         f"{name} reads verdicts, and rl.reward is 'probability': what is paid for would be another "

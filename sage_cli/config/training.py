@@ -61,7 +61,7 @@ class RlSection(Section):
     the model at once.
     """
 
-    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo", "annealed-kl", "pacs", "rlpr"] = "grpo"
+    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo", "annealed-kl", "pacs", "rlpr", "dars"] = "grpo"
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "pacs"] = "grpo"
@@ -81,7 +81,7 @@ class RlSection(Section):
     answer's place, above what it was right after the prompt at the start; verdicts are logged."""
     reward_filter: float = Field(0.5, ge=0)
     """`probability`: from step 11 on, groups whose rewards deviate by less than this share of the
-    running average teach nothing. RLPR has .5 for Qwen, .9 for Llama, 1.0 for Gemma; 0 keeps all."""
+    running average teach nothing. RLPR: .5 for Qwen, .9 for Llama, 1.0 for Gemma; 0 keeps all."""
     epsilon_low: float = Field(0.2, gt=0, lt=1)
     epsilon_high: float = Field(0.2, gt=0)
     delta: float | None = Field(None, gt=1)
@@ -96,6 +96,11 @@ class RlSection(Section):
     """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
     entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
     dynamic_sampling: bool = False
+    dars: Literal["et", "hw"] | None = None
+    """A second stage of rollouts for prompts that fewer than half of the first solve: `et` until
+    their advantages weigh as much as those of a prompt at one half, `hw` more, the harder."""
+    dars_most: int | None = Field(None, ge=2)
+    """Rollouts of a prompt in both stages; null is the authors' 32 for `et`, 64 for `hw`."""
     max_extra_generations: int = Field(3, ge=0)
     """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
     overlong_punishment: bool = False
@@ -147,6 +152,8 @@ class RlSection(Section):
         if self.advantage_options and self.advantage in BUILT_IN_ADVANTAGES:
             names = ", ".join(self.advantage_options)
             raise ValueError(f"advantage '{self.advantage}' has no options, and {names} was given")
+        if self.dars is not None and (problem := _against_dars(self)):
+            raise ValueError(problem)
         if self.loss == "pacs" and (unread := _unread_by_pacs(self)):
             raise ValueError(
                 f"loss 'pacs' neither clips nor reads advantages, and {', '.join(unread)} would do "
@@ -179,6 +186,28 @@ def _unread_by_pacs(rl: RlSection) -> list[str]:
         for name in UNREAD_BY_PACS
         if (value := getattr(rl, name)) != fields[name].default
     ]
+
+
+def _against_dars(rl: RlSection) -> str | None:
+    """Why a second stage makes no sense with the other settings."""
+    if rl.rollouts_per_prompt < 3:
+        return (
+            "dars tells hard prompts by their share of right rollouts, and rollouts_per_prompt "
+            f"{rl.rollouts_per_prompt} knows only none, half and all (8 is usual)"
+        )
+    if rl.dars_most is not None and rl.dars_most <= rl.rollouts_per_prompt:
+        return (
+            f"dars_most {rl.dars_most} counts both stages, and the first alone has "
+            f"rollouts_per_prompt {rl.rollouts_per_prompt}"
+        )
+    if rl.loss not in ("dr_grpo", "grpo") or rl.advantage != "none":
+        return (
+            "dars pools groups of unequal size, for which loss 'dr_grpo' or 'grpo' and advantage "
+            f"'none' are made, not '{rl.loss}' and '{rl.advantage}' (use --algo dars)"
+        )
+    if rl.dynamic_sampling:
+        return "dars gives hard prompts more rollouts, and dynamic_sampling would replace them"
+    return None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags
 from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
+from sage_cli.objectives.dars import MOST
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
@@ -31,6 +32,7 @@ from sage_cli.training.resource_errors import disk_explained, memory_explained
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.verdicts import VerdictReward
 from sage_cli.training.vllm_rollouts import require_rollouts, seeded_engine
@@ -85,6 +87,7 @@ def build_trainer(
         guide=guide,
         advantage=advantage,
         dynamic=dynamic_sampling(rl, population),
+        second_stage=_second_stage(rl, population),
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
@@ -149,6 +152,13 @@ def dynamic_sampling(rl: RlSection, population: Dataset) -> DynamicSampling | No
     if not rl.dynamic_sampling:
         return None
     return DynamicSampling(population, rl.max_extra_generations, rl.seed)
+
+
+def _second_stage(rl: RlSection, population: Dataset) -> SecondStage | None:
+    """More rollouts for hard prompts, where the algorithm has them."""
+    if rl.dars is None:
+        return None
+    return SecondStage(population, rl.dars, rl.dars_most or MOST[rl.dars])
 
 
 def punishments(rl: RlSection, rollout: RolloutSection) -> list[Any]:

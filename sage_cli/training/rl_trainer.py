@@ -27,6 +27,7 @@ from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
+from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import VerdictReward
@@ -53,6 +54,7 @@ class RlTrainer(AnchoredTrainer):
         reward: VerdictReward,
         advantage: Advantage,
         dynamic: DynamicSampling | None,
+        second_stage: SecondStage | None = None,
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
         engine_stop: str | None,
@@ -63,7 +65,7 @@ class RlTrainer(AnchoredTrainer):
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks = looks
+        self.looks, self.second_stage = looks, second_stage
         own = rl.loss == "pacs"
         self.pacs = PacsLoss(rl.pacs_beta, weighted=rl.pacs_weighted) if own else None
         self._policy_logps_BT: Tensor | None = None
@@ -110,11 +112,7 @@ class RlTrainer(AnchoredTrainer):
             right_PN = status_PN == STATUSES.index("right")
             batch["advantages"] = batch_advantages(self, self.advantage, batch, right_PN)
         if isinstance(self.reward, ProbabilityReward):
-            rewards_PN = self.rewards_BF.sum(dim=1).reshape(status_PN.shape)
-            keep_P = self.reward.keep(rewards_PN, self.state.global_step + 1)
-            keep_B = keep_P.repeat_interleave(int(self.num_generations))[batch["row_ids_B"]]
-            advantages = batch["advantages"]
-            batch["advantages"] = advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
+            batch["advantages"] = self._filtered(self.reward, batch)
         if self.pacs is not None:
             self.pacs.begin(status_PN == STATUSES.index("right"))
             batch["advantages"] = torch.zeros_like(batch["advantages"])  # TRL's term is the KL's
@@ -126,9 +124,42 @@ class RlTrainer(AnchoredTrainer):
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
         )
+        if self.second_stage is not None:
+            batch = self.second_stage.pool(self, inputs, batch, status_PN)
+            self._batch_record |= {
+                **self.second_stage.record,
+                "time/generation_s": self._generation_s,
+                "time/reward_s": self.reward.seconds,
+            }
         return batch
 
+    def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:
+        """A batch of more completions, drawn and scored, and all processes' statuses of it."""
+        batch: dict[str, Any] = super()._generate_and_score_completions(rows)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
+        return batch, self._gather_statuses(self.reward.statuses)
+
+    def _filtered(self, reward: ProbabilityReward, batch: dict[str, Any]) -> Tensor:
+        """The advantages, 0 in the groups that RLPR would leave out."""
+        rewards_PN = self.rewards_BF.sum(dim=1).reshape(-1, int(self.num_generations))
+        keep_P = reward.keep(rewards_PN, self.state.global_step + 1)
+        keep_B = keep_P.repeat_interleave(int(self.num_generations))[batch["row_ids_B"]]
+        advantages: Tensor = batch["advantages"]
+        return advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """The loss; all but the last of several parts go backward at once, so that none is kept."""
+        if self.second_stage is None:
+            return self._loss(model, inputs)
+        *parts, (weight, last) = self.second_stage.parts(self, inputs)
+        total = torch.zeros((), device=self.accelerator.device)
+        for share, part in parts:
+            loss = share * self._loss(model, part)
+            self.accelerator.backward(loss)
+            total = total + loss.detach()
+        return weight * self._loss(model, last) + total
+
+    def _loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         loss: Tensor = super()._compute_loss(model, inputs)
         if self.pacs is not None:
             loss = loss + self._pacs_term(self.pacs, inputs)

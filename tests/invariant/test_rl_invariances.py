@@ -38,8 +38,10 @@ def assert_close(first: Records, second: Records, tolerance: float) -> None:
         {"rl": {"loss": "dapo"}},
         {"rl": {"loss": "pacs", "advantage": "none", "iterations": 2}},
         {"anchor": {"schedule": "cosine"}},
+        {"rl": {"reward": "probability"}},
+        {"rl": {"loss": "dr_grpo", "advantage": "none", "dars": "et", "dars_most": 8}},
     ],
-    ids=["grpo", "dapo", "pacs", "annealed"],
+    ids=["grpo", "dapo", "pacs", "annealed", "rlpr", "dars"],
 )
 def test_branch_without_ratio_is_no_guide_to_the_last_digit(
     bench: Any, configure: Any, sections: dict[str, Any]

@@ -60,3 +60,22 @@ def test_probabilities_are_not_paid_where_verdicts_are_read(said, reason):
     algo = "grpo" if "pacs" in said else "rlpr"
     with pytest.raises(ConfigurationError, match=reason):
         chosen(algo, "rl.reward=probability", said)
+
+
+@pytest.mark.parametrize(
+    ("sets", "reason"),
+    [
+        (["rl.rollouts_per_prompt=2"], "knows only none, half and all"),
+        (["rl.dars_most=8", "rl.rollouts_per_prompt=8"], "the first alone has"),
+        (["rl.loss=dapo"], "unequal size"),
+        (["rl.advantage=group"], "unequal size"),
+        (["rl.dynamic_sampling=true"], "would replace them"),
+        (["rollout.backend=vllm-server"], "asked for equal ones"),
+        (["anchor.kl=forward"], "row by row in turn"),
+    ],
+)
+def test_dars_refuses_what_its_pools_can_not_be_combined_with(sets, reason):
+    assert chosen("dars").rl.dars == "et"
+    assert chosen("grpo").rl.dars is None
+    with pytest.raises(ConfigurationError, match=reason):
+        chosen("dars", *sets)

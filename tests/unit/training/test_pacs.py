@@ -85,7 +85,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
         for name, parameter in model.named_parameters():
             off = (gradients[name] - parameter.grad).norm() / parameter.grad.norm()
             assert off < 1e-5, name
-    assert losses[1] < losses[0] - 1e-3  # the second update's scores differ from 0
+    assert abs(losses[1] - losses[0]) > 0.01  # the second update's scores differ from 0
 
 
 def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(
