@@ -10,6 +10,7 @@ from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
+from sage_cli.config.inert import inert
 from sage_cli.config.launching import sharded_by
 from sage_cli.config.model import (
     ModelSection,
@@ -87,6 +88,8 @@ def contradictions(config: SageConfig) -> list[str]:
         batch_of(rl, rl.processes)
     except ConfigurationError as error:
         found.append(error.cause)
+    else:
+        found += inert(rl, config.anchor, config.rollout)
     if rl.accelerate is not None and rl.processes == 1:
         found.append(
             f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "
@@ -97,11 +100,6 @@ def contradictions(config: SageConfig) -> list[str]:
             f"evaluation.every looks at the policy in one process, and rl.accelerate "
             f"'{rl.accelerate}' ({sharding}) spreads it over all of them (use --accelerate ddp, or "
             "measure checkpoints afterwards: `sage eval RUN@all`)"
-        )
-    if rl.advantage == "beta" and rl.overlong_punishment:
-        found.append(
-            "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_punishment "
-            "takes them below 0 (use --advantage group or rl.overlong_punishment=false)"
         )
     if rl.loss == "cispo" and rl.epsilon_high < 1:
         found.append(
@@ -165,7 +163,7 @@ def _of_the_reward(config: SageConfig) -> list[str]:
         )
     readers = {
         f"rl.loss '{rl.loss}'": rl.loss == "pacs",
-        f"rl.advantage '{rl.advantage}'": rl.advantage == "beta",
+        f"rl.advantage '{rl.advantage}'": rl.advantage in ("beta", "pass-at-k"),
         "rl.dynamic_sampling": rl.dynamic_sampling,
         "rl.dars": rl.dars is not None,
     }

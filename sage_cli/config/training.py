@@ -7,8 +7,16 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from sage_cli.config.advantages import (
+    BUILT_IN_ADVANTAGES,
+    CLIPPING,
+    AdvantageOptions,
+    NoOptions,
+    advantage_options,
+)
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.decoding import DecodingSection
+from sage_cli.config.own_terms import against_dars, against_pacs
 from sage_cli.config.plugins import require_name
 from sage_cli.errors import ConfigurationError
 
@@ -17,9 +25,6 @@ SftOptimizer = Literal["adamw_8bit", "adamw", "muon"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
 ADVANTAGES_GROUP = "sage_cli.advantages"
-BUILT_IN_ADVANTAGES = ("group", "beta", "none")
-WITH_DELTA = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
-"""The losses that clip a ratio between two ends, which is what `rl.delta` adds a third end to."""
 
 
 class SftSection(Section):
@@ -61,7 +66,11 @@ class RlSection(Section):
     the model at once.
     """
 
-    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo", "annealed-kl", "pacs", "rlpr", "dars"] = "grpo"
+    algo: Literal[
+        "grpo", "bnpo", "dapo", "dr-grpo", "entropy-bonus", "adaptive-entropy", "80-20", "gspo",
+        "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "annealed-kl",
+        "pacs", "rlpr", "dars",
+    ] = "grpo"  # fmt: skip
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "pacs"] = "grpo"
@@ -72,17 +81,20 @@ class RlSection(Section):
     pacs_weighted: bool = True
     """Right and wrong completions of a group count alike, however many there are of either."""
     advantage: str = "group"
-    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density; or
-    the name of one that a package registers under the entry-point group `sage_cli.advantages`."""
+    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density;
+    docs/methods.md has the others. Or one that a package registers under the entry-point group
+    `sage_cli.advantages`."""
     advantage_options: dict[str, Any] = Field(default_factory=dict)
-    """Settings of a registered advantage."""
+    """Settings of the advantage (`sage_cli.config.advantages`), or of a registered one."""
     reward: Literal["verdict", "probability"] = "verdict"
     """`verdict`: 1 for a right answer. `probability` (RLPR): the gold's mean probability in the
     answer's place, above what it was right after the prompt at the start; verdicts are logged."""
     reward_filter: float = Field(0.5, ge=0)
     """`probability`: from step 11 on, groups whose rewards deviate by less than this share of the
     running average teach nothing. RLPR: .5 for Qwen, .9 for Llama, 1.0 for Gemma; 0 keeps all."""
-    epsilon_low: float = Field(0.2, gt=0, lt=1)
+    clip: bool = True
+    """Whether the ratio pi / pi_old is clipped, to 1 - epsilon_low and 1 + epsilon_high."""
+    epsilon_low: float = Field(0.2, gt=0, le=1)
     epsilon_high: float = Field(0.2, gt=0)
     delta: float | None = Field(None, gt=1)
     """Two-sided clipping (INTELLECT-2): the ratio's upper end where the advantage is negative, too;
@@ -92,6 +104,11 @@ class RlSection(Section):
     The estimator `k3-corrected` is exact with `token` alone."""
     entropy_coefficient: float = Field(0.0, ge=0)
     """Bonus on the mean entropy of the completions' tokens, in the loss's units for each nat."""
+    entropy_target: float | None = Field(None, gt=0)
+    """Adapts `entropy_coefficient`, within [0, 1], to a mean entropy of so many nats: after each
+    step it goes up by `entropy_coefficient_step` where the entropy is at most that, else down; and
+    there is a bonus only where the last step's was at most that (Skywork-OR1)."""
+    entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
     top_entropy_quantile: float = Field(1.0, ge=0, le=1)
     """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
     entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
@@ -144,70 +161,42 @@ class RlSection(Section):
     @field_validator("advantage")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        require_name(ADVANTAGES_GROUP, name, BUILT_IN_ADVANTAGES, info)
+        require_name(ADVANTAGES_GROUP, name, tuple(BUILT_IN_ADVANTAGES), info)
         return name
+
+    @field_validator("advantage_options")
+    @classmethod
+    def _are_the_advantages_own(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        name = info.data.get("advantage")
+        return advantage_options(name, given).model_dump() if name in BUILT_IN_ADVANTAGES else given
+
+    @property
+    def options(self) -> AdvantageOptions:
+        """The advantage's settings, typed; none of one that another package registers."""
+        built_in = self.advantage in BUILT_IN_ADVANTAGES
+        return (
+            advantage_options(self.advantage, self.advantage_options) if built_in else NoOptions()
+        )
 
     @model_validator(mode="after")
     def _settings_agree(self) -> RlSection:
-        if self.advantage_options and self.advantage in BUILT_IN_ADVANTAGES:
-            names = ", ".join(self.advantage_options)
-            raise ValueError(f"advantage '{self.advantage}' has no options, and {names} was given")
-        if self.dars is not None and (problem := _against_dars(self)):
-            raise ValueError(problem)
-        if self.loss == "pacs" and (unread := _unread_by_pacs(self)):
-            raise ValueError(
-                f"loss 'pacs' neither clips nor reads advantages, and {', '.join(unread)} would do "
-                "nothing (leave it out)"
-            )
-        if self.delta is not None and self.loss not in WITH_DELTA:
-            raise ValueError(
-                f"delta is read by the losses {', '.join(WITH_DELTA)}, not by '{self.loss}'"
-            )
+        clips, found = self.loss in CLIPPING, [*against_dars(self), *against_pacs(self)]
+        if self.delta is not None and not clips:
+            found.append(f"delta is read by the losses {', '.join(CLIPPING)}, not by '{self.loss}'")
         if self.delta is not None and self.delta <= 1 + self.epsilon_high:
-            raise ValueError(
+            found.append(
                 f"delta {self.delta} isn't above 1 + epsilon_high {self.epsilon_high}, where the "
                 "ratio is clipped already"
             )
+        if not self.clip and (not clips or self.delta is not None):
+            found.append(
+                f"clip is false, which is for the losses {', '.join(CLIPPING)} without delta"
+            )
+        if self.entropy_target is not None and self.entropy_coefficient > 1:
+            found.append("entropy_coefficient is above 1, and entropy_target keeps it in [0, 1]")
+        if found:
+            raise ValueError("; ".join(found))
         return self
-
-
-UNREAD_BY_PACS = (
-    "epsilon_low", "epsilon_high", "delta", "importance_sampling_level", "top_entropy_quantile",
-    "overlong_punishment",
-)  # fmt: skip
-"""Settings of a policy term with advantages and ratios, which PACS doesn't have."""
-
-
-def _unread_by_pacs(rl: RlSection) -> list[str]:
-    """What was set of them, with its value."""
-    fields = RlSection.model_fields
-    return [
-        f"{name} {value}"
-        for name in UNREAD_BY_PACS
-        if (value := getattr(rl, name)) != fields[name].default
-    ]
-
-
-def _against_dars(rl: RlSection) -> str | None:
-    """Why a second stage makes no sense with the other settings."""
-    if rl.rollouts_per_prompt < 3:
-        return (
-            "dars tells hard prompts by their share of right rollouts, and rollouts_per_prompt "
-            f"{rl.rollouts_per_prompt} knows only none, half and all (8 is usual)"
-        )
-    if rl.dars_most is not None and rl.dars_most <= rl.rollouts_per_prompt:
-        return (
-            f"dars_most {rl.dars_most} counts both stages, and the first alone has "
-            f"rollouts_per_prompt {rl.rollouts_per_prompt}"
-        )
-    if rl.loss not in ("dr_grpo", "grpo") or rl.advantage != "none":
-        return (
-            "dars pools groups of unequal size, for which loss 'dr_grpo' or 'grpo' and advantage "
-            f"'none' are made, not '{rl.loss}' and '{rl.advantage}' (use --algo dars)"
-        )
-    if rl.dynamic_sampling:
-        return "dars gives hard prompts more rollouts, and dynamic_sampling would replace them"
-    return None
 
 
 @dataclass(frozen=True)

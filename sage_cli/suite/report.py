@@ -24,6 +24,7 @@ from sage_cli.suite.sections.measured import measured, published_alone
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs, tasks
+from sage_cli.suite.sections.spent import spent
 from sage_cli.suite.viewed import viewed
 
 MARKS = {
@@ -91,8 +92,10 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
         sections.append(measured(result))
     elif printed is not None:
         sections.append(published_alone(printed))
-    if result.suite.claims:
+    if result.suite.compared:
         sections.append(differences(result))
+    if result.suite.against:
+        sections.append(spent(result))
     if result.there:
         sections.append(curves(result))
     if result.base is not None:

@@ -20,8 +20,11 @@ from sage_cli.training.policy_signals import policy_signals
 class PacsLoss:
     """Hears of each generation batch, then gives the policy term of each micro-batch.
 
-    pi_ref of the paper is the policy that drew the batch, as in the authors' code.
+    pi_ref of the paper is the policy that drew the batch, as in the authors' code. `logps_BT` are
+    the policy's log-probabilities of the micro-batch at hand, with their gradient.
     """
+
+    logps_BT: Tensor
 
     def __init__(self, beta: float, *, weighted: bool) -> None:
         self.beta, self.weighted = beta, weighted
@@ -33,7 +36,7 @@ class PacsLoss:
         """A new generation batch of all processes: 1 for right completions, one row per prompt."""
         self._right_PN, self._step = right_PN, -1
 
-    def __call__(self, trainer: Any, batch: dict[str, Any], logps_BT: Tensor) -> Tensor:
+    def __call__(self, trainer: Any, batch: dict[str, Any]) -> Tensor:
         """The micro-batch's mean loss, with the exact gradient, before gradient accumulation."""
         step = trainer.state.global_step
         if step != self._step:
@@ -43,7 +46,7 @@ class PacsLoss:
             loss_PN, credit_PN = pacs(score_PN, right_PN, weighted=self.weighted)
             self._loss_B, self._credit_B = loss_PN.flatten(), credit_PN.flatten()
         rows_B = batch["row_ids_B"].to(self._credit_B.device)
-        log_pi_B = (logps_BT * batch["completion_mask"]).sum(dim=1)
+        log_pi_B = (self.logps_BT * batch["completion_mask"]).sum(dim=1)
         pull = -self.beta * (self._credit_B[rows_B] * log_pi_B).mean()
         return self._loss_B[rows_B].mean() + pull - pull.detach()
 

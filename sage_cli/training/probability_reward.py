@@ -94,6 +94,15 @@ class ProbabilityReward(VerdictReward):
             for b, number, well, again in rows
         ]
 
+    def filtered(self, trainer: Any, batch: dict[str, Any]) -> Tensor:
+        """The batch's advantages, 0 in the groups that RLPR leaves out."""
+        group = int(trainer.num_generations)
+        rewards_PN = trainer.rewards_BF.sum(dim=1).reshape(-1, group)
+        keep_P = self.keep(rewards_PN, trainer.state.global_step + 1)
+        keep_B = keep_P.repeat_interleave(group)[batch["row_ids_B"]]
+        advantages: Tensor = batch["advantages"]
+        return advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
+
     def keep(self, rewards_PN: Tensor, step: int) -> Tensor:
         """True (P,) for the groups of all processes that teach in `step`, which counts from 1."""
         spread_P = rewards_PN.std(dim=1)

@@ -14,9 +14,12 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
-from sage_cli.objectives.annealing import share_of_beta
 from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages
+from sage_cli.training.batch_advantages import (
+    TRLS_OWN,
+    batch_advantages,
+    update_advantages,
+)
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
@@ -34,8 +37,11 @@ from sage_cli.training.verdicts import VerdictReward
 
 Record = dict[str, Any]
 
-_COMPLETION_TEXTS = 3
-"""Where TRL's `_generate` returns the decoded completions."""
+_COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
+"""Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
+
+DRAWN = ("drawn/completions", "drawn/tokens")
+"""What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
 
 class RlTrainer(AnchoredTrainer):
@@ -68,13 +74,18 @@ class RlTrainer(AnchoredTrainer):
         self.looks, self.second_stage = looks, second_stage
         own = rl.loss == "pacs"
         self.pacs = PacsLoss(rl.pacs_beta, weighted=rl.pacs_weighted) if own else None
-        self._policy_logps_BT: Tensor | None = None
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
-        self._generation_s = 0.0
+        self._generation_s, self._spent = 0.0, [0, 0]
         self._step_began = time.perf_counter()
-        super().__init__(estimator=anchor.estimator, schedule=anchor.schedule, **arguments)
+        kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
+        super().__init__(
+            estimator=anchor.estimator,
+            schedule=anchor.schedule,
+            keeps_old_entropy=kept,
+            **arguments,
+        )
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -85,6 +96,8 @@ class RlTrainer(AnchoredTrainer):
         began = time.perf_counter()
         drawn = super()._generate(prompts)
         self._generation_s += time.perf_counter() - began
+        self._spent[0] += len(prompts)
+        self._spent[1] += sum(map(len, drawn[_COMPLETION_IDS]))
         return drawn
 
     def generate_rows(self, rows: Sequence[Row]) -> Drawn:
@@ -100,7 +113,7 @@ class RlTrainer(AnchoredTrainer):
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.reward.begin()
-        self._generation_s = 0.0
+        self._generation_s, self._spent = 0.0, [0, 0]
         if self.dynamic is not None:
             inputs, self._drawn = self.dynamic.draw(self, inputs)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -112,7 +125,7 @@ class RlTrainer(AnchoredTrainer):
             right_PN = status_PN == STATUSES.index("right")
             batch["advantages"] = batch_advantages(self, self.advantage, batch, right_PN)
         if isinstance(self.reward, ProbabilityReward):
-            batch["advantages"] = self._filtered(self.reward, batch)
+            batch["advantages"] = self.reward.filtered(self, batch)
         if self.pacs is not None:
             self.pacs.begin(status_PN == STATUSES.index("right"))
             batch["advantages"] = torch.zeros_like(batch["advantages"])  # TRL's term is the KL's
@@ -127,6 +140,7 @@ class RlTrainer(AnchoredTrainer):
         if self.second_stage is not None:
             batch = self.second_stage.pool(self, inputs, batch, status_PN)
             self._batch_record |= {
+                **self._drawn_record(),
                 **self.second_stage.record,
                 "time/generation_s": self._generation_s,
                 "time/reward_s": self.reward.seconds,
@@ -139,30 +153,16 @@ class RlTrainer(AnchoredTrainer):
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         return batch, self._gather_statuses(self.reward.statuses)
 
-    def _filtered(self, reward: ProbabilityReward, batch: dict[str, Any]) -> Tensor:
-        """The advantages, 0 in the groups that RLPR would leave out."""
-        rewards_PN = self.rewards_BF.sum(dim=1).reshape(-1, int(self.num_generations))
-        keep_P = reward.keep(rewards_PN, self.state.global_step + 1)
-        keep_B = keep_P.repeat_interleave(int(self.num_generations))[batch["row_ids_B"]]
-        advantages: Tensor = batch["advantages"]
-        return advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
-
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """The loss; all but the last of several parts go backward at once, so that none is kept."""
         if self.second_stage is None:
-            return self._loss(model, inputs)
-        *parts, (weight, last) = self.second_stage.parts(self, inputs)
-        total = torch.zeros((), device=self.accelerator.device)
-        for share, part in parts:
-            loss = share * self._loss(model, part)
-            self.accelerator.backward(loss)
-            total = total + loss.detach()
-        return weight * self._loss(model, last) + total
+            return self.loss_of(model, inputs)
+        return self.second_stage.loss(self, model, inputs)
 
-    def _loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+    def loss_of(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """The loss of rows that are no more than a micro-batch."""
         loss: Tensor = super()._compute_loss(model, inputs)
         if self.pacs is not None:
-            loss = loss + self._pacs_term(self.pacs, inputs)
+            loss = loss + self.pacs(self, inputs) / self.current_gradient_accumulation_steps
         if self.reference_completions is None:
             return loss
         forward = forward_kl_loss(self, model, inputs, self.reference_completions)
@@ -170,18 +170,12 @@ class RlTrainer(AnchoredTrainer):
         beta: float = self.anchor.beta * self.beta_share
         return loss + beta / self.current_gradient_accumulation_steps * forward
 
-    def _pacs_term(self, pacs: PacsLoss, inputs: dict[str, Any]) -> Tensor:
-        """PACS's loss in the place of the policy term, which zero advantages have taken out."""
-        logps_BT, self._policy_logps_BT = self._policy_logps_BT, None
-        assert logps_BT is not None
-        return pacs(self, inputs, logps_BT) / self.current_gradient_accumulation_steps
-
-    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        """Keeps the log-probabilities of the loss, with their gradient, for a loss of its own."""
-        found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if self.pacs is not None and self._buffered is not None:
-            self._policy_logps_BT = found[0]
-        return found
+    def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
+        if self.pacs is not None:
+            self.pacs.logps_BT = signals_BT[0]
+        if self.advantage.shape is None:
+            return super()._advantages_now(batch)
+        return update_advantages(self, self.advantage, batch, *signals_BT)
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         rewards_BF: Tensor = super()._calculate_rewards(*arguments)
@@ -203,12 +197,19 @@ class RlTrainer(AnchoredTrainer):
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
         return {
+            **self._drawn_record(),
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
             **(self.reward.record if isinstance(self.reward, ProbabilityReward) else {}),
             "time/generation_s": self._generation_s,
             "time/reward_s": self.reward.seconds,
         }
+
+    def _drawn_record(self) -> Record:
+        """What all processes have drawn for the batch at hand."""
+        device = self.accelerator.device
+        spent = self.accelerator.gather(torch.tensor([self._spent], device=device)).sum(dim=0)
+        return dict(zip(DRAWN, spent.tolist(), strict=True))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
@@ -220,6 +221,8 @@ class RlTrainer(AnchoredTrainer):
         step_s, self._step_began = now - self._step_began, now
         generated = (self.state.global_step - 1) % self.rl.steps_per_batch == 0
         reward_s = self._batch_record["time/reward_s"] if generated else 0.0
+        if not generated:
+            self._batch_record |= dict.fromkeys(DRAWN, 0)
         signals = self.tokens.drain(self.accelerator)
         record = {
             "step": self.state.global_step,
@@ -229,8 +232,9 @@ class RlTrainer(AnchoredTrainer):
             **self._forward_record(),
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),
+            **self._entropy_bonus_record(logs),
             "grad_norm": float(logs["grad_norm"]),
-            **self._anchor_record(),
+            **self.anchor_record(self.anchor.beta),
             "learning_rate": float(logs["learning_rate"]),
             "time/step_s": step_s,
             "time/reward_share": reward_s / step_s,
@@ -258,17 +262,16 @@ class RlTrainer(AnchoredTrainer):
         look_s, self._step_began = now - self._step_began, now
         return {**found, "time/look_s": look_s}
 
-    def _anchor_record(self) -> Record:
-        """`anchor/beta`, the weight in the step that was just taken, where it changes."""
-        if self.schedule == "constant":
-            return {}
-        share = share_of_beta(self.schedule, self.state.global_step - 1, self.args.max_steps)
-        return {"anchor/beta": self.anchor.beta * share}
-
     def _forward_record(self) -> Record:
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
         values, self._forward_kl = self._forward_kl, []
         return {"kl/forward": sum(values) / len(values)} if values else {}
+
+    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
+        """The coefficient of the entropy bonus, where it is adapted."""
+        if self.rl.entropy_target is None:
+            return {}
+        return {"entropy/coefficient": logs["entropy_coef"]}
 
     def train(self, *arguments: Any, **named: Any) -> Any:
         """Train; the first step's time counts from here."""

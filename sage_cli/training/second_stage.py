@@ -108,6 +108,20 @@ class SecondStage:
         pooled["advantages"] = advantage_B[pooled["row_ids_B"]]
         return self._levelled(trainer, pooled, teaches_B)
 
+    def loss(self, trainer: Any, model: Any, batch: Batch) -> Tensor:
+        """The loss of a buffered micro-batch: all but its last part go backward at once.
+
+        So no more than a part's activations are kept; the last goes backward as any loss does.
+        """
+        *parts, (weight, last) = self.parts(trainer, batch)
+        total = torch.zeros((), device=trainer.accelerator.device)
+        for share, part in parts:
+            loss = share * trainer.loss_of(model, part)
+            trainer.accelerator.backward(loss)
+            total = total + loss.detach()
+        found: Tensor = weight * trainer.loss_of(model, last) + total
+        return found
+
     def parts(self, trainer: Any, batch: Batch) -> list[tuple[float, Batch]]:
         """A buffered micro-batch in parts of at most `rl.micro_batch` rows, with their weights.
 

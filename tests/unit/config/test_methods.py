@@ -69,7 +69,7 @@ def test_probabilities_are_not_paid_where_verdicts_are_read(said, reason):
         (["rl.dars_most=8", "rl.rollouts_per_prompt=8"], "the first alone has"),
         (["rl.loss=dapo"], "unequal size"),
         (["rl.advantage=group"], "unequal size"),
-        (["rl.dynamic_sampling=true"], "would replace them"),
+        (["rl.dynamic_sampling=true"], "dynamic_sampling replaces them"),
         (["rollout.backend=vllm-server"], "asked for equal ones"),
         (["anchor.kl=forward"], "row by row in turn"),
     ],

@@ -40,3 +40,18 @@ def test_frozen_weights_that_vllm_rollouts_move_are_warned_of(
 ):
     lines = said(rollout={"backend": backend}, model=model)
     assert sum("rounding moves those weights" in line for line in lines) == warned
+
+
+@pytest.mark.parametrize(
+    ("rl", "remarked"),
+    [
+        ({}, 0),
+        ({"epsilon_high": 0.28}, 1),
+        ({"epsilon_high": 0.28, "iterations": 2}, 0),
+        ({"epsilon_low": 0.1, "steps_per_generation": 2}, 0),
+        ({"epsilon_high": 0.28, "clip": False}, 0),
+    ],
+)
+def test_a_clip_range_that_cannot_act_is_remarked_on(rl: dict[str, object], remarked: int):
+    lines = said(rl=rl)
+    assert sum("0.2 / 0.28 never acts: with one update" in line for line in lines) == remarked

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from sage_cli.config.exploration import EXPLORATION
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.published import published_rows
 from sage_cli.suite.read import read_suite, suite_names, with_included
 
-EVERY = ["demo", "figure2", "figure3", "figure4", "figure6", "figure7", "paper", "table1", "table2",
-         "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
+EVERY = ["demo", "figure2", "figure3", "figure4", "figure6", "figure7", "neighbours", "paper",
+         "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
 
 
 def written(folder: Path, name: str, text: str) -> str:
@@ -88,3 +89,20 @@ def test_what_two_include_is_there_once(tmp_path: Path) -> None:
     left = written(tmp_path, "left", f"includes: [{shared}]")
     top = written(tmp_path, "top", f"includes: [{left}, {shared}]")
     assert [one.name for one in with_included(top)] == ["shared", "left", "top"]
+
+
+def test_the_neighbours_are_all_methods_of_exploration() -> None:
+    suite = read_suite("neighbours")
+    named = {method.choices["algo"] for method in suite.methods.values() if not method.is_base}
+    assert {"grpo", "dapo", *EXPLORATION} <= named
+    # each but itself with GRPO, and each but itself with branch
+    trained = len(suite.methods) - 1
+    assert len(suite.compared) == 2 * (trained - 1)
+    assert ("grpo", "branch") in suite.compared
+    assert ("base", "grpo") not in suite.compared
+
+
+def test_what_is_compared_against_must_be_a_method(tmp_path: Path) -> None:
+    text = "methods: {grpo: grpo}\nagainst: brnach\n"
+    with pytest.raises(ConfigurationError, match="against names the method 'brnach'"):
+        read_suite(written(tmp_path, "mine", text))
