@@ -54,7 +54,9 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
         "compat": rl.compat,
         "loss": _loss(rl),
+        "reward": rl.reward,
         "dynamic sampling": rl.dynamic_sampling,
+        "second stage": rl.dars or False,
         "overlong punishment": rl.overlong_punishment,
         "anchor": "none"
         if anchor.kl == "none"
