@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, ValidationError
 
 from sage_cli.config.base import Section
+from sage_cli.config.launching import sharded_by
 
 if TYPE_CHECKING:
     from sage_cli.config.training import RlSection
@@ -142,6 +143,23 @@ class KlCov(AdvantageOptions):
         return found
 
 
+class Verl(AdvantageOptions):
+    """`verl`: prefixes of `stride` tokens, 2 `stride`, ...; `momentum` of the moving means."""
+
+    stride: int = Field(40, ge=2)
+    momentum: float = Field(0.3, gt=0, le=1)
+    kappa: float = Field(2.0, gt=1)
+
+    def refusals(self, rl: RlSection) -> list[str]:
+        """Hidden states that no process has whole."""
+        if (sharding := sharded_by(rl.accelerate)) is None:
+            return []
+        return [
+            "rl.advantage 'verl' reads hidden states in one piece, and rl.accelerate "
+            f"'{rl.accelerate}' ({sharding}) spreads the policy (use --accelerate ddp)"
+        ]
+
+
 BUILT_IN_ADVANTAGES: dict[str, type[AdvantageOptions]] = {
     "group": NoOptions,
     "none": NoOptions,
@@ -152,6 +170,7 @@ BUILT_IN_ADVANTAGES: dict[str, type[AdvantageOptions]] = {
     "steer": Steer,
     "clip-cov": ClipCov,
     "kl-cov": KlCov,
+    "verl": Verl,
 }
 """Settings by the name in `rl.advantage`."""
 

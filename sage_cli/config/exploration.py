@@ -93,6 +93,14 @@ EXPLORATION: dict[str, Algorithm] = {
         read="code",
         differs="one token at least of each micro-batch, as theirs",
     ),
+    "verl": Algorithm(
+        "Huang et al. 2025 (arXiv 2509.23808): more where hidden states take more directions",
+        {"loss": "grpo", "advantage": "verl"},
+        form="reduced",
+        read="code",
+        differs="one bonus for a completion; their code has it on the last token, their script not "
+        "at all",
+    ),
     "annealed-kl": Algorithm(
         "Chen et al. 2025b (arXiv 2503.04548): GRPO whose beta falls to 0 on a cosine",
         _GRPO,

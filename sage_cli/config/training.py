@@ -68,8 +68,8 @@ class RlSection(Section):
 
     algo: Literal[
         "grpo", "bnpo", "dapo", "dr-grpo", "entropy-bonus", "adaptive-entropy", "80-20", "gspo",
-        "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "annealed-kl",
-        "pacs", "rlpr", "dars",
+        "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "verl",
+        "annealed-kl", "pacs", "rlpr", "dars",
     ] = "grpo"  # fmt: skip
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from sage_cli.errors import TrainingError
 
+Measure = Callable[[Tensor], Tensor]
+"""From the hidden states (T, D) of a completion to a few numbers (M,)."""
+
 
 @dataclass(frozen=True)
 class AdvantageInputs:
@@ -22,7 +25,8 @@ class AdvantageInputs:
     `rewards_PN` is what is to be maximised (1 for a right answer, plus punishments where there are
     some), `right_PN` 1 for right answers and 0 for others, `mask_BT` 1 on the completions' tokens.
     `step` counts optimiser steps from 0 to `steps` - 1. `read_signals` computes the policy's
-    signals when one of them is first asked for.
+    signals when one of them is first asked for, `read_hidden` a measure of hidden states. `memory`
+    is what an advantage keeps from batch to batch, plain JSON values: checkpoints hold it.
     """
 
     rewards_PN: Tensor
@@ -31,6 +35,8 @@ class AdvantageInputs:
     step: int
     steps: int
     read_signals: Callable[[], tuple[Tensor, Tensor]] = field(repr=False)
+    read_hidden: Callable[[Measure], Tensor] | None = field(default=None, repr=False)
+    memory: dict[str, Any] = field(default_factory=dict)
 
     @property
     def logps_BT(self) -> Tensor:
@@ -41,6 +47,12 @@ class AdvantageInputs:
     def entropy_BT(self) -> Tensor:
         """The entropies of the distributions they were drawn from; the same pass gives both."""
         return self._signals[1]
+
+    def of_hidden(self, measure: Measure) -> Tensor:
+        """(B, M): `measure`, of a completion's last hidden states (T, D); a pass over the batch."""
+        if self.read_hidden is None:
+            raise TrainingError("hidden states can't be read here", "choose another rl.advantage")
+        return self.read_hidden(measure)
 
     @cached_property
     def _signals(self) -> tuple[Tensor, Tensor]:

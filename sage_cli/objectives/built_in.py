@@ -10,6 +10,7 @@ from sage_cli.objectives.advantage import ShapedAdvantage
 from sage_cli.objectives.advantages import beta, group, none
 from sage_cli.objectives.best_of_k import pass_at_k, pkpo
 from sage_cli.objectives.covariance import clip_cov, kl_cov
+from sage_cli.objectives.effective_rank import verl
 from sage_cli.objectives.entropy_shaping import entropy_shaped, steer
 
 BUILT_IN: dict[str, Callable[..., Tensor] | ShapedAdvantage] = {
@@ -22,5 +23,6 @@ BUILT_IN: dict[str, Callable[..., Tensor] | ShapedAdvantage] = {
     "steer": ShapedAdvantage(group, steer, reads_old_entropy=True),
     "clip-cov": ShapedAdvantage(group, clip_cov),
     "kl-cov": ShapedAdvantage(group, kl_cov),
+    "verl": verl,
 }
 """Functions with their options (`sage_cli.config.advantages`) as keywords."""

@@ -7,6 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from sage_cli.objectives import Advantage, AdvantageInputs, Update
+from sage_cli.objectives.advantage import Measure
+from sage_cli.training.hidden_states import hidden_measures
 from sage_cli.training.policy_signals import policy_signals
 
 TRLS_OWN = ("group", "none")
@@ -24,6 +26,10 @@ def batch_advantages(
         logps_BT, entropy_BT = policy_signals(trainer, batch, slice(None), batch_size=at_once)
         return _gathered(trainer, logps_BT), _gathered(trainer, entropy_BT)
 
+    def read_hidden(measure: Measure) -> Tensor:
+        whole_BM: Tensor = trainer.accelerator.gather(hidden_measures(trainer, batch, measure))
+        return whole_BM
+
     rewards_PN = trainer.rewards_BF.sum(dim=1).reshape(right_PN.shape)
     inputs = AdvantageInputs(
         rewards_PN=rewards_PN,
@@ -32,6 +38,8 @@ def batch_advantages(
         step=trainer.state.global_step,
         steps=trainer.args.max_steps,
         read_signals=read_signals,
+        read_hidden=read_hidden,
+        memory=trainer.advantage_memory,
     )
     ours = advantage(inputs)[batch["row_ids_B"]]
     return ours if ours.dim() == 1 else ours[:, : mask_BT.shape[1]]

@@ -51,7 +51,6 @@ class ProbabilityReward(VerdictReward):
         self.prompts, self.tags, self.filter_below = prompts, tags, filter_below
         told = [one["reward/spread"] for one in earlier if "reward/spread" in one]
         self.running: float | None = told[-1] if told else None
-        self.record: dict[str, float] = {}
         self._trainer: Any = None
         self._at_start: list[float] = []
 

@@ -26,6 +26,7 @@ from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
+from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes, world_size
 from sage_cli.training.resource_errors import disk_explained, memory_explained
@@ -88,6 +89,7 @@ def build_trainer(
         advantage=advantage,
         dynamic=dynamic_sampling(rl, population),
         second_stage=_second_stage(rl, population),
+        pacs=PacsLoss(rl.pacs_beta, weighted=rl.pacs_weighted) if rl.loss == "pacs" else None,
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),

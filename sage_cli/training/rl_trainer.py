@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
+from sage_cli.store.atomic import write_json
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.batch_advantages import (
     TRLS_OWN,
@@ -25,7 +27,6 @@ from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.pacs_loss import PacsLoss
-from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rl_inputs import Looks
@@ -40,6 +41,8 @@ Record = dict[str, Any]
 _COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
 
+_MEMORY = "advantage.json"
+"""A checkpoint's file of what an advantage keeps from batch to batch."""
 DRAWN = ("drawn/completions", "drawn/tokens")
 """What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
@@ -60,7 +63,8 @@ class RlTrainer(AnchoredTrainer):
         reward: VerdictReward,
         advantage: Advantage,
         dynamic: DynamicSampling | None,
-        second_stage: SecondStage | None = None,
+        second_stage: SecondStage | None,
+        pacs: PacsLoss | None,
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
         engine_stop: str | None,
@@ -71,21 +75,16 @@ class RlTrainer(AnchoredTrainer):
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks, self.second_stage = looks, second_stage
-        own = rl.loss == "pacs"
-        self.pacs = PacsLoss(rl.pacs_beta, weighted=rl.pacs_weighted) if own else None
+        self.looks, self.second_stage, self.pacs = looks, second_stage, pacs
+        self.advantage_memory: dict[str, Any] = {}
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
         self._generation_s, self._spent = 0.0, [0, 0]
         self._step_began = time.perf_counter()
         kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
-        super().__init__(
-            estimator=anchor.estimator,
-            schedule=anchor.schedule,
-            keeps_old_entropy=kept,
-            **arguments,
-        )
+        how = {"estimator": anchor.estimator, "schedule": anchor.schedule}
+        super().__init__(**how, keeps_old_entropy=kept, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -124,8 +123,7 @@ class RlTrainer(AnchoredTrainer):
         if self.rl.advantage not in TRLS_OWN:
             right_PN = status_PN == STATUSES.index("right")
             batch["advantages"] = batch_advantages(self, self.advantage, batch, right_PN)
-        if isinstance(self.reward, ProbabilityReward):
-            batch["advantages"] = self.reward.filtered(self, batch)
+        batch["advantages"] = self.reward.filtered(self, batch)
         if self.pacs is not None:
             self.pacs.begin(status_PN == STATUSES.index("right"))
             batch["advantages"] = torch.zeros_like(batch["advantages"])  # TRL's term is the KL's
@@ -139,12 +137,7 @@ class RlTrainer(AnchoredTrainer):
         )
         if self.second_stage is not None:
             batch = self.second_stage.pool(self, inputs, batch, status_PN)
-            self._batch_record |= {
-                **self._drawn_record(),
-                **self.second_stage.record,
-                "time/generation_s": self._generation_s,
-                "time/reward_s": self.reward.seconds,
-            }
+            self._batch_record |= {**self._spent_record(), **self.second_stage.record}
         return batch
 
     def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:
@@ -197,19 +190,21 @@ class RlTrainer(AnchoredTrainer):
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
         return {
-            **self._drawn_record(),
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
-            **(self.reward.record if isinstance(self.reward, ProbabilityReward) else {}),
+            **self.reward.record,
+            **self._spent_record(),
+        }
+
+    def _spent_record(self) -> Record:
+        """What all processes have drawn for the batch at hand, and this one's seconds."""
+        device = self.accelerator.device
+        spent = self.accelerator.gather(torch.tensor([self._spent], device=device)).sum(dim=0)
+        return {
+            **dict(zip(DRAWN, spent.tolist(), strict=True)),
             "time/generation_s": self._generation_s,
             "time/reward_s": self.reward.seconds,
         }
-
-    def _drawn_record(self) -> Record:
-        """What all processes have drawn for the batch at hand."""
-        device = self.accelerator.device
-        spent = self.accelerator.gather(torch.tensor([self._spent], device=device)).sum(dim=0)
-        return dict(zip(DRAWN, spent.tolist(), strict=True))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
@@ -286,6 +281,11 @@ class RlTrainer(AnchoredTrainer):
         super()._save(output_dir, state_dict)
         shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
 
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and (file := Path(checkpoint) / _MEMORY).is_file():
+            self.advantage_memory.update(json.loads(file.read_text(encoding="utf-8")))
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
@@ -293,5 +293,7 @@ class RlTrainer(AnchoredTrainer):
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
+                if self.advantage_memory:
+                    write_json(checkpoint / _MEMORY, self.advantage_memory)
                 seal(checkpoint)
                 rotate(folder, self.rl.keep_checkpoints, int(self.args.save_steps))

@@ -62,6 +62,11 @@ class TestPkpoLeaveOneOut(AdvantageContract):
         return of("pkpo", k=3, form="leave-one-out").function
 
 
+class TestVerl(AdvantageContract):
+    def make(self) -> AdvantageFunction:
+        return of("verl", stride=2).function
+
+
 def shape_of(name: str, **options: Any) -> ShapeFunction:
     shape = of(name, **options).shape
     assert shape is not None

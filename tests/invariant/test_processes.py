@@ -18,6 +18,8 @@ CASES = [
     ("dapo", "token", "group"),
     ("grpo", "random", "group"),
     ("grpo", "none", "per-token"),
+    ("dr_grpo", "branch", "pkpo"),
+    ("dapo", "branch", "entropy-shaped"),
     ("pacs", "branch", "none"),
 ]
 

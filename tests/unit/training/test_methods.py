@@ -6,7 +6,7 @@ masks and normalisers are computed anew, one token at a time.
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb, exp, log
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from trl import GRPOTrainer
 
 from sage_cli.config.algorithms import algorithm_settings
+from sage_cli.models.load import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12
 Row = dict[str, Any]
@@ -209,3 +210,41 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
     assert seen["updates"] == 2 * 4  # micro-batches, updates
     assert seen["moved"] > 0.01  # in the second update of a generation the ratio isn't 1
     assert name != "clip-cov" or seen["drawn"] > 0
+
+
+def rank_of(hidden_TD: Any) -> float:
+    values = np.linalg.svd(hidden_TD - hidden_TD.mean(axis=0), compute_uv=False)
+    shares = values[values > 1e-9] / values.sum()
+    return exp(-sum(q * log(q) for q in shares))
+
+
+def test_verl_measures_the_policys_hidden_states(bench: Any, configure: Any):
+    options = {"advantage": "verl", "advantage_options": {"stride": 3}}
+    trainer = bench.trainer(configure(rl={"steps": 1, "micro_batch": 8, **options}))
+    trainer.train()
+    model, measured = load_model(bench.base), {}
+    found = {}
+    for batch in trainer._buffered_inputs:
+        for b, i in enumerate(batch["row_ids_B"].tolist()):
+            prompt = batch["prompt_ids"][b][batch["prompt_mask"][b].bool()]
+            completion = batch["completion_ids"][b][batch["completion_mask"][b].bool()]
+            with torch.no_grad():
+                states = model(torch.cat([prompt, completion])[None], output_hidden_states=True)
+            hidden_TD = states.hidden_states[-1][0, len(prompt) :].double().numpy()
+            m = [rank_of(hidden_TD[:end]) for end in range(3, len(hidden_TD), 3)]
+            v = [m[j] - sum(m[:j]) / j for j in range(1, len(m))]
+            steps = [b - a for a, b in pairwise(v)]
+            rank = rank_of(hidden_TD) if len(hidden_TD) > 1 else 1.0
+            measured[i] = [rank, sum(v) / max(1, len(v)), sum(steps) / max(1, len(steps))]
+            found[i] = batch["advantages"][b].item()
+    rewards_PN = trainer.rewards_BF.sum(dim=1).double().reshape(PROMPTS, GROUP).tolist()
+    assert len(found) == PROMPTS * GROUP
+    for i, (_, change, growth) in measured.items():
+        advantage = group_advantages(rewards_PN[i // GROUP])[i % GROUP]
+        # the moving means begin at 0: every measure is as far above or below as can be
+        gate = 1 / (1 + exp(-10 * np.sign(growth)))
+        phi = gate * np.tanh(5) + (1 - gate) * np.tanh(5 * np.sign(change))
+        expected = advantage + min(max(0.0, phi), abs(advantage) / 2)
+        assert found[i] == pytest.approx(expected, abs=1e-5)
+    usual = [0.3 * sum(column) / len(measured) for column in zip(*measured.values(), strict=True)]
+    assert trainer.advantage_memory["usual"] == pytest.approx(usual, abs=1e-4)
