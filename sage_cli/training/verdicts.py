@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class HasStatus(Protocol):
@@ -26,8 +27,8 @@ class VerdictReward:
     """TRL's reward function around a grader.
 
     `completions` and `statuses` are the last batch's, in its order, `record` what else there is to
-    say of it, and `seconds` what grading has taken since `begin`. Completions graded while groups are replaced are asked about again: a
-    grader remembers.
+    say of it, and `seconds` what grading has taken since `begin`. Completions graded while groups
+    are replaced are asked about again: a grader remembers.
     """
 
     __name__ = "verdict"
