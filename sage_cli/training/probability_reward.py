@@ -62,16 +62,9 @@ class ProbabilityReward(VerdictReward):
             [problem.gold for _, problem in self.prompts],
         )
 
-    def __call__(
-        self,
-        *,
-        completions: list[str],
-        gold: list[str],
-        prompts: list[str],
-        row: list[int],
-        **_: Any,
-    ) -> list[float]:
-        """Rewards for TRL; the verdicts are kept beside them."""
+    def __call__(self, *, completions: list[str], gold: list[str], **known: Any) -> list[float]:
+        """Rewards for TRL, which says the prompts and their numbers; verdicts are kept beside."""
+        prompts, row = known["prompts"], known["row"]
         super().__call__(completions=completions, gold=gold)
         begins = [answer_begin(text, self.tags) for text in completions]
         chances = self._chances(

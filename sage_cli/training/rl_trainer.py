@@ -83,7 +83,7 @@ class RlTrainer(AnchoredTrainer):
         self._generation_s, self._spent = 0.0, [0, 0]
         self._step_began = time.perf_counter()
         kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
-        how = {"estimator": anchor.estimator, "schedule": anchor.schedule}
+        how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
         super().__init__(**how, keeps_old_entropy=kept, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
 
