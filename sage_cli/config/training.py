@@ -31,30 +31,44 @@ class SftSection(Section):
     """Supervised warm-up, Table 7. `enabled: false` takes the model as it is for the base."""
 
     enabled: bool = True
+    """Warm the model up before RL; false takes it as it is."""
     epochs: int = Field(2, ge=1)
+    """Passes over the demonstrations."""
     steps: int | None = Field(None, ge=1)
     """Optimiser steps; when set it replaces `epochs`."""
     batch_size: int = Field(1, ge=1)
+    """Demonstrations in an optimiser step."""
     micro_batch: int | None = Field(None, ge=1)
+    """Demonstrations that go through the model at once; null: all of a step."""
     shuffle: bool = True
+    """Draw the demonstrations' order anew in each epoch."""
     max_length: int = Field(2048, ge=8)
+    """Tokens of a demonstration at most; longer ones are left out."""
     loss: Literal["completion", "text"] | None = None
     """What the loss covers: the completion alone, or prompt and completion. null leaves it to the
     demonstrations: a data set's count by their completion, a generator says it of each."""
     learning_rate: float = Field(2e-4, gt=0)
+    """At the end of warm-up."""
     weight_decay: float = Field(0.01, ge=0)
+    """AdamW's."""
     scheduler: Scheduler = "linear"
+    """How the learning rate falls after warm-up."""
     warmup_steps: int | None = Field(5, ge=0)
+    """Optimiser steps over which the learning rate rises."""
     warmup_ratio: float = Field(0.0, ge=0, lt=1)
     """Used when `warmup_steps` is null."""
     max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are scaled down to this norm."""
     optimizer: SftOptimizer = "adamw_8bit"
     """`muon`: `sage_cli.training.muon`, for small models that start from nothing."""
     gradient_checkpointing: bool = True
+    """Compute activations twice instead of keeping them: less memory, more time."""
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
+    """Optimiser steps from one checkpoint to the next."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
     """A checkpoint after so many minutes, too."""
     seed: int = 3407
+    """Of the order of demonstrations and of adapters' first weights."""
 
 
 class RlSection(Section):
@@ -71,11 +85,12 @@ class RlSection(Section):
         "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "verl",
         "annealed-kl", "pacs", "rlpr", "dars",
     ] = "grpo"  # fmt: skip
+    """The row of `sage algos` that fills in what makes up the algorithm."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "pacs"] = "grpo"
-    """`pacs`: verdicts as labels of the policy's log-ratios, without advantages or clipping; the
-    anchor's term keeps `grpo`'s mean over each sequence."""
+    """How the policy's term is clipped and averaged. `pacs` has verdicts as labels of the policy's
+    log-ratios, without advantages or clipping; the anchor's term keeps `grpo`'s mean."""
     pacs_beta: float = Field(1.0, gt=0)
     """Weight of the log-ratio in a PACS score."""
     pacs_weighted: bool = True
@@ -95,7 +110,9 @@ class RlSection(Section):
     clip: bool = True
     """Whether the ratio pi / pi_old is clipped, to 1 - epsilon_low and 1 + epsilon_high."""
     epsilon_low: float = Field(0.2, gt=0, le=1)
+    """The ratio is clipped below 1 - epsilon_low."""
     epsilon_high: float = Field(0.2, gt=0)
+    """The ratio is clipped above 1 + epsilon_high; DAPO's clip-higher is .28."""
     delta: float | None = Field(None, gt=1)
     """Two-sided clipping (INTELLECT-2): the ratio's upper end where the advantage is negative, too;
     above 1 + epsilon_high. null leaves that side open."""
@@ -109,10 +126,12 @@ class RlSection(Section):
     step it goes up by `entropy_coefficient_step` where the entropy is at most that, else down; and
     there is a bonus only where the last step's was at most that (Skywork-OR1)."""
     entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
+    """By how much an adaptive coefficient goes up or down in a step; see `entropy_target`."""
     top_entropy_quantile: float = Field(1.0, ge=0, le=1)
     """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
     entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
     dynamic_sampling: bool = False
+    """Replace groups whose completions all have one reward (DAPO)."""
     dars: Literal["et", "hw"] | None = None
     """A second stage of rollouts for prompts that fewer than half of the first solve: `et` until
     their advantages weigh as much as those of a prompt at one half, `hw` more, the harder."""
@@ -121,24 +140,37 @@ class RlSection(Section):
     max_extra_generations: int = Field(3, ge=0)
     """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
     overlong_punishment: bool = False
+    """Punish completions that come near `rollout.max_tokens`, softly (DAPO)."""
     overlong_buffer: float = Field(0.2, gt=0, lt=1)
     """Share of `rollout.max_tokens` over which the soft overlong punishment grows."""
     steps: int = Field(1000, ge=1)
+    """Optimiser steps."""
     prompts_per_step: int = Field(8, ge=1)
+    """Problems in a step."""
     rollouts_per_prompt: int = Field(8, ge=2)
+    """Completions of each, the group that advantages compare."""
     micro_batch: int | None = Field(None, ge=1)
+    """Completions that go through the model at once; null: all of a process's step."""
     iterations: int = Field(1, ge=1)
     """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
     steps_per_generation: int = Field(1, ge=1)
     """Optimiser steps whose completions are drawn together, before the first of them."""
     learning_rate: float = Field(5e-6, gt=0)
+    """At the end of warm-up."""
     weight_decay: float = Field(0.01, ge=0)
+    """AdamW's."""
     scheduler: Scheduler = "linear"
+    """How the learning rate falls after warm-up."""
     warmup_ratio: float = Field(0.1, ge=0, lt=1)
+    """Share of the steps over which the learning rate rises."""
     max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are scaled down to this norm."""
     optimizer: Optimizer = "adamw_8bit"
+    """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes."""
     gradient_checkpointing: bool = True
+    """Compute activations twice instead of keeping them: less memory, more time."""
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
+    """Optimiser steps from one checkpoint to the next."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
     """A checkpoint after so many minutes, too."""
     keep_checkpoints: int | None = Field(2, ge=1, json_schema_extra=COSMETIC)
@@ -152,6 +184,7 @@ class RlSection(Section):
     stop_when_stuck: bool = Field(True, json_schema_extra=COSMETIC)
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407
+    """Of the order of problems and of the completions drawn."""
 
     @property
     def steps_per_batch(self) -> int:
@@ -231,7 +264,10 @@ class RolloutSection(DecodingSection):
     """How training samples."""
 
     backend: Literal["transformers", "vllm", "vllm-server"] = "transformers"
+    """What draws training's completions; `vllm` shares the GPU with training, `vllm-server`
+    is TRL's server elsewhere."""
     temperature: float = Field(1.0, gt=0)
+    """Of the softmax that tokens are drawn from."""
     importance_cap: float = Field(2.0, gt=0)
     """vLLM rollouts: token-level truncation of the importance ratio between engine and trainer."""
 
@@ -244,10 +280,13 @@ class AnchorSection(Section):
     """
 
     kl: Literal["reverse", "forward", "none"] = "reverse"
+    """Direction of the divergence to the anchor; `none` has no anchor."""
     beta: float = Field(0.05, ge=0)
+    """Weight of the KL term."""
     schedule: Literal["constant", "cosine"] = "constant"
     """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
     estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
+    """`k3`, `k3-corrected` or `reward`: which gradient the KL term has."""
     reference: Literal["sft", "base"] = "sft"
     """`sft`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
     supervised warm-up (full tuning)."""

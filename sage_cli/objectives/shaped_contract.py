@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -87,7 +88,7 @@ class ShapedAdvantageContract(ABC):
         """Padding has log-probabilities and entropies too."""
         update = self.update()
         mask_BT = update.mask_BT.bool()
-        other = {
+        other: dict[str, Any] = {
             name: torch.where(mask_BT, getattr(update, name), -0.123)
             for name in ("logps_BT", "old_logps_BT", "entropy_BT", "old_entropy_BT")
         }

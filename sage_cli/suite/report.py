@@ -39,7 +39,10 @@ MARKS = {
 def chapters(
     plan: Plan, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
 ) -> list[Chapter]:
-    """A chapter for each suite that has methods, and at the end all commands."""
+    """A chapter for each suite that has methods or a sweep, and at the end all commands.
+
+    `analyses` are further sections by suite, among them what its sweep found.
+    """
     every = [
         Chapter(one.suite.name, one.suite.title, _sections(one, analyses.get(one.suite.name, ())))
         for one in found
@@ -84,9 +87,9 @@ def _facts(plan: Plan, found: Sequence[PartResult]) -> dict[str, str]:
 
 
 def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
-    if not result.methods:
-        return list(analyses)
     printed = other_table(result.suite.published) if result.suite.published else None
+    if not result.methods:
+        return [*analyses, *([published_alone(printed)] if printed is not None else [])]
     sections = []
     if result.suite.measured:
         sections.append(measured(result))

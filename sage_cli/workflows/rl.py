@@ -82,8 +82,9 @@ def rl(
     elif recipe.rl.accelerate is not None:
         accelerate_configuration(recipe.rl.accelerate)
     measurement = FinalMeasurement.of(config) if measure else None
-    parent = planned_parent(config, init)
-    run = planned_run(config, parent)
+    with progress.doing("reading what the run is made from"):
+        parent = planned_parent(config, init)
+        run = planned_run(config, parent)
     if not fresh:
         run = current(run)
     elif not replace_parent:
@@ -100,8 +101,9 @@ def rl(
             measurement.take(run, progress)
         return run
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
-    problems = load_training_problems(recipe.data)  # a broken file is named before any training
-    development(config)  # and so are problems to look at that would be trained on
+    with progress.doing(f"reading {recipe.data.rl.name}"):
+        problems = load_training_problems(recipe.data)  # a broken file is named before any training
+        development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
     if fresh:  # from here on nothing is known to be against it
