@@ -15,6 +15,7 @@ import numpy as np
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import storing, write_json
 from sage_cli.store.claims import Claims
+from sage_cli.store.columns import as_column
 from sage_cli.store.completion import Completion
 from sage_cli.store.index import FILE as INDEX
 from sage_cli.store.index import brought_up_to_date, keep_index, load_index
@@ -116,7 +117,7 @@ class SampleSet:
         starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts) + 1))
         for part in np.flatnonzero(np.bincount(inventory.part_S[mask_S])).tolist():
             within = np.flatnonzero(mask_S[starts[part] : starts[part + 1]])
-            table = self._read(inventory.parts[part].name).take(within)
+            table = self._read(inventory.parts[part].name).take(as_column(within))
             name = inventory.parts[part].name
             yield starts[part] + within, list(completions_of(table, name))
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class HasStatus(Protocol):
@@ -23,9 +26,9 @@ GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
 class VerdictReward:
     """TRL's reward function around a grader.
 
-    `completions` and `statuses` are the last batch's, in its order, and `seconds` what grading has
-    taken since `begin`. Completions graded while groups are replaced are asked about again: a
-    grader remembers.
+    `completions` and `statuses` are the last batch's, in its order, `record` what else there is to
+    say of it, and `seconds` what grading has taken since `begin`. Completions graded while groups
+    are replaced are asked about again: a grader remembers.
     """
 
     __name__ = "verdict"
@@ -35,6 +38,7 @@ class VerdictReward:
         self.completions: list[str] = []
         self.statuses: list[str] = []
         self.seconds = 0.0
+        self.record: dict[str, float] = {}
 
     def begin(self) -> None:
         """Count a new batch's time."""
@@ -46,6 +50,11 @@ class VerdictReward:
         statuses = [grade.status for grade in self.grader(golds, completions)]
         self.seconds += time.perf_counter() - began
         return statuses
+
+    def filtered(self, trainer: Any, batch: dict[str, Any]) -> Tensor:  # noqa: ARG002
+        """The batch's advantages, with 0 where a reward leaves groups out; verdicts leave none."""
+        advantages: Tensor = batch["advantages"]
+        return advantages
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
         """Rewards for TRL: 1.0 where the status is right, else 0.0."""
