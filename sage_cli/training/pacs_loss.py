@@ -46,7 +46,7 @@ class PacsLoss:
             loss_PN, credit_PN = pacs(score_PN, right_PN, weighted=self.weighted)
             self._loss_B, self._credit_B = loss_PN.flatten(), credit_PN.flatten()
         rows_B = batch["row_ids_B"].to(self._credit_B.device)
-        log_pi_B = (self.logps_BT * batch["completion_mask"]).sum(dim=1)
+        log_pi_B: Tensor = (self.logps_BT * batch["completion_mask"]).sum(dim=1)
         pull = -self.beta * (self._credit_B[rows_B] * log_pi_B).mean()
         return self._loss_B[rows_B].mean() + pull - pull.detach()
 
@@ -60,9 +60,10 @@ class PacsLoss:
         ]
         ids = torch.cat([micro_batch["row_ids_B"] for micro_batch in trainer._buffered_inputs])
         score_B = torch.cat(found)
-        row_B, score_B = trainer.accelerator.gather((ids.to(score_B.device), score_B))
-        return score_B[row_B.argsort()]
+        row_B, all_B = trainer.accelerator.gather((ids.to(score_B.device), score_B))
+        ordered_B: Tensor = all_B[row_B.argsort()]
+        return ordered_B
 
     def _score(self, batch: dict[str, Any], logps_BT: Tensor) -> Tensor:
-        apart_BT = (logps_BT - batch["old_per_token_logps"]) * batch["completion_mask"]
+        apart_BT: Tensor = (logps_BT - batch["old_per_token_logps"]) * batch["completion_mask"]
         return self.beta * apart_BT.sum(dim=1)

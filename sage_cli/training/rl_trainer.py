@@ -160,8 +160,9 @@ class RlTrainer(AnchoredTrainer):
             return loss
         forward = forward_kl_loss(self, model, inputs, self.reference_completions)
         self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
-        beta: float = self.anchor.beta * self.beta_share
-        return loss + beta / self.current_gradient_accumulation_steps * forward
+        beta = self.anchor.beta * self.beta_share / self.current_gradient_accumulation_steps
+        with_forward: Tensor = loss + beta * forward
+        return with_forward
 
     def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
         if self.pacs is not None:
