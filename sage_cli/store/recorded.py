@@ -24,6 +24,11 @@ RECORDED: Mapping[str, str] = {
     "teach nothing.",
     "groups/discarded": "Dynamic sampling: prompts that were drawn and left out for that reason.",
     "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
+    "groups/second_stage": "DARS: prompts that got a second stage of rollouts.",
+    "groups/rescued": "DARS: those of them without a right completion in the first stage, and with "
+    "one in the second.",
+    "groups/taught": "DARS: prompts whose pool has right and wrong completions.",
+    "rollouts/extra": "DARS: completions of the second stage.",
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions that were cut off at the limit.",
     "drawn/*": "Completions and tokens that were drawn for the step, those left out included.",
