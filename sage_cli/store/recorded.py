@@ -47,7 +47,7 @@ RECORDED: Mapping[str, str] = {
     "reward/probability": "RLPR: the gold's mean probability in the answer's place.",
     "reward/formed": "RLPR: share of completions in the asked form.",
     "reward/repeating": "RLPR: share of completions that repeat themselves.",
-    "reward/spread": "RLPR: the running average of groups' deviations, which the filter is held to.",
+    "reward/spread": "RLPR: the running average of groups' deviations, which filters.",
     "reward/paid": "RLPR: mean of the reward that the advantages are made of.",
     "entropy/coefficient": "The coefficient of the entropy bonus, where it adapts.",
     "eval/pass@*": "pass@k on the development problems, where `evaluation.every` looks at them.",
