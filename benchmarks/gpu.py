@@ -177,7 +177,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
     }
 
 
-def transformers_sampler(size: Size, folder: Path) -> dict[str, Any]:
+def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
     """Tokens a second of our own decoding loop."""
     model = random_model(size).eval()
     from sage_cli.sampling.transformers_sampler import TransformersSampler

@@ -93,7 +93,7 @@ def resident_mb() -> float:
 
 
 def main() -> None:
-    """Print a table; exit with 1 where a process is further from plan and libraries than allowed."""
+    """Print a table; exit with 1 where something is further from its plan than allowed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("presets", nargs="*", default=["tiny", "asdiv-small"])
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)

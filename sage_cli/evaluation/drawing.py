@@ -20,9 +20,9 @@ OnStored = Callable[[list[Completion]], None]
 
 
 class Drawing:
-    """A policy's sampler or engines, loaded when the first sample is missing, closed at the end of the block.
+    """A policy's sampler, or several engines, loaded when the first sample is missing.
 
-    Use it as a context manager.
+    Use it as a context manager: they are closed at the end of the block.
     """
 
     def __init__(

@@ -101,17 +101,19 @@ def update(shape: Shape, how: Trained, rows: int, prompt: int, completion: int) 
 def activations(shape: Shape, how: Trained, tokens: int) -> int:
     """What a backward pass needs of the layers.
 
-    Without checkpointing every layer's tensors and, once, the gradients of as many; with it each
-    layer's input, and one layer twice, recomputed and its gradients (Chen et al. 2016).
+    Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
+    one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
+    up and their product (3 f), of the residual stream and a norm (2 h).
     """
-    layer = tokens * layer_numbers(shape, how)
+    layer = tokens * layer_bytes(shape, how)
+    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * how.widths.products
     if not how.checkpointing:
-        return (shape.layers + 1) * layer
+        return shape.layers * layer + gradients
     stream = how.widths.products if how.adapter else how.widths.weights
-    return shape.layers * tokens * shape.hidden * stream + 2 * layer
+    return shape.layers * tokens * shape.hidden * stream + layer + gradients
 
 
-def layer_numbers(shape: Shape, how: Trained) -> int:
+def layer_bytes(shape: Shape, how: Trained) -> int:
     """Bytes that one layer keeps of one token for its backward pass.
 
     Counted from Transformers' Qwen2 layer with scaled-dot-product attention, as Korthikanti et

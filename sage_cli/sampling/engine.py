@@ -7,18 +7,19 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 
 from sage_cli.errors import RefusedPromptsError, SageError
-from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
 from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleIdentity, SampleSet
+
+Make = Callable[[SamplerSetup], Sampler]
 
 GRACE_S = 20.0
 """How long an engine that has lost its owner may take to store what it has."""
@@ -62,7 +63,9 @@ class Failed:
     next_step: str | None
 
 
-def serve(pipe: Connection, setup: SamplerSetup, gpus: str | None, threads: int) -> None:
+def serve(
+    pipe: Connection, setup: SamplerSetup, make: Make, gpus: str | None, threads: int
+) -> None:
     """Do the jobs that come through `pipe`, on these GPUs, until it closes."""
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus
@@ -77,7 +80,7 @@ def serve(pipe: Connection, setup: SamplerSetup, gpus: str | None, threads: int)
         while True:
             job = jobs.get()
             try:
-                sampler = sampler or build_sampler(setup)
+                sampler = sampler or make(setup)
                 pipe.send(_done(job, sampler, pipe))
             except SageError as error:
                 pipe.send(Failed(error.cause, error.next_step))
@@ -111,6 +114,6 @@ def _listen(pipe: Connection, jobs: queue.SimpleQueue[Job]) -> None:
     os._exit(1)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(number: int, _: FrameType | None) -> None:
     """End in order: what was drawn is stored on the way out."""
     sys.exit(128 + number)

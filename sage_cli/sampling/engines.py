@@ -16,7 +16,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.sampling.engine import Failed, Filled, Job, Refused, Stored, serve
+from sage_cli.sampling.build import build_sampler
+from sage_cli.sampling.engine import Failed, Filled, Job, Make, Refused, Stored, serve
 from sage_cli.sampling.engine_settings import refuse_missing_gpus
 from sage_cli.sampling.sampler import SamplerSetup
 from sage_cli.store.completion import Completion
@@ -41,9 +42,12 @@ class _Engine:
 
 
 class Engines:
-    """`sampling.data_parallel` processes, each with a sampler made of `setup`, until closed."""
+    """`sampling.data_parallel` processes, each with a sampler made of `setup`, until closed.
 
-    def __init__(self, setup: SamplerSetup) -> None:
+    `make` makes a sampler in a process: a function of a module, which it can import.
+    """
+
+    def __init__(self, setup: SamplerSetup, make: Make = build_sampler) -> None:
         section = setup.section
         self._engines: list[_Engine] = []
         context = get_context("spawn")
@@ -51,7 +55,7 @@ class Engines:
         threads = max(1, (os.cpu_count() or 1) // len(shares))
         for number, gpus in enumerate(shares):
             ours, theirs = context.Pipe()
-            process = context.Process(target=serve, args=(theirs, setup, gpus, threads))
+            process = context.Process(target=serve, args=(theirs, setup, make, gpus, threads))
             process.start()
             theirs.close()  # so that the pipe ends with the process
             self._engines.append(_Engine(process, ours, f"engine {number + 1}"))

@@ -37,9 +37,10 @@ def fill(
 
     `prompts` maps problem ids to prompt texts. `on_stored` is called with fresh completions once
     they are on disk (grade them, count them). Others may fill the set at the same time: each
-    draws its share, `chunk` samples at a time where that is said, and this returns when all samples are there. Raises StoreError when the set
-    can't be written, SamplingError when the sampler fails, RefusedPromptsError when it has drawn
-    all but the samples of prompts that it can't answer; what was drawn is kept in any case.
+    draws its share, `chunk` samples at a time where that is said, and this returns when all
+    samples are there. Raises StoreError when the set can't be written, SamplingError when the
+    sampler fails, RefusedPromptsError when it has drawn all but the samples of prompts that it
+    can't answer; what was drawn is kept in any case.
     """
     drawn = tokens = 0
     refused: dict[str, str] = {}

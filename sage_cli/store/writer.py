@@ -74,7 +74,8 @@ class SampleWriter:
             self._due = {problem_id: set(indices) for problem_id, indices in free.items()}
             if free or not holders:
                 return free
-            if holders != awaited:
+            # engines of one owner, who are told their chunk, expect each other at the end
+            if holders != awaited and self._chunk is None:
                 log.warning("waiting for samples that %s is drawing", holders)
                 awaited = holders
             time.sleep(POLL_S)

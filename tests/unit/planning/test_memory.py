@@ -13,7 +13,7 @@ from sage_cli.planning.memory import (
     drawing,
     drawing_memory,
     kv_cache,
-    layer_numbers,
+    layer_bytes,
     texts_in_engine,
     training_memory,
     training_state,
@@ -45,22 +45,23 @@ def test_what_a_training_keeps_by_hand() -> None:
 def test_an_update_by_hand() -> None:
     # a layer's token: 2x4 norms' outputs, 2x4 queries and output, 2x2 keys and values, 4x6 of the
     # MLP: 44 numbers; norms' inputs and normalised inputs: 4x4
-    assert layer_numbers(TOY, FULL) == (44 + 16) * 4
+    assert layer_bytes(TOY, FULL) == (44 + 16) * 4
     found = update(TOY, FULL, rows=2, prompt=3, completion=4)
-    assert found["activations"] == (2 + 1) * 14 * 240
+    # two layers of 14 tokens, and the gradients of one: 3x6 + 2x4 numbers a token
+    assert found["activations"] == 2 * 14 * 240 + 14 * 26 * 4
     assert (found["gradients"], found["cast weights"]) == (1200, 0)
     # three tiles of 14 x 10 in float32; 14 x 4 states and their gradient; the head's gradient
     assert found["logits"] == 3 * 14 * 10 * 4 + 14 * 4 * 8 + 10 * 4 * 4
     # float32 weights whose products are bfloat16 are there a second time
     mixed = update(TOY, replace(FULL, widths=Widths(4, 2)), rows=2, prompt=3, completion=4)
     assert mixed["cast weights"] == 600
-    # with checkpointing: two layers' inputs, and one layer twice
+    # with checkpointing: two layers' inputs, one layer and its gradients
     kept = update(TOY, replace(FULL, checkpointing=True), rows=2, prompt=3, completion=4)
-    assert kept["activations"] == 2 * 14 * 4 * 4 + 2 * 14 * 240
+    assert kept["activations"] == 2 * 14 * 4 * 4 + 14 * 240 + 14 * 26 * 4
 
 
 def test_norms_that_are_not_trained_keep_less() -> None:
-    assert layer_numbers(TOY, LORA) == 44 * 2 + 8 * 4
+    assert layer_bytes(TOY, LORA) == 44 * 2 + 8 * 4
 
 
 def test_the_cache_of_the_papers_model_takes_56_kib_a_token() -> None:

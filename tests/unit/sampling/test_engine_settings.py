@@ -65,7 +65,7 @@ def test_heads_must_be_divided() -> None:
 
 def test_more_gpus_than_there_are_are_refused() -> None:
     refuse_missing_gpus(2, 4, 8)
-    with pytest.raises(SamplingError, match="data_parallel 3 x .* asks for 12 GPUs, .* shows 8"):
+    with pytest.raises(SamplingError, match=r"data_parallel 3 x .* asks for 12 GPUs, .* shows 8"):
         refuse_missing_gpus(3, 4, 8)
 
 
