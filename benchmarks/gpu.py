@@ -11,6 +11,7 @@ why it was left out, or how it failed.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -75,10 +76,13 @@ def random_model(size: Size) -> Any:
         max_position_embeddings=4096,
         tie_word_embeddings=shape.tied,
         bos_token_id=None,
+        eos_token_id=tokenizer().eos_token_id,
+        pad_token_id=tokenizer().pad_token_id,
     )
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, size.dtype))
     try:
+        torch.manual_seed(0)
         with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
             model = Qwen2ForCausalLM(config)
     finally:
@@ -86,22 +90,17 @@ def random_model(size: Size) -> Any:
     return model
 
 
-def tokenizer_for(model: Any) -> Any:
-    """One token per character; the model's other tokens read as nothing."""
+def tokenizer() -> Any:
+    """One token per character; a model's other tokens read as nothing."""
     from sage_cli.models.tokenizer import character_tokenizer
 
-    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-    model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
-    model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id
-    return tokenizer
+    return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
 
 
 def saved_model(size: Size, folder: Path) -> Path:
     """The random model and its tokenizer as a folder."""
-    model = random_model(size)
-    tokenizer = tokenizer_for(model)
-    model.save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
+    random_model(size).save_pretrained(folder / "model")
+    tokenizer().save_pretrained(folder / "model")
     return folder / "model"
 
 
@@ -120,9 +119,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
 
         def __init__(self) -> None:
             self.folder, self.clock = folder, time.perf_counter
-            model = random_model(size)
-            self.tokenizer = tokenizer_for(model)
-            self.model = attach_lora(model, LoraSection(rank=RANK, alpha=ALPHA))
+            self.tokenizer = tokenizer()
             texts = map(question, range(64))
             self.prompts = [(text, Problem(text, "bench", text, "1")) for text in texts]
 
@@ -143,8 +140,9 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
             )  # fmt: skip
 
         def policy(self) -> tuple[Any, None]:
-            """The policy, whose reference is its own base."""
-            return self.model, None
+            """A policy whose reference is its own base: the same one every time."""
+            gc.collect()  # the last one's trainer
+            return attach_lora(random_model(size), LoraSection(rank=RANK, alpha=ALPHA)), None
 
     bench = CardBench()
     none_s, branch_s = guide_seconds(bench, size.pairs)
@@ -182,7 +180,7 @@ def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
     model = random_model(size).eval()
     from sage_cli.sampling.transformers_sampler import TransformersSampler
 
-    sampler = TransformersSampler(model, tokenizer_for(model), _parameters(size), 256)
+    sampler = TransformersSampler(model, tokenizer(), _parameters(size), 256)
     return _drawn(lambda: list(sampler.sample(_requests(size))))
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from typing import cast
 
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.build import build_sampler
@@ -73,24 +75,14 @@ class Engines:
         job = Job(samples.root, samples.identity, dict(prompts), n, chunk)
         refused: dict[str, str] = {}
         troubles: list[SamplingError] = []
-        busy: list[_Engine] = []
-        for engine in list(self._engines):
-            try:
+        busy = {engine.pipe: engine for engine in list(self._engines)}
+        for engine in list(busy.values()):
+            with suppress(OSError):  # from one that has ended, as listening to it will tell
                 engine.pipe.send(job)
-            except OSError:
-                troubles.append(self._lost(engine))
-            else:
-                busy.append(engine)
         while busy:
-            for pipe in wait([engine.pipe for engine in busy]):
-                engine = next(one for one in busy if one.pipe is pipe)
-                try:
-                    told = engine.pipe.recv()
-                except (EOFError, OSError):
-                    troubles.append(self._lost(engine))
-                    busy.remove(engine)
-                    continue
-                match told:
+            for pipe in wait(list(busy)):
+                engine = busy[cast(Connection, pipe)]
+                match _told(engine):
                     case Stored(rows):
                         on_stored(rows)
                         continue
@@ -99,9 +91,9 @@ class Engines:
                     case Failed(cause, next_step):
                         troubles.append(SamplingError(cause, next_step))
                         self._end(engine)
-                    case Filled():
-                        pass
-                busy.remove(engine)
+                    case None:
+                        troubles.append(self._lost(engine))
+                del busy[engine.pipe]
         self._settle(samples, prompts, n, refused, troubles)
 
     def _settle(
@@ -153,6 +145,15 @@ class Engines:
             engine.process.join()
         if engine in self._engines:
             self._engines.remove(engine)
+
+
+def _told(engine: _Engine) -> Stored | Filled | Refused | Failed | None:
+    """The next thing that an engine says; None where it has ended."""
+    try:
+        told: Stored | Filled | Refused | Failed = engine.pipe.recv()
+    except (EOFError, OSError):
+        return None
+    return told
 
 
 def gpu_shares(engines: int, each: int, gpus: Sequence[str]) -> list[str | None]:
