@@ -126,8 +126,10 @@ def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage
         prompt=PROMPT_TOKENS,
         completion=section.max_tokens,
     )
-    room = int(ENGINE_SHARE * card.memory_gb * 10**9)
-    texts = texts_in_engine(shape, width, room, tokens)
+    share = section.vllm.get("gpu_memory_utilization", ENGINE_SHARE)
+    cards = section.tensor_parallel
+    texts = texts_in_engine(shape, width, int(share * cards * card.memory_gb * 10**9), tokens)
+    engine = f"{share:.0%} of {f'each of {cards} cards' if cards > 1 else 'the card'}"
     advice = (
         "sampling.batch_rows smaller: the transformers backend halves them when memory runs out"
     )
@@ -138,10 +140,10 @@ def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage
         {
             "transformers": f"{section.batch_rows} rows of {tokens} tokens",
             **facts(found, card, advice),
-            "vLLM": f"{texts} texts of {tokens} tokens at once in {ENGINE_SHARE:.0%} of the card"
+            "vLLM": f"{texts} texts of {tokens} tokens at once in {engine}"
             if texts
-            else f"doesn't fit: weights and one text of {tokens} tokens take more than "
-            f"{ENGINE_SHARE:.0%} of the card (sampling.vllm.tensor_parallel_size spreads them)",
+            else f"doesn't fit: weights and one text of {tokens} tokens take more than {engine} "
+            "(sampling.vllm.tensor_parallel_size spreads them)",
         },
     )
 

@@ -34,6 +34,15 @@ def test_the_papers_setting_fits_an_h100_and_no_l4() -> None:
     assert "rl.micro_batch" in small[1].facts["does not fit"]
 
 
+def test_an_engines_share_and_cards_are_those_of_its_settings() -> None:
+    sets = ("sampling.vllm.gpu_memory_utilization=0.5", "sampling.vllm.tensor_parallel_size=2")
+    said = stages(PAPER, "l4-24g", *sets)[2].facts["vLLM"]
+    # 24 GB less 15,231,233,024 bytes of weights, by 2,560 tokens x 57,344 bytes
+    assert said == "59 texts of 2560 tokens at once in 50% of each of 2 cards"
+    alone = stages(PAPER, "l4-24g", sets[0])[2].facts["vLLM"]
+    assert alone.startswith("doesn't fit: weights and one text of 2560 tokens")
+
+
 def test_sharding_divides_what_a_card_holds() -> None:
     sets = ("rl.processes=4", "rl.accelerate=zero3", "rl.micro_batch=4")
     preset = "qwen2.5-3b-instruct-full"
