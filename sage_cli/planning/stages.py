@@ -115,37 +115,34 @@ def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage
     """The stage on memory of drawing an evaluation's samples."""
     shape, section = shape_of(model), recipe.sampling
     title = f"memory of sampling on {card.name}"
+    if section.asks_servers:
+        return Stage(title, {"servers": f"{', '.join(section.servers)}; no model is loaded here"})
     if shape is None:
         return _unknown(title, model)
-    width = widths(model, card).products
-    tokens = PROMPT_TOKENS + section.max_tokens
-    found = drawing_memory(
-        shape,
-        width,
-        rows=section.batch_rows,
-        prompt=PROMPT_TOKENS,
-        completion=section.max_tokens,
-    )
+    width = 4 if recipe.dtype == "float32" else 2
+    prompt, completion = PROMPT_TOKENS, section.max_tokens
     share = section.vllm.get("gpu_memory_utilization", ENGINE_SHARE)
     cards = section.tensor_parallel
-    texts = texts_in_engine(shape, width, int(share * cards * card.memory_gb * 10**9), tokens)
+    room = int(share * cards * card.memory_gb * 10**9)
+    texts = texts_in_engine(shape, width, room, prompt + completion)
     engine = f"{share:.0%} of {f'each of {cards} cards' if cards > 1 else 'the card'}"
+    of_vllm = {
+        "vLLM": f"{texts} texts of {prompt + completion} tokens at once in {engine}"
+        if texts
+        else f"weights and one text of {prompt + completion} tokens take more than {engine} "
+        "(sampling.vllm.tensor_parallel_size spreads them)"
+    }
+    if section.backend == "vllm":
+        return Stage(title, {**of_vllm, "fits": texts > 0})
+    found = drawing_memory(
+        shape, width, rows=section.batch_rows, prompt=prompt, completion=completion
+    )
     advice = (
-        "sampling.batch_rows smaller: the transformers backend halves them when memory runs out"
+        "sampling.batch_rows smaller: the transformers backend halves them when memory runs out; "
+        "or sampling.backend=vllm, which fills what memory there is"
     )
-    if section.backend == "vllm" or (section.backend == "auto" and not section.asks_servers):
-        advice += "; or sampling.backend=vllm, which fills what memory there is"
-    return Stage(
-        title,
-        {
-            "transformers": f"{section.batch_rows} rows of {tokens} tokens",
-            **facts(found, card, advice),
-            "vLLM": f"{texts} texts of {tokens} tokens at once in {engine}"
-            if texts
-            else f"doesn't fit: weights and one text of {tokens} tokens take more than {engine} "
-            "(sampling.vllm.tensor_parallel_size spreads them)",
-        },
-    )
+    rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
+    return Stage(title, {**rows, **facts(found, card, advice), **of_vllm})
 
 
 def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:

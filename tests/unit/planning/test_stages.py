@@ -40,7 +40,13 @@ def test_an_engines_share_and_cards_are_those_of_its_settings() -> None:
     # 24 GB less 15,231,233,024 bytes of weights, by 2,560 tokens x 57,344 bytes
     assert said == "59 texts of 2560 tokens at once in 50% of each of 2 cards"
     alone = stages(PAPER, "l4-24g", sets[0])[2].facts["vLLM"]
-    assert alone.startswith("doesn't fit: weights and one text of 2560 tokens")
+    assert alone.startswith("weights and one text of 2560 tokens take more than 50% of the card")
+    assert stages(PAPER, "l4-24g", "sampling.backend=vllm")[2].facts["fits"] is True
+
+
+def test_where_servers_draw_no_card_is_needed() -> None:
+    facts = stages(PAPER, "l4-24g", "sampling.servers=['http://a:1']")[2].facts
+    assert facts == {"servers": "http://a:1; no model is loaded here"}
 
 
 def test_sharding_divides_what_a_card_holds() -> None:
