@@ -65,7 +65,7 @@ class SampleSet:
     """
 
     def __init__(self, root: Path, identity: SampleIdentity, *, read_only: bool = False) -> None:
-        self.identity, self.read_only = identity, read_only
+        self.root, self.identity, self.read_only = root, identity, read_only
         self.folder = root / "samples" / identity.key
         self._known: Inventory | None = None
 
@@ -154,10 +154,12 @@ class SampleSet:
         self,
         provenance: Mapping[str, str],
         on_stored: Callable[[list[Completion]], None] = lambda _: None,
+        chunk: int | None = None,
     ) -> Iterator[SampleWriter]:
         """Be one of the writers; what was added is on disk when the block is left, by error too.
 
-        `on_stored` is called with each part's completions once they are on disk.
+        `on_stored` is called with each part's completions once they are on disk. `chunk` samples
+        are claimed at once, where that is said.
         """
         claims = Claims(self.folder)
         with claims.held():
@@ -169,7 +171,7 @@ class SampleSet:
                 if dict(provenance) not in drawn_by:
                     write_json(self.folder / ENGINES, [*drawn_by, dict(provenance)])
             known = self.inventory()
-            writer = SampleWriter(self.folder, claims, known, provenance, on_stored)
+            writer = SampleWriter(self.folder, claims, known, provenance, on_stored, chunk)
             try:
                 yield writer
             finally:
