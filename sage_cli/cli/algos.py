@@ -23,7 +23,7 @@ def command(json: Json = False) -> None:
         table.add_row(f"[bold]{name}[/]", _settings(name, row), row.form, row.read)
     console.print(table, "")
     for name, row in ALGORITHMS.items():
-        differs = f"; here: {row.differs}" if row.differs else ""
+        differs = f"; other than there: {row.differs}" if row.differs else ""
         console.print(f"[bold]{name}[/]  {row.source}{differs}")
     console.print(
         "\nA guide works with every one of them: it brings the reverse KL it reshapes. What isn't "
@@ -49,7 +49,8 @@ def _settings(name: str, row: Algorithm) -> str:
     own = {key: value for key, value in algorithm_settings(name).items() if value != plain[key]}
     own = {"loss": row.rl["loss"], "advantage": row.rl["advantage"], **own, **_options(row)}
     kl = "" if row.kl_without_guide == "reverse" else ", no KL without a guide"
-    return ", ".join(f"{key} {_shown(value)}" for key, value in own.items()) + kl
+    said = {key: _shown(value) for key, value in own.items() if value is not None}
+    return ", ".join(f"{key} {value}" for key, value in said.items()) + kl
 
 
 def _options(row: Algorithm) -> dict[str, Any]:

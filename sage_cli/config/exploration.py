@@ -88,7 +88,7 @@ EXPLORATION: dict[str, Algorithm] = {
     ),
     "kl-cov": Algorithm(
         "Cui et al. 2025 (arXiv 2505.22617): holds back the tokens by which entropy falls most",
-        {**_TOKEN_LOSS, **_DRAWN_AHEAD, "advantage": "kl-cov", "clip": False},
+        {"loss": "dapo", **_DRAWN_AHEAD, "advantage": "kl-cov", "clip": False},
         kl_without_guide="none",
         read="code",
         differs="one token at least of each micro-batch, as theirs",

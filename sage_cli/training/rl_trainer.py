@@ -71,7 +71,8 @@ class RlTrainer(AnchoredTrainer):
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks, self.advantage_memory = looks, {}
+        self.looks = looks
+        self.advantage_memory: Record = {}
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []

@@ -65,9 +65,9 @@ def of_method(method: MethodResult) -> Spent:
 def _of_training(arm: Arm) -> Spent:
     run = arm.policy.run
     records = run.metrics.read() if run else []
-    drawn = [(one.get("drawn/completions", nan), one.get("drawn/tokens", nan)) for one in records]
     completions, tokens = (
-        (sum(values) for values in zip(*drawn, strict=True)) if drawn else (nan, nan)
+        sum(float(one.get(f"drawn/{of}", nan)) for one in records) if records else nan
+        for of in ("completions", "tokens")
     )
     manifest = run.manifest if run else {}
     return Spent(completions, tokens, float(manifest.get("seconds", nan)))
