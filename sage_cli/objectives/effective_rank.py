@@ -25,7 +25,8 @@ def effective_rank(hidden_TD: Tensor) -> Tensor:
     if values.sum() == 0:
         return torch.ones((), dtype=torch.float64, device=values.device)
     shares = values / values.sum()
-    return torch.special.entr(shares).sum().exp()
+    rank: Tensor = torch.special.entr(shares).sum().exp()
+    return rank
 
 
 def rank_and_changes(rank: Tensor, ranks_J: Tensor) -> Tensor:
