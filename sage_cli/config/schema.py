@@ -19,12 +19,12 @@ from sage_cli.config.model import (
     trained_dtype,
 )
 from sage_cli.config.records import RunSection, TrackingSection
+from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.sweep import SweepSection
 from sage_cli.config.training import (
     AnchorSection,
     RlSection,
-    RolloutSection,
     SftSection,
     batch_of,
 )

@@ -1,4 +1,4 @@
-"""`sft`, `rl`, `rollout`, `anchor`: how the policy is trained and what holds it."""
+"""`sft`, `rl`, `anchor`: how the policy is trained and what holds it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
-from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.plugins import require_name
 from sage_cli.errors import ConfigurationError
 
@@ -173,15 +172,6 @@ def batch_of(rl: RlSection, processes: int) -> Batch:
             "prompts x rollouts is a multiple of micro_batch x processes",
         )
     return Batch(completions, micro_batch, completions // (micro_batch * processes))
-
-
-class RolloutSection(DecodingSection):
-    """How training samples."""
-
-    backend: Literal["transformers", "vllm", "vllm-server"] = "transformers"
-    temperature: float = Field(1.0, gt=0)
-    importance_cap: float = Field(2.0, gt=0)
-    """vLLM rollouts: token-level truncation of the importance ratio between engine and trainer."""
 
 
 class AnchorSection(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.records import TrackingSection
-from sage_cli.config.training import RlSection, RolloutSection, batch_of
+from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.training import RlSection, batch_of
 from sage_cli.errors import TrainingError
 from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
@@ -29,9 +31,10 @@ from sage_cli.training.resource_errors import disk_explained, memory_explained
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.rollout_engine import settled_engine
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.verdicts import VerdictReward
-from sage_cli.training.vllm_rollouts import require_rollouts, seeded_engine
+from sage_cli.training.vllm_rollouts import context_length, seeded_engine
 from sage_cli.training.watch import OnStep
 
 
@@ -43,7 +46,7 @@ def train_rl(
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
     at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
     """
-    require_rollouts(recipe.rollout)
+    recipe = replace(recipe, rollout=settled_engine(recipe.rollout, world_size()))
     with join_processes().main_process_first():
         checkpoint = prepare_resume(run, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
@@ -66,11 +69,13 @@ def train_rl(
 def build_trainer(
     recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
-    """The trainer that `train_rl` runs, ready to train."""
+    """The trainer that `train_rl` runs, ready to train; what draws is settled."""
     rl, anchor = recipe.rl, recipe.anchor
     guide = build_guide(recipe.guide, rl.steps)
     advantage = build_advantage(rl.advantage, rl.advantage_options)
     arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
+    if recipe.rollout.backend == "vllm":
+        arguments.vllm_max_model_length = _context_length(recipe.rollout, inputs)
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
@@ -101,6 +106,13 @@ def build_trainer(
             "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
         )
     return trainer
+
+
+def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
+    texts = [text for text, _ in inputs.prompts]
+    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    positions = getattr(inputs.model.config, "max_position_embeddings", None)
+    return context_length(rollout, map(len, ids), positions)
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:

@@ -27,6 +27,7 @@ from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import VerdictReward
+from sage_cli.training.weight_sync import merge_beside
 
 Record = dict[str, Any]
 
@@ -68,6 +69,8 @@ class RlTrainer(AnchoredTrainer):
         self._step_began = time.perf_counter()
         super().__init__(estimator=anchor.estimator, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
+        if self.use_vllm:
+            merge_beside(self.vllm_generation)
 
     def _generate(self, prompts: list[Any]) -> Any:
         """Completions in TRL's form; those that dynamic sampling has drawn already, once."""

@@ -18,6 +18,7 @@ from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.evaluation.reference import reference_completions, reference_samples
+from sage_cli.evaluation.rollouts import require_rollouts
 from sage_cli.grading import Grade
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
 from sage_cli.policies.lineage import (
@@ -104,6 +105,7 @@ def rl(
     development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
+    require_rollouts(recipe.rollout, base, _processes(recipe))
     if fresh:  # from here on nothing is known to be against it
         run = begin_anew(run)
     _refuse_foreign(run, base)
@@ -134,8 +136,7 @@ def planned_parent(config: SageConfig, init: str | None) -> Policy:
 def planned_run(config: SageConfig, parent: Policy) -> Run:
     """Where the policy that `sage rl` trains from `parent` is or will be."""
     recipe = RlRecipe.of(config)
-    processes = world_size() if is_launched() else recipe.rl.processes
-    return rl_run(recipe, parent, Runs(config.run.root), processes)
+    return rl_run(recipe, parent, Runs(config.run.root), _processes(recipe))
 
 
 def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
@@ -154,6 +155,11 @@ def plan(config: SageConfig, init: str | None = None, *, measure: bool = False) 
         Stage("2. RL", {**run_facts(run), **rl_facts(recipe)}),
         *([plan_measurement(config, [Policy.of_run(run)])] if measure else []),
     ]
+
+
+def _processes(recipe: RlRecipe) -> int:
+    """How many train together: as many as a launcher started, or as are to be launched."""
+    return world_size() if is_launched() else recipe.rl.processes
 
 
 def _require_base(config: SageConfig, init: str | None) -> None:

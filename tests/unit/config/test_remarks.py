@@ -26,17 +26,3 @@ def test_branch_is_warned_about_where_it_does_nothing(estimator: str, warned: in
 def test_no_anchor_and_forward_kl():
     assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
     assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
-
-
-@pytest.mark.parametrize(
-    ("backend", "model", "warned"),
-    [
-        ("vllm", {}, 1), ("vllm-server", {"dtype": "bfloat16"}, 1), ("transformers", {}, 0),
-        ("vllm", {"dtype": "float32"}, 0), ("vllm", {"tuning": "full"}, 0),
-    ],
-)  # fmt: skip
-def test_frozen_weights_that_vllm_rollouts_move_are_warned_of(
-    backend: str, model: dict[str, str], warned: int
-):
-    lines = said(rollout={"backend": backend}, model=model)
-    assert sum("rounding moves those weights" in line for line in lines) == warned

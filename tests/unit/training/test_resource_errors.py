@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from transformers import Trainer
-from trl.generation import vllm_generation
 
-from sage_cli.config.training import RolloutSection
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.training.resource_errors import fitting_micro_batch, memory_explained
-from sage_cli.training.vllm_rollouts import engine_seed, require_rollouts, seeded_engine
 
 
 def test_a_disk_that_fills_up_leaves_the_last_checkpoint(
@@ -71,35 +67,8 @@ def test_out_of_memory_names_the_keys(monkeypatch: pytest.MonkeyPatch):
     assert "rl.micro_batch=7" in str(caught.value.next_step)
 
 
-@pytest.mark.parametrize("backend", ["vllm", "vllm-server"])
-def test_vllm_is_refused_without_a_gpu(monkeypatch: pytest.MonkeyPatch, backend: str):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigurationError, match=f"'{backend}' needs a GPU"):
-        require_rollouts(RolloutSection(backend=backend))  # type: ignore[arg-type]
-    require_rollouts(RolloutSection())
-
-
 def test_a_refused_run_writes_nothing(bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError):
         bench.run(configure(rollout={"backend": "vllm"}))
     assert not (bench.folder / "run").exists()
-
-
-def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPatch):
-    built: list[dict[str, Any]] = []
-    monkeypatch.setattr(vllm_generation, "LLM", lambda **k: built.append(k), raising=False)
-    plain = vllm_generation.LLM
-    for seed, rank, step in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 50)):
-        with seeded_engine(seed, step):
-            vllm_generation.LLM(model="m", seed=rank)
-    assert vllm_generation.LLM is plain
-    assert [engine["model"] for engine in built] == ["m"] * 4
-    assert len({engine["seed"] for engine in built}) == 4
-    assert built[0]["seed"] == engine_seed(1, 0, 0) < 2**31
-
-
-def test_without_vllm_seeding_is_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.delattr(vllm_generation, "LLM", raising=False)
-    with seeded_engine(1, 0):
-        assert not hasattr(vllm_generation, "LLM")
