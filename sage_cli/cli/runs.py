@@ -14,6 +14,7 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run, Runs
+from sage_cli.store.speed import speed_figures
 
 app = new_app("List, show, locate and remove runs.")
 Name = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
@@ -50,18 +51,19 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """A run's manifest, its last metrics and what evaluations found."""
+    """A run's manifest, its speed, its last metrics and what evaluations found."""
     run = _runs(runs).find(name)
     last, looked, found = *_last_and_looked(run), evaluation_figures(run)
+    speed = speed_figures(run.metrics.read())
     if json:
         shown = {"manifest": run.manifest, "last": last, "looked": looked, "evaluations": found}
-        emit({**shown, "folder": str(run.folder)})
+        emit({**shown, "speed": speed, "folder": str(run.folder)})
         return
     table = Table(show_header=False, box=None)
     for key in SHOWN:
         if run.manifest.get(key) is not None:
             table.add_row(key, escape(str(run.manifest[key])))
-    for key, value in {**last, **found, **looked}.items():
+    for key, value in {**last, **speed, **found, **looked}.items():
         table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
     console.print(f"[bold]{run.id}[/]", table)
 

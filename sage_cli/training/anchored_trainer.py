@@ -55,6 +55,11 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
                 outputs=("log_probs", "entropy"),
             )
 
+    @property
+    def in_loss(self) -> bool:
+        """Whether log-probabilities are asked for by the loss, and so with gradients."""
+        return self._buffered is not None
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.guide.reads_reference_entropy:
@@ -80,7 +85,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        if self._buffered is None and self.guide.reads_reference_entropy:
+        if not self.in_loss and self.guide.reads_reference_entropy:
             kwargs["compute_entropy"] = True
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._buffered is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
+from sage_cli.training.phases import Phases, peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rl_inputs import Looks
@@ -31,8 +32,8 @@ from sage_cli.training.weight_sync import merge_beside
 
 Record = dict[str, Any]
 
-_COMPLETION_TEXTS = 3
-"""Where TRL's `_generate` returns the decoded completions."""
+_COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
+"""Where TRL's `_generate` returns the completions' tokens, and the completions decoded."""
 
 
 class RlTrainer(AnchoredTrainer):
@@ -65,21 +66,30 @@ class RlTrainer(AnchoredTrainer):
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
-        self._generation_s = 0.0
+        self.phases = Phases()
+        self._generated = 0
         self._step_began = time.perf_counter()
         super().__init__(estimator=anchor.estimator, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
         if self.use_vllm:
             merge_beside(self.vllm_generation)
+            self.vllm_generation.sync_weights = self._timed_sync(self.vllm_generation.sync_weights)
+
+    def _timed_sync(self, sync_weights: Callable[[], None]) -> Callable[[], None]:
+        def timed() -> None:
+            with self.phases.during("sync"):
+                sync_weights()
+
+        return timed
 
     def _generate(self, prompts: list[Any]) -> Any:
         """Completions in TRL's form; those that dynamic sampling has drawn already, once."""
         if self._drawn is not None:
             drawn, self._drawn = self._drawn, None
             return drawn
-        began = time.perf_counter()
-        drawn = super()._generate(prompts)
-        self._generation_s += time.perf_counter() - began
+        with self.phases.during("generate"):
+            drawn = super()._generate(prompts)
+        self._generated += sum(map(len, drawn[_COMPLETION_IDS]))
         return drawn
 
     def generate_rows(self, rows: Sequence[Row]) -> Drawn:
@@ -89,13 +99,12 @@ class RlTrainer(AnchoredTrainer):
     def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
         """Whether each completion of the whole generation batch is right, one row per prompt."""
         texts = drawn[_COMPLETION_TEXTS]
-        statuses = self.reward.grade([row["gold"] for row in rows], texts)
+        with self.phases.during("grade"):
+            statuses = self.reward.grade([row["gold"] for row in rows], texts)
         right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
         return right_PN
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        self.reward.begin()
-        self._generation_s = 0.0
         if self.dynamic is not None:
             inputs, self._drawn = self.dynamic.draw(self, inputs)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -116,6 +125,18 @@ class RlTrainer(AnchoredTrainer):
         )
         return batch
 
+    def training_step(self, *arguments: Any, **named: Any) -> Tensor:
+        """One micro-batch; what it does besides the loss and its gradients counts apart."""
+        with self.phases.during("loss"):
+            loss: Tensor = super().training_step(*arguments, **named)
+        return loss
+
+    def _get_per_token_logps_and_entropies(self, *arguments: Any, **named: Any) -> Any:
+        if self.in_loss:
+            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+        with self.phases.during("reference"):
+            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         loss: Tensor = super()._compute_loss(model, inputs)
         if self.reference_completions is None:
@@ -126,7 +147,8 @@ class RlTrainer(AnchoredTrainer):
         return loss + weight * forward
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
-        rewards_BF: Tensor = super()._calculate_rewards(*arguments)
+        with self.phases.during("grade"):
+            rewards_BF: Tensor = super()._calculate_rewards(*arguments)
         self.rewards_BF = rewards_BF
         return rewards_BF
 
@@ -147,8 +169,6 @@ class RlTrainer(AnchoredTrainer):
         return {
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
-            "time/generation_s": self._generation_s,
-            "time/reward_s": self.reward.seconds,
         }
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -159,8 +179,6 @@ class RlTrainer(AnchoredTrainer):
             return
         now = time.perf_counter()
         step_s, self._step_began = now - self._step_began, now
-        generated = (self.state.global_step - 1) % self.rl.steps_per_batch == 0
-        reward_s = self._batch_record["time/reward_s"] if generated else 0.0
         signals = self.tokens.drain(self.accelerator)
         record = {
             "step": self.state.global_step,
@@ -172,13 +190,32 @@ class RlTrainer(AnchoredTrainer):
             "clip_ratio": logs.get("clip_ratio/region_mean"),
             "grad_norm": float(logs["grad_norm"]),
             "learning_rate": float(logs["learning_rate"]),
-            "time/step_s": step_s,
-            "time/reward_share": reward_s / step_s,
+            **self._speed(step_s, trained=len(signals["entropy"])),
+            **peak_memory(self.accelerator),
         }
         record |= self._looked()
         if self.accelerator.is_main_process:
             self.writer.write(record, self.rollouts)
         self.writer.check(record)
+
+    def _speed(self, step_s: float, trained: int) -> Record:
+        """The step's seconds in all and by phase in this process, and tokens a second in all.
+
+        `trained` tokens are in the step's loss. Generated ones are all that were drawn, replaced
+        groups included, in the time that drawing took.
+        """
+        seconds = self.phases.drain()
+        local, self._generated = self._generated, 0
+        count = torch.tensor([local], device=self.accelerator.device)
+        generated = int(self.accelerator.gather(count).sum())
+        drawing_s = seconds["generate"] + seconds["sync"]
+        rate = {"time/generated_tokens_per_s": generated / drawing_s} if generated else {}
+        return {
+            "time/step_s": step_s,
+            **{f"time/{phase}_s": value for phase, value in seconds.items()},
+            "time/trained_tokens_per_s": trained / step_s,
+            **rate,
+        }
 
     def _looked(self) -> Record:
         """What a look finds where one is due; the others wait for the process that looks.

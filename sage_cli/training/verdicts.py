@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -23,9 +22,8 @@ GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
 class VerdictReward:
     """TRL's reward function around a grader.
 
-    `completions` and `statuses` are the last batch's, in its order, and `seconds` what grading has
-    taken since `begin`. Completions graded while groups are replaced are asked about again: a
-    grader remembers.
+    `completions` and `statuses` are the last batch's, in its order. Completions graded while
+    groups are replaced are asked about again: a grader remembers.
     """
 
     __name__ = "verdict"
@@ -34,18 +32,10 @@ class VerdictReward:
         self.grader = grader
         self.completions: list[str] = []
         self.statuses: list[str] = []
-        self.seconds = 0.0
-
-    def begin(self) -> None:
-        """Count a new batch's time."""
-        self.seconds = 0.0
 
     def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
         """The status of each completion."""
-        began = time.perf_counter()
-        statuses = [grade.status for grade in self.grader(golds, completions)]
-        self.seconds += time.perf_counter() - began
-        return statuses
+        return [grade.status for grade in self.grader(golds, completions)]
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
         """Rewards for TRL: 1.0 where the status is right, else 0.0."""
