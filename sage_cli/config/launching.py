@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.config.presets import accelerate_file, read_yaml
+from sage_cli.config.training import RlSection
 from sage_cli.errors import SageError
 
 SHARDED = ("FSDP", "DEEPSPEED")
 """Types that spread one model over several processes."""
+ZERO_3 = 3
+ADAPTERS_UNDER_ZERO_3 = (
+    "DeepSpeed's ZeRO stage 3 fails at the first step of adapters in float32 on a frozen model in "
+    "bfloat16 (use --accelerate ddp, under which every GPU holds the frozen model; or fsdp2, or "
+    "model.tuning=full)"
+)
 
 
 def distributed_type(file: Path) -> str:
@@ -23,3 +33,44 @@ def sharded_by(accelerate: str | None) -> str | None:
     except (SageError, OSError):
         return None
     return kind if kind in SHARDED else None
+
+
+def launch_problems(rl: RlSection, model: PretrainedModel | ScratchModel) -> list[str]:
+    """What stands against `rl.accelerate`, one sentence each; a broken file is refused later."""
+    if rl.accelerate is None:
+        return []
+    if rl.processes == 1:
+        return [
+            f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "
+            "(use --processes N, one for each GPU)"
+        ]
+    try:
+        said = read_yaml(accelerate_file(rl.accelerate))
+    except (SageError, OSError):
+        return []
+    found = []
+    processes, machines = _count(said, "num_processes"), _count(said, "num_machines")
+    if processes not in (None, rl.processes):
+        found.append(
+            f"rl.accelerate '{rl.accelerate}' is for {processes} processes, and rl.processes is "
+            f"{rl.processes} (use --processes {processes}, or leave num_processes out of the file)"
+        )
+    if machines not in (None, 1):
+        found.append(
+            f"rl.accelerate '{rl.accelerate}' is for {machines} machines, and --processes starts "
+            "all of them on this one (use torchrun on each machine, as docs/scaling.md shows)"
+        )
+    if _zero_stage(said) == ZERO_3 and model.tuning == "lora":
+        found.append(f"rl.accelerate '{rl.accelerate}': {ADAPTERS_UNDER_ZERO_3}")
+    return found
+
+
+def _zero_stage(said: Mapping[str, Any]) -> int:
+    inside = said.get("deepspeed_config")
+    return int(inside.get("zero_stage", 2)) if isinstance(inside, Mapping) else 0
+
+
+def _count(said: Mapping[str, Any], name: str) -> int | None:
+    """A positive number that the file says; accelerate writes -1 where none is meant."""
+    value = said.get(name)
+    return value if isinstance(value, int) and value > 0 else None

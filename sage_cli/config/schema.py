@@ -10,7 +10,7 @@ from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
-from sage_cli.config.launching import sharded_by
+from sage_cli.config.launching import launch_problems, sharded_by
 from sage_cli.config.model import (
     ModelSection,
     PretrainedModel,
@@ -80,11 +80,7 @@ def contradictions(config: SageConfig) -> list[str]:
         batch_of(rl, rl.processes)
     except ConfigurationError as error:
         found.append(error.cause)
-    if rl.accelerate is not None and rl.processes == 1:
-        found.append(
-            f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "
-            "(use --processes N, one for each GPU)"
-        )
+    found += launch_problems(rl, config.model)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
         found.append(
             f"evaluation.every looks at the policy in one process, and rl.accelerate "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -46,7 +48,9 @@ from sage_cli.training.plugins import require_plugins
 from sage_cli.training.processes import (
     is_launched,
     join_processes,
+    processes_here,
     require_all_processes,
+    require_stage_for,
     world_size,
 )
 from sage_cli.workflows.sft import base_policy, plan_base
@@ -54,6 +58,7 @@ from sage_cli.workflows.sft import base_policy, plan_base
 if TYPE_CHECKING:
     from sage_cli.training.watch import Watch
 
+_OF_THE_BASE = ("--preset", "-p", "--config", "--set", "--runs")
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
 SHOWN |= {"eval/pass@1": "dev pass@1"}
 
@@ -77,6 +82,7 @@ def rl(
     recipe = RlRecipe.of(config)
     if is_launched():
         follow()
+        require_stage_for(recipe.model.tuning)
         _require_base(config, init)
         if not join_processes().is_main_process:
             return _train_beside(config, init)
@@ -105,7 +111,7 @@ def rl(
     development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
-    require_rollouts(recipe.rollout, base, _processes(recipe))
+    _refuse_unfit_machine(recipe, base)
     if fresh:  # from here on nothing is known to be against it
         run = begin_anew(run)
     _refuse_foreign(run, base)
@@ -164,11 +170,28 @@ def _processes(recipe: RlRecipe) -> int:
 
 def _require_base(config: SageConfig, init: str | None) -> None:
     """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
-    if init is None and config.sft.enabled:
+    if init is not None or not config.sft.enabled:
+        return
+    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
+    if not base.exists:
         raise ConfigurationError(
-            "a launcher started this command, and its base may have to be trained first",
-            "run `sage sft` alone and name its run with --init, or use --processes instead",
+            f"a launcher started this command, and its base {base.label} isn't trained yet, "
+            "which is one process's work",
+            f"train it first: `{base_command(sys.argv[1:])}`; then the same command again",
         )
+
+
+def base_command(words: Sequence[str]) -> str:
+    """The command that trains the base of the `sage rl` that was typed in these words.
+
+    Of its options those that decide the base: presets, a stored configuration, settings, folder.
+    """
+    kept, rest = ["sage", "sft"], iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        if name in _OF_THE_BASE:
+            kept += [word] if equals else [word, next(rest, "")]
+    return shlex.join(kept)
 
 
 def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
@@ -180,6 +203,14 @@ def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
     if init:
         allowed = recipe.rl.allow_template_mismatch
         refuse_unfit_start(base, recipe.model, recipe.prompt, other_template=allowed)
+
+
+def _refuse_unfit_machine(recipe: RlRecipe, base: Policy) -> None:
+    """Refuse before anything is written what this machine can't compute or draw."""
+    from sage_cli.training.hardware import require_hardware
+
+    require_hardware(recipe.model, processes_here(recipe.rl.processes))
+    require_rollouts(recipe.rollout, base, _processes(recipe))
 
 
 def _refuse_foreign(run: Run, base: Policy) -> None:
