@@ -102,7 +102,8 @@ class RlSection(Section):
     warmup_ratio: float = Field(0.1, ge=0, lt=1)
     max_grad_norm: float = Field(1.0, gt=0)
     optimizer: Optimizer = "adamw_8bit"
-    gradient_checkpointing: bool = True
+    gradient_checkpointing: bool = Field(True, json_schema_extra=COSMETIC)
+    """Compute activations again instead of keeping them: less memory, the same gradients."""
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
     """A checkpoint after so many minutes, too."""

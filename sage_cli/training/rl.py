@@ -14,7 +14,7 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
-from sage_cli.config.training import RlSection, batch_of
+from sage_cli.config.training import RlSection
 from sage_cli.errors import TrainingError
 from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
@@ -22,12 +22,13 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
+from sage_cli.training.memory_errors import loading, memory_explained, training
 from sage_cli.training.processes import join_processes, world_size
-from sage_cli.training.resource_errors import disk_explained, memory_explained
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
@@ -50,15 +51,14 @@ def train_rl(
     with join_processes().main_process_first():
         checkpoint = prepare_resume(run, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
-    with seeded_engine(recipe.rl.seed, done):
+    with seeded_engine(recipe.rl.seed, done), memory_explained(loading(recipe), run):
         trainer = build_trainer(recipe, inputs, tracking, run, on_step)
     if done >= recipe.rl.steps:
         trainer._load_from_checkpoint(str(checkpoint))
     else:
-        micro_batch = batch_of(recipe.rl, world_size()).micro_batch
         interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.iterations)
         trainer.add_callback(interruption)
-        with memory_explained(micro_batch, recipe.rollout.max_tokens), interruption:
+        with memory_explained(training(recipe, world_size()), run), interruption:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     with disk_explained(run.checkpoints, run.model):
         trainer.save_model(str(run.model))

@@ -18,11 +18,11 @@ from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
+from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.phases import Phases, peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
-from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.step_writer import StepWriter

@@ -281,11 +281,13 @@ def _train(
 
     Of several only the first is watched.
     """
+    from sage_cli.training.memory_errors import loading, memory_explained
     from sage_cli.training.rl import train_rl
     from sage_cli.training.rl_inputs import Looks, RlInputs
 
     template = PromptTemplate.from_section(recipe.prompt, tokenizer := base.tokenizer())
-    model, reference = policy_and_reference(recipe, base)
+    with memory_explained(loading(recipe), run):
+        model, reference = policy_and_reference(recipe, base)
     with ExitStack() as held:
         grader = held.enter_context(grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt))
         looks = None

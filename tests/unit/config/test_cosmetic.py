@@ -13,6 +13,7 @@ COSMETIC = {
     "model.allow_lost_updates",
     "data.root",
     "sft.save_every", "sft.save_minutes",
+    "rl.gradient_checkpointing",
     "rl.compat", "rl.save_every", "rl.save_minutes", "rl.keep_checkpoints", "rl.accelerate",
     "rl.allow_template_mismatch", "rl.stop_when_stuck",
     "rollout.vllm.max_model_len", "rollout.vllm.memory_share", "rollout.vllm.sleep",
