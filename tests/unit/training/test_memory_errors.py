@@ -64,7 +64,7 @@ def test_three_settings_are_named_and_which_of_them_go_on():
         ),
         (
             training(recipe("rollout.backend=vllm", "rl.micro_batch=1"), 1),
-            "rollout.vllm.sleep=true; rollout.max_tokens=1024; rl.processes=2 with rl.accelerate=fsdp2",
+            "rollout.vllm.sleep=true; rollout.max_tokens=1024; rl.processes=2 with rl.accelerate",
         ),
         (
             warming_up(SftSection(batch_size=4, max_length=100, gradient_checkpointing=False)),
