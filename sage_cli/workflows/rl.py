@@ -106,12 +106,13 @@ def rl(
         if measurement is not None:
             measurement.take(run, progress)
         return run
+    _refuse_unfit_machine(recipe)
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
     problems = load_training_problems(recipe.data)  # a broken file is named before any training
     development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
-    _refuse_unfit_machine(recipe, base)
+    require_rollouts(recipe.rollout, base, _processes(recipe))
     if fresh:  # from here on nothing is known to be against it
         run = begin_anew(run)
     _refuse_foreign(run, base)
@@ -205,12 +206,13 @@ def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
         refuse_unfit_start(base, recipe.model, recipe.prompt, other_template=allowed)
 
 
-def _refuse_unfit_machine(recipe: RlRecipe, base: Policy) -> None:
-    """Refuse before anything is written what this machine can't compute or draw."""
+def _refuse_unfit_machine(recipe: RlRecipe) -> None:
+    """Refuse before anything is trained what this machine can't compute or draw."""
     from sage_cli.training.hardware import require_hardware
+    from sage_cli.training.rollout_engine import settled_engine
 
     require_hardware(recipe.model, processes_here(recipe.rl.processes))
-    require_rollouts(recipe.rollout, base, _processes(recipe))
+    settled_engine(recipe.rollout, _processes(recipe))
 
 
 def _refuse_foreign(run: Run, base: Policy) -> None:
