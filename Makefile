@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test test-fast test-cluster test-vllm test-gpu check smoke format clean
+.PHONY: demo docs test test-fast test-cluster test-vllm test-gpu check smoke format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
@@ -48,6 +48,11 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The pages in build/site; what is made from the code must be current, and no link may lead nowhere.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python docs/generate.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 smoke: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/integration/test_smoke.py
 
@@ -63,11 +68,11 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(PIP) -e ".[dev]"
+	$(PIP) -e ".[dev,docs]"
 	touch $@
 
 $(VENV)/.installed-cluster: $(VENV)/.installed-dev
-	$(PIP) -e ".[dev,ray,slurm,postgresql]"
+	$(PIP) -e ".[dev,docs,ray,slurm,postgresql]"
 	if ! (command -v slurmctld && command -v pg_ctlcluster) > /dev/null; then \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
 	    then apt-get update -qq && apt-get install -qq --no-install-recommends slurm-wlm postgresql; \

@@ -6,6 +6,10 @@
 that every step does the same work. `sage / TRL`: our trainer and bare GRPOTrainer with the same
 arguments, model and reward, in alternating blocks. `memory`: peak of a process each. On a busy
 machine without a GPU `--clock cpu` counts the process's own seconds.
+
+    python benchmarks/rl_step.py --advantages pass-at-k pkpo entropy-shaped steer clip-cov kl-cov
+
+measures in their place `NAME / group`: one trainer whose advantage alternates.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
+from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.training.rl import build_trainer, prompt_rows, training_order
@@ -98,6 +103,19 @@ class Alternate(TrainerCallback):  # type: ignore[misc]
         self.trainer.guide = BRANCH if state.global_step % 2 else NoGuide()
 
 
+class AlternateAdvantage(TrainerCallback):  # type: ignore[misc]
+    """The group's advantage on even steps, another on odd ones."""
+
+    trainer: Any
+
+    def __init__(self, name: str) -> None:
+        self.pair = (build_advantage("group", {}), build_advantage(name, {}))
+
+    def on_step_begin(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+        """Change the advantage."""
+        self.trainer.advantage = self.pair[state.global_step % 2]
+
+
 class Bench:
     """A random model of the tiny preset and prompts of arithmetic."""
 
@@ -157,6 +175,17 @@ def guide_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
     return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
 
 
+def advantage_seconds(bench: Bench, pairs: int, name: str) -> tuple[list[float], list[float]]:
+    """Step times with the group's advantage and with `name`, alternating."""
+    clock, alternate = Clock(bench.clock), AlternateAdvantage(name)
+    trainer = bench.sage(2 * pairs + 2, clock, alternate)
+    trainer.rl = trainer.rl.model_copy(update={"advantage": name})  # ours, not TRL's own
+    alternate.trainer = trainer
+    trainer.train()
+    steps_s = clock.steps_s[1:]  # from step 3 on: step 3 is the group's
+    return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
+
+
 def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
     """Step times of bare TRL and of ours, in alternating blocks."""
     found: tuple[list[float], list[float]] = ([], [])
@@ -209,11 +238,17 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--peak-of", choices=["none", "branch"])
+    parser.add_argument("--advantages", nargs="+", default=[])
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), sizes)
         if sizes.peak_of:
             print(json.dumps({"peak_mb": train_and_measure(bench, sizes.peak_of, sizes.pairs)}))
+            return
+        for name in sizes.advantages:
+            seconds = advantage_seconds(bench, sizes.pairs, name)
+            print(json.dumps(report(f"{name} / group", *seconds)))
+        if sizes.advantages:
             return
         print(json.dumps(report("branch / none", *guide_seconds(bench, sizes.pairs))))
         print(json.dumps(report("sage / TRL", *trainer_seconds(bench, sizes.pairs))))

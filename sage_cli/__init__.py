@@ -1,6 +1,22 @@
 """SAGE: shaping anchors for guided exploration in RLVR, as an experiment suite."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sage_cli.workflows.open_runs import OpenedRuns
+
 __version__ = "0.1.0"
 
 RESULT_VERSION = 2
 """Raised whenever a change of the code changes what a run computes; part of a run's identity."""
+
+
+def open_runs(root: Path | str | None = None) -> OpenedRuns:
+    """The runs below a folder as data (docs/python.md); without one, as `sage` finds them."""
+    from sage_cli.workflows.open_runs import open_runs as opened
+
+    return opened(root)

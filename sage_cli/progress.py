@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,6 +50,9 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """A line that stays."""
 
+    def doing(self, text: str) -> AbstractContextManager[None]:
+        """Say what is being done inside the block, where that isn't over at once."""
+
     def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
         """Start a bar of `total` units, `done` of which are behind us."""
 
@@ -67,6 +71,10 @@ class Silent:
 
     def say(self, text: str) -> None:
         """Say nothing."""
+
+    def doing(self, text: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Say nothing."""
+        return nullcontext()
 
     def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
         """Begin nothing."""

@@ -1,21 +1,21 @@
-"""Which policies are asked about, and what is stored of them: nothing is drawn or graded."""
+"""What is stored of the policies that are asked about: nothing is drawn or graded."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.material import Trained
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.errors import ConfigurationError, DataError, StoreError
+from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts, stored_verdicts
 from sage_cli.metrics import Counts, pooled
-from sage_cli.policies.names import Model, named_policies, named_policy, refuse_equal_labels
+from sage_cli.policies.names import named_policies
 from sage_cli.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 
@@ -36,51 +36,6 @@ class Subject:
         """Its answers on a benchmark."""
         stores = tuple(store for _, store in stored_verdicts(self.samples, benchmark, recipe))
         return Answers(self.policy.label, benchmark, recipe.evaluation.samples, stores)
-
-
-def with_base(
-    policies: Sequence[Policy], base: str | None, runs: Runs, model: Model
-) -> list[Policy]:
-    """The policies with the base in front: `base`, else what the first run grew from, or the first.
-
-    Raises ConfigurationError where nothing is left to compare with it.
-    """
-    parents = [one.run.manifest.get("parent") for one in policies if one.run is not None]
-    name = base or next(filter(None, parents), None)
-    chosen = policies[0] if name is None else named_policy(str(name), runs, model)
-    others = [policy for policy in policies if policy.path != chosen.path]
-    if not others:
-        raise ConfigurationError(
-            f"{chosen.label} is compared with nothing but itself",
-            "name a run that grew from it, or another base with --base",
-        )
-    refuse_equal_labels([chosen, *others])
-    return [chosen, *others]
-
-
-def only(benchmarks: Sequence[Benchmark], beginnings: Sequence[str]) -> list[Benchmark]:
-    """Benchmarks cut to the problems whose ids begin with one of these, all where none is given.
-
-    Raises DataError for one that no id, or more than one, begins with.
-    """
-    if not beginnings:
-        return list(benchmarks)
-    ids = {problem.id for one in benchmarks for problem in one.problems}
-    chosen = set()
-    for beginning in beginnings:
-        fitting = [id_ for id_ in ids if id_.startswith(beginning)]
-        if len(fitting) != 1:
-            names = ", ".join(one.name for one in benchmarks)
-            raise DataError(
-                f"{len(fitting) or 'no'} problem ids of {names} begin with '{beginning}'",
-                "the CSV of `sage analyze support` or `diversity` lists ids problem by problem",
-            )
-        chosen.add(fitting[0])
-    cut = [
-        replace(one, problems=tuple(p for p in one.problems if p.id in chosen))
-        for one in benchmarks
-    ]
-    return [one for one in cut if one.problems]
 
 
 def require_samples(

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
+from sage_cli.config.advantages import advantage_options
+from sage_cli.config.algorithm import Algorithm
 from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings
 
 
 def command(json: Json = False) -> None:
-    """What each --algo sets, and how that differs from the others."""
-    columns = {name: algorithm_settings(name) for name in ALGORITHMS}
+    """What each --algo sets, where it is from, and how near to that it comes."""
     if json:
-        emit(
-            {
-                name: {"source": row.source, "kl": row.kl_without_guide, **columns[name]}
-                for name, row in ALGORITHMS.items()
-            }
-        )
+        emit({name: _facts(name, row) for name, row in ALGORITHMS.items()})
         return
-    table = Table("", *ALGORITHMS, box=None, padding=(0, 2, 0, 0))
-    for key in columns["dapo"]:
-        table.add_row(key, *(_shown(column[key]) for column in columns.values()))
-    table.add_row("KL without a guide", *(row.kl_without_guide for row in ALGORITHMS.values()))
+    table = Table("--algo", "what it sets", "form", "read from", box=None, padding=(0, 2, 0, 0))
+    for name, row in ALGORITHMS.items():
+        table.add_row(f"[bold]{name}[/]", _settings(name, row), row.form, row.read)
     console.print(table, "")
     for name, row in ALGORITHMS.items():
-        console.print(f"[bold]{name}[/]  {row.source}")
-    console.print("\nA guide works with every one of them: it brings the reverse KL it reshapes.")
+        differs = f"; other than there: {row.differs}" if row.differs else ""
+        console.print(f"[bold]{name}[/]  {row.source}{differs}")
+    console.print(
+        "\nA guide works with every one of them: it brings the reverse KL it reshapes. What isn't "
+        "named is as under grpo; docs/methods.md says more."
+    )
+
+
+def _facts(name: str, row: Algorithm) -> dict[str, Any]:
+    return {
+        "source": row.source,
+        "form": row.form,
+        "read": row.read,
+        "differs": row.differs or None,
+        "kl": row.kl_without_guide,
+        **algorithm_settings(name),
+        "advantage_options": _options(row),
+    }
+
+
+def _settings(name: str, row: Algorithm) -> str:
+    """`loss dapo, advantage group, epsilon_high 0.28, ...`: what isn't GRPO's, and the KL."""
+    plain = algorithm_settings("grpo")
+    own = {key: value for key, value in algorithm_settings(name).items() if value != plain[key]}
+    own = {"loss": row.rl["loss"], "advantage": row.rl["advantage"], **own, **_options(row)}
+    kl = "" if row.kl_without_guide == "reverse" else ", no KL without a guide"
+    said = {key: _shown(value) for key, value in own.items() if value is not None}
+    return ", ".join(f"{key} {value}" for key, value in said.items()) + kl
+
+
+def _options(row: Algorithm) -> dict[str, Any]:
+    return advantage_options(row.rl["advantage"], {}).model_dump()
 
 
 def _shown(value: object) -> str:

@@ -65,8 +65,9 @@ def command(
     if name is None:
         _list(json)
         return
+    from sage_cli.analysis.options import Options
     from sage_cli.analysis.registry import find_analysis
-    from sage_cli.workflows.analyze import Options, analyze, plan
+    from sage_cli.workflows.analyze import analyze, plan
 
     find_analysis(name)
     flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)

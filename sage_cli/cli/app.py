@@ -8,11 +8,13 @@ import sys
 from functools import cache
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from sage_cli import __version__
 from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import SageGroup, new_app
 from sage_cli.cli.surroundings import prepare
@@ -37,8 +39,12 @@ COMMANDS = {
     "data": "data",
     "guide": "guide",
     "runs": "runs",
+    "reports": "reports",
+    "plot": "plot",
     "samples": "samples",
     "config": "config",
+    "doctor": "doctor",
+    "init": "init",
 }
 """Every command and its module beside this one, in the order of `sage --help`."""
 
@@ -53,11 +59,13 @@ class Commands(SageGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command with its options, or None where there is none of that name."""
-        return _imported(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+        return (
+            command_named(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
+        )
 
 
 @cache
-def _imported(name: str) -> Any:
+def command_named(name: str) -> Any:
     """The command that a module defines, or the group of them where it has an application."""
     module = import_module(f"sage_cli.cli.{COMMANDS[name]}")
     app = getattr(module, "app", None)
@@ -71,9 +79,25 @@ def _imported(name: str) -> Any:
 
 prepare()
 app = new_app(
-    "Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.", Commands
+    "Shaped anchors for guided exploration in RLVR: train, measure, sweep, compare.",
+    Commands,
+    completion=True,
 )
-app.callback()(lambda: None)  # by which Typer takes it for a group that has its own commands
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sage {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What `sage` takes before a command."""
 
 
 def main() -> None:

@@ -28,6 +28,11 @@ class Board:
         self._told: SweepStatus | None = None
         self._spoke_s = 0.0
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether it stands in the terminal now."""
+        return self._region is not None
+
     def show(self, status: SweepStatus) -> None:
         """Draw `status` in the place of the last one; without a terminal say what is new."""
         if not self._console.is_terminal:

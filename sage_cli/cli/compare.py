@@ -22,9 +22,9 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.reporting import show_report
+from sage_cli.cli.reporting import Out, show_report
 
-HELP = "A run, model folder or file of counts; or several training seeds as A1,A2,A3."
+HELP = "A run, model folder or file of counts, or training seeds as A1,A2,A3; =Label names it."
 
 
 def command(
@@ -40,12 +40,15 @@ def command(
     config: ConfigFile = None,
     set_: Sets = None,
     runs: RunRoot = None,
+    out: Out = None,
     json: Json = False,
 ) -> None:
     """Compare pass@k of two models, or of two methods over their training seeds."""
+    from sage_cli.policies.names import split_label
     from sage_cli.workflows.compare import compare, is_counts_file
 
-    sides = [[name.strip() for name in side.split(",")] for side in (a, b)]
+    pairs = [split_label(side) for side in (a, b)]
+    sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
     models = [name for side in sides for name in side if not is_counts_file(name)]
     if models:
         flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
@@ -53,5 +56,6 @@ def command(
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
-        report = compare(settings, sides[0], sides[1], k, live)
-    show_report(report, json)
+        labels = (pairs[0][1], pairs[1][1])
+        report = compare(settings, sides[0], sides[1], k, live, labels)
+    show_report(report, json, out)

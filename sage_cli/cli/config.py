@@ -1,19 +1,25 @@
-"""`sage config show|check`: the resolved settings and where each came from."""
+"""`sage config show|explain|check`: settings, what they mean and where each came from."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import ConfigFile, Json, Presets, Sets, load_config
 
-app = new_app("Show and check configurations.")
+if TYPE_CHECKING:
+    from sage_cli.config.meaning import Meaning
+
+app = new_app("Show, explain and check configurations.")
 
 
 @app.command()
@@ -37,6 +43,41 @@ def show(
         style = "" if source == "default" else "bold"
         table.add_row(name, escape(str(value)), *([escape(source)] if origin else []), style=style)
     console.print(table)
+
+
+@app.command()
+def explain(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="A setting, the end of one, or a section.")
+    ],
+    json: Json = False,
+) -> None:
+    """Say what a setting means: type, default, choices, and whether it decides results."""
+    from sage_cli.config.meaning import meant_settings
+
+    found = meant_settings(key)
+    if json:
+        emit({"settings": [asdict(one) for many in found.values() for one in many]})
+        return
+    for many in found.values():
+        for one in many:
+            _explain(one)
+
+
+def _explain(one: Meaning) -> None:
+    of = f"  (for {one.member})" if one.member else ""
+    choices = f": {', '.join(one.choices)}" if one.choices else ""
+    default = one.default if isinstance(one.default, str) else dumps(one.default)
+    counts = "no: it changes no result" if one.cosmetic else "yes: another value names another run"
+    facts = {
+        "type": one.type + choices, "default": default, "decides results": counts,
+        "section": one.section,
+    }  # fmt: skip
+    console.print(Text.assemble((one.key, "bold"), of), Text(one.meaning))
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+    for name, value in facts.items():
+        table.add_row(name, Text(value))
+    console.print(table, "")
 
 
 @app.command()

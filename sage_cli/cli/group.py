@@ -69,13 +69,15 @@ class SageGroup(TyperGroup):
             raise typer.Exit(EXIT_USER) from None
 
 
-def new_app(help_text: str, group: type[SageGroup] = SageGroup) -> typer.Typer:
-    """A Typer application with the house's manners."""
+def new_app(
+    help_text: str, group: type[SageGroup] = SageGroup, *, completion: bool = False
+) -> typer.Typer:
+    """A Typer application with the house's manners; `completion` offers a shell's."""
     return typer.Typer(
         cls=group,
         help=help_text,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=completion,
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
         context_settings={"help_option_names": ["-h", "--help"]},

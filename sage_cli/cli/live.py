@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import Timer
 from types import TracebackType
 
 from rich.console import Console, RenderableType
@@ -17,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+from rich.status import Status
 from rich.table import Column
 from rich.text import Text
 
@@ -24,6 +27,8 @@ from sage_cli.cli.board import PLAIN_LINE_EVERY_S, Board
 from sage_cli.cli.console import console
 from sage_cli.progress import SweepStatus
 
+QUIET_S = 1.5
+"""Longest silence where there is no terminal."""
 WIDE = 100
 """Columns from which on there is room for everything."""
 
@@ -36,6 +41,8 @@ class Live:
         self._bars: Bars | None = None
         self._task: TaskID | None = None
         self._board = Board(target)
+        self._status: Status | None = None
+        self._doing = ""
         self._title, self._unit, self._total, self._done = "", "", 0, 0
         self._began_s = self._spoke_s = 0.0
         self._start = 0
@@ -54,6 +61,48 @@ class Live:
     def say(self, text: str) -> None:
         """A line that stays above the bar."""
         self._console.print(text, soft_wrap=True)
+
+    @contextmanager
+    def doing(self, text: str) -> Iterator[None]:
+        """A line that moves while the block lasts; without a terminal one that comes if it takes
+        longer than `QUIET_S`. A bar or board speaks for itself."""
+        if self._bars is not None or self._board.is_shown:
+            yield
+        elif self._console.is_terminal:
+            with self._moving(text):
+                yield
+        else:
+            late = Timer(QUIET_S, self.say, [f"{text} ..."])
+            late.daemon = True
+            late.start()
+            try:
+                yield
+            finally:
+                late.cancel()
+
+    @contextmanager
+    def _moving(self, text: str) -> Iterator[None]:
+        """A spinner, in the place of an outer one; gone once a bar begins."""
+        outer, before = self._status, self._doing
+        if outer is None:
+            self._status = self._console.status(text)
+            self._status.start()
+        else:
+            outer.update(text)
+        self._doing = text
+        try:
+            yield
+        finally:
+            self._doing = before
+            if outer is None:
+                self._still()
+            elif self._status is not None:
+                outer.update(before)
+
+    def _still(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+        self._status = None
 
     def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
         """Start a bar; without a terminal, say what begins."""
@@ -83,12 +132,13 @@ class Live:
 
     def board(self, status: SweepStatus) -> None:
         """Show where a sweep stands, in the place of a bar or of what was shown before."""
-        if self._bars is not None:
+        if self._bars is not None or self._status is not None:
             self.end()
         self._board.show(status)
 
     def end(self) -> None:
         """Close the bar or board and leave it standing."""
+        self._still()
         self._board.close()
         if self._bars is not None:
             self._bars.stop()

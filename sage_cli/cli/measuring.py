@@ -81,6 +81,14 @@ def measured_names(names: Sequence[str] | None, sets: Sequence[str] | None) -> l
     return list(names or ([] if path is None else [path]))
 
 
+def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """`RUN=Label` as the run's name, and the labels by name; a path that exists has none."""
+    from sage_cli.policies.names import split_label
+
+    pairs = [split_label(text) for text in typed]
+    return [name for name, _ in pairs], {name: label for name, label in pairs if label}
+
+
 def may_train(asked: bool | None, names: Sequence[str] | None, config: SageConfig) -> bool:
     """Whether a base may be trained where there is no run to measure.
 

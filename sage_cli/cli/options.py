@@ -35,6 +35,7 @@ Measure = Annotated[
 ReplaceParent = Annotated[
     bool, typer.Option("--replace-parent", help="With --fresh: although other runs grew from it.")
 ]
+RunName = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
 RunRoot = Annotated[
     Path | None, typer.Option("--runs", help="Folder of runs (default: $SAGE_RUNS or runs).")
 ]

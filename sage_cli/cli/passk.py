@@ -10,6 +10,7 @@ import typer
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import (
     evaluation_flags,
+    labelled_names,
     load_for_measuring,
     may_train,
     measured_names,
@@ -33,7 +34,7 @@ from sage_cli.cli.options import (
     load_config,
 )
 from sage_cli.cli.plans import show_plan
-from sage_cli.cli.reporting import show_report
+from sage_cli.cli.reporting import Out, show_report
 
 
 def command(
@@ -55,13 +56,14 @@ def command(
     runs: RunRoot = None,
     train: Train = None,
     dry_run: DryRun = False,
+    out: Out = None,
     json: Json = False,
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
     if from_:
-        _show_files(from_, k, runs, set_, json)
+        _show_files(from_, k, runs, set_, out, json)
         return
-    names = measured_names(names, set_)
+    names, labels = labelled_names(measured_names(names, set_))
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
@@ -74,15 +76,21 @@ def command(
 
     trained = may_train(train, names, settings)
     with Live() as live:
-        report = passk(settings, names, live, train=trained)
-    show_report(report, json)
+        report = passk(settings, names, live, train=trained, labels=labels)
+    show_report(report, json, out)
 
 
 def _show_files(
-    files: list[Path], k: str | None, runs: Path | None, sets: list[str] | None, json: bool
+    files: list[Path],
+    k: str | None,
+    runs: Path | None,
+    sets: list[str] | None,
+    out: Path | None,
+    json: bool,
 ) -> None:
     """Curves of files of counts: only the settings of `evaluation` matter."""
     settings = load_config(None, None, sets, run={"root": runs}).config
     from sage_cli.workflows.passk import passk_of_files
 
-    show_report(passk_of_files(files, k, settings.evaluation, settings.run.root), json)
+    report = passk_of_files(files, k, settings.evaluation, settings.run.root)
+    show_report(report, json, out)

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.markup import escape
 
 from sage_cli.cli.console import console, emit
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.reports.document import Report
 
 
-def show_report(report: Report, json: bool = False) -> None:
-    """The tables, the notes and where the files are; or all numbers as JSON."""
+PICTURES = (".pdf", ".png", ".svg")
+
+
+def _is_picture(file: Path | None) -> Path | None:
+    """Refuse an ending that no picture has, before anything is measured."""
+    if file is not None and file.suffix not in PICTURES:
+        raise ConfigurationError(
+            f"--out {file}: a picture ends in {', '.join(PICTURES)}", "for example --out curves.pdf"
+        )
+    return file
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", callback=_is_picture, help="The figure as a file too: .pdf, .png or .svg."
+    ),
+]
+
+
+def show_report(report: Report, json: bool = False, out: Path | None = None) -> None:
+    """The tables, the notes and where the files are; or all numbers as JSON.
+
+    `out` gets the report's first figure.
+    """
+    if out is not None and report.document.figures:
+        report.document.figures[0].save(out)
     if json:
         emit(report.as_json())
         return
     from sage_cli.reports.terminal import print_document
 
     print_document(report.document, console)
+    if out is not None:
+        console.print(f"figure: [bold]{escape(str(out))}[/]", soft_wrap=True)
     console.print(f"files: [bold]{escape(str(report.folder))}[/]", soft_wrap=True)

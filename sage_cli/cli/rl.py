@@ -23,7 +23,9 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.trained import show_trained
 
-Algo = Annotated[str | None, typer.Option("--algo", help="grpo, bnpo, dapo or dr-grpo.")]
+Algo = Annotated[
+    str | None, typer.Option("--algo", help="grpo, dapo, ...: `sage algos` lists them.")
+]
 Compat = Annotated[
     str | None,
     typer.Option("--compat", help="official: as the authors' code; see docs/fidelity.md."),
@@ -40,7 +42,7 @@ def command(
     kl: Annotated[str | None, typer.Option("--kl", help="reverse, forward or none.")] = None,
     beta: Annotated[float | None, typer.Option(help="Strength of the anchor.")] = None,
     advantage: Annotated[
-        str | None, typer.Option(help="group, beta, none, or one of your own.")
+        str | None, typer.Option(help="group, none, pass-at-k, ..., or one of your own.")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,

@@ -1,4 +1,4 @@
-"""`sage runs list|show|path|remove`."""
+"""`sage runs list|show|diff|archive|restore|path|remove`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from sage_cli.cli.archives import archive, restore
 from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
-from sage_cli.cli.options import Json, RunRoot
+from sage_cli.cli.options import Json, RunName, RunRoot
+from sage_cli.cli.run_tables import diff, list_facts
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.speed import speed_figures
 
-app = new_app("List, show, locate and remove runs.")
-Name = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
-SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "commit", "reason")
+app = new_app("List, show, compare, archive, locate and remove runs.")
+SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "commit", "command",
+         "reason")  # fmt: skip
 
 
 def _runs(root: Path | None) -> Runs:
@@ -28,9 +30,23 @@ def _runs(root: Path | None) -> Runs:
 
 
 @app.command("list")
-def list_(runs: RunRoot = None, json: Json = False) -> None:
+def list_(
+    runs: RunRoot = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", help="Settings and figures, as guide.tau,rl.seed,pass@1,reward."),
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option("--where", help="Only runs with setting=value; repeatable.")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
+    json: Json = False,
+) -> None:
     """All runs, oldest first."""
     found = _runs(runs).all()
+    if columns or where or as_csv:
+        list_facts(found, columns, where or (), as_csv, json)
+        return
     if json:
         emit({"runs": [_listed(run) for run in found]})
         return
@@ -50,7 +66,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 
 @app.command()
-def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """A run's manifest, its speed, its last metrics and what evaluations found."""
     run = _runs(runs).find(name)
     last, looked, found = *_last_and_looked(run), evaluation_figures(run)
@@ -68,8 +84,13 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     console.print(f"[bold]{run.id}[/]", table)
 
 
+app.command()(diff)
+app.command()(archive)
+app.command()(restore)
+
+
 @app.command()
-def path(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """The folder of a run, for scripts."""
     folder = str(_runs(runs).find(name).folder)
     if json:
@@ -80,7 +101,7 @@ def path(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def remove(
-    name: Name,
+    name: RunName,
     runs: RunRoot = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     json: Json = False,

@@ -53,7 +53,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     if json:
-        from sage_cli.reports.sweep_json import to_data
+        from sage_cli.reports.sweeps.plain import to_data
 
         emit({"sweep": _facts(sweep), "report": result and to_data(result)})
         return
@@ -64,11 +64,11 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     if result is None:
         console.print("no report yet: it is written when the driver ends")
         return
-    from sage_cli.reports.sweep_table import sweep_tables
-    from sage_cli.reports.terminal import to_rich
+    from sage_cli.reports.sweeps.table import sweep_tables
+    from sage_cli.reports.terminal import print_table
 
     for table in sweep_tables(result):
-        console.print(to_rich(table))
+        print_table(table, console)
     for place, cell in enumerate(result.cells):
         if cell.failure is not None and cell.failure.log:
             console.print(f"[bold]cell {place + 1}[/]: the last lines of its log")
@@ -118,10 +118,10 @@ def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     if json:
         emit({"sweep": sweep.name, "importances": found})
         return
-    from sage_cli.reports.sweep_table import importance_table
-    from sage_cli.reports.terminal import to_rich
+    from sage_cli.reports.sweeps.table import importance_table
+    from sage_cli.reports.terminal import print_table
 
-    console.print(to_rich(importance_table(reported(sweep))))
+    print_table(importance_table(reported(sweep)), console)
 
 
 @app.command()

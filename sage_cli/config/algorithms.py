@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from sage_cli.config.algorithm import Algorithm
+from sage_cli.config.exploration import EXPLORATION
 
-@dataclass(frozen=True)
-class Algorithm:
-    """One row: its source, the `rl` settings that make it up, its KL when no guide needs one."""
-
-    source: str
-    rl: dict[str, Any]
-    kl_without_guide: str = "reverse"
-
-
-_WITHOUT = {"dynamic_sampling": False, "overlong_punishment": False}
+_WITHOUT: dict[str, Any] = {
+    "dynamic_sampling": False,
+    "overlong_punishment": False,
+    "clip": True,
+    "epsilon_low": 0.2,
+    "epsilon_high": 0.2,
+    "delta": None,
+    "importance_sampling_level": "token",
+    "entropy_coefficient": 0.0,
+    "entropy_target": None,
+    "top_entropy_quantile": 1.0,
+    "steps_per_generation": 1,
+}
 """Said by every row that doesn't have them, so that none is left over from another's choice."""
 
 ALGORITHMS: dict[str, Algorithm] = {
     "grpo": Algorithm(
         "Shao et al. 2024 (DeepSeekMath): group-normalised advantages, mean over each sequence",
-        {"loss": "grpo", "advantage": "group", "epsilon_high": 0.2},
+        {"loss": "grpo", "advantage": "group"},
     ),
     "bnpo": Algorithm(
         "the trainer library's bnpo, as in the paper: mean over the batch's active tokens",
-        {"loss": "bnpo", "advantage": "group", "epsilon_high": 0.2},
+        {"loss": "bnpo", "advantage": "group"},
+        read="code",
     ),
     "dapo": Algorithm(
         "Yu et al. 2025: token-level loss, clip-higher, dynamic sampling, soft overlong punishment",
@@ -40,8 +45,9 @@ ALGORITHMS: dict[str, Algorithm] = {
     ),
     "dr-grpo": Algorithm(
         "Liu et al. 2025: centred advantages without scaling, a constant length normaliser",
-        {"loss": "dr_grpo", "advantage": "none", "epsilon_high": 0.2},
+        {"loss": "dr_grpo", "advantage": "none"},
     ),
+    **EXPLORATION,
 }
 
 

@@ -26,17 +26,22 @@ class FieldsSection(Section):
     """Names of a file's columns, for files that the registry doesn't know."""
 
     question: str = "question"
+    """Column of the question."""
     gold: str = "gold"
+    """Column of the right answer."""
     working: str | None = None
+    """Column of the worked solution, for SFT; null: there is none."""
 
 
 class SourceSection(Section):
     """A registered data set by name, or a JSONL, CSV or Parquet file by path."""
 
     name: str
+    """A name of `sage data list`, or the path of a JSONL, CSV or Parquet file."""
     split: str | None = None
     """Of a data set of the Hub another split than the declared, as `train` of gsm8k."""
     limit: int | None = Field(None, ge=1)
+    """Only the first rows; null: all."""
     fields: FieldsSection = FieldsSection()
     numeric_only: bool = False
     """Keep only rows whose answer is a number."""
@@ -50,6 +55,7 @@ class PhaseSection(Section):
     """A stretch of generated demonstrations: its share of the whole and what it is made of."""
 
     share: float = Field(gt=0, le=1)
+    """Share of all demonstrations."""
     mix: dict[Literal["S", "R", "D"], NonNegativeFloat]
     """Weight of each strategy; they need not add up to 1."""
     loss: Literal["completion", "text"] = "completion"
@@ -60,16 +66,24 @@ class ArithmeticSection(Section):
     """Two-digit multiplication with several strategies: S splits b, R swaps and splits a, D guesses."""  # noqa: E501
 
     low: int = Field(11, ge=1)
+    """Smallest factor."""
     high: int = Field(99, ge=1)
+    """Largest factor."""
     familiar_share: float = Field(0.6, gt=0, le=1)
+    """Share of the numbers that demonstrations are made of."""
     unfamiliar_probability: float = Field(0.02, ge=0, le=1)
+    """Probability that a factor of a demonstration is one of the other numbers."""
     held_out: int = Field(60, ge=1)
+    """Test problems."""
     development: int = Field(60, ge=1)
+    """Development problems."""
     seed: int = 0
+    """Of everything drawn."""
     phases: tuple[PhaseSection, ...] = (
         PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
         PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
     )
+    """Stretches of demonstrations, in their order."""
 
     @model_validator(mode="after")
     def _ranges(self) -> ArithmeticSection:
@@ -84,18 +98,24 @@ class KnightsKnavesSection(Section):
     """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
 
     people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
+    """Numbers of people in a puzzle."""
     per_size: int = Field(30, ge=1, le=700)
     """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
     neighbour by one leaf."""
     seed: int = 0
+    """Of everything drawn."""
     variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
+    """What is changed of each puzzle: a statement, one leaf of it, the names, what knights and
+    knaves are called, who of them lies (`flip`), or the statements' order."""
 
 
 class WordProblemsSection(Section):
     """ASDiv and SVAMP: rows as published, rows with other numbers, arithmetic facts."""
 
     held_out: int = Field(160, ge=1)
+    """Test problems."""
     development: int = Field(100, ge=1)
+    """Development problems."""
     redrawn: float = Field(0.45, ge=0, le=1)
     """Share of demonstrations that are rows with other numbers."""
     facts: float = Field(0.4, ge=0, le=1)
@@ -107,6 +127,7 @@ class WordProblemsSection(Section):
     window: int = Field(1024, ge=1)
     """Demonstrations among which those of similar length are put into one batch."""
     seed: int = 0
+    """Of everything drawn."""
 
     @model_validator(mode="after")
     def _shares(self) -> WordProblemsSection:
@@ -133,6 +154,7 @@ class DataSection(Section):
     """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
 
     root: Path | None = Field(None, json_schema_extra=COSMETIC)
+    """Folder with local copies of data sets; null: what $SAGE_DATA names, else the Hub."""
     sft: Annotated[SourceSection, _or(_SFT)] = _SFT
     rl: Annotated[SourceSection, _or(_RL)] = _RL
     arithmetic: ArithmeticSection = ArithmeticSection()

@@ -16,17 +16,23 @@ class EvaluationSection(Section):
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official`: the authors' settings of an evaluation, as docs/fidelity.md lists them."""
     benchmark: str = "aime,amc23,math500-l5"
+    """Names of `sage data list`, comma-separated, or a file of problems."""
     fields: FieldsSection = FieldsSection()
     """Columns of a benchmark that is a file."""
     samples: int = Field(256, ge=1)
+    """Completions drawn for each problem: n of pass@k."""
     k: str = "1,256"
+    """The ks of tables, as 1,10,256 or 1..256."""
     seeds: int = Field(1, ge=1)
     """How many evaluation seeds: seed, seed + 1, ..."""
     seed: int = 0
+    """The first evaluation seed."""
     limit: int | None = Field(None, ge=1)
     """Only the first problems of each benchmark."""
     confidence: float = Field(0.95, gt=0, lt=1)
+    """Level of intervals and bands."""
     bootstrap: int = Field(2000, ge=100)
+    """Resamples over problems where an interval is bootstrapped."""
     every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """RL steps from one look at development problems to the next, while the policy is trained;
     null: none."""
@@ -35,3 +41,4 @@ class EvaluationSection(Section):
     development_samples: int = Field(16, ge=1, json_schema_extra=COSMETIC)
     """Samples a problem at each look."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
+    """Measure a run under another prompt template than it was trained with."""

@@ -13,6 +13,7 @@ class ExecutorSection(Section):
     """Where tasks run; nothing here changes a result."""
 
     name: Literal["local", "ray", "slurm"] = Field("local", json_schema_extra=COSMETIC)
+    """`local`: this machine; `ray`: a Ray cluster; `slurm`: jobs under Slurm."""
     workers: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """Tasks at once. null: on this machine one for each GPU, or without one for each processor
     core, at most 8; on Ray as many as its resources hold; under Slurm as many as there are."""

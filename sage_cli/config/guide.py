@@ -17,7 +17,9 @@ BUILT_IN = ("none", "random", "token", "branch")
 
 class _Guide(Section):
     q_min: float = Field(0.6, gt=0)
+    """q is clamped to [q_min, q_max]."""
     q_max: float = Field(1.4, gt=0)
+    """q is clamped to [q_min, q_max]."""
 
     @model_validator(mode="after")
     def _clamp_is_an_interval(self) -> _Guide:
@@ -30,18 +32,26 @@ class NoGuide(_Guide):
     """q = 1: the anchor is the reference itself."""
 
     name: Literal["none"] = "none"
+    """`none`, `random`, `token`, `branch`, or what a package registers."""
 
 
 class RandomGuideSection(_Guide):
     """Eq. 9: with probability epsilon, q = 1 + sigma z. Upper and lower ends of the schedules."""
 
     name: Literal["random"]
+    """`none`, `random`, `token`, `branch`, or what a package registers."""
     epsilon: tuple[float, float] = (0.1, 0.0)
+    """Probability that a token's q is drawn: upper and lower end of its schedule."""
     sigma: tuple[float, float] = (0.15, 0.05)
+    """Deviation of q: upper and lower end of its schedule."""
     cycles: int = Field(8, ge=1)
+    """Cosine cycles of the schedule over a training."""
     decay: float = Field(0.9, gt=0, le=1)
+    """Factor on the upper end from one cycle to the next."""
     schedule_clock: ScheduleClock = "optimiser_step"
+    """What moves the schedule on: optimiser steps, or (the authors') each micro-batch's loss."""
     seed: int = 3407
+    """Of the draws of q."""
 
     @model_validator(mode="after")
     def _ranges(self) -> RandomGuideSection:
@@ -56,14 +66,23 @@ class TokenGuideSection(_Guide):
     """Eq. 10: q ~ N(1 + alpha w, (sigma w)^2), w the row-normalised surprisal."""
 
     name: Literal["token"]
+    """`none`, `random`, `token`, `branch`, or what a package registers."""
     alpha: tuple[float, float] = (0.3, 0.1)
+    """Weight of surprisal in q's mean: upper and lower end of its schedule."""
     sigma: tuple[float, float] = (0.25, 0.1)
+    """Weight of surprisal in q's deviation: upper and lower end of its schedule."""
     cycles: int = Field(8, ge=1)
+    """Cosine cycles of the schedule over a training."""
     decay: float = Field(0.9, gt=0, le=1)
+    """Factor on the upper end from one cycle to the next."""
     schedule_clock: ScheduleClock = "optimiser_step"
+    """What moves the schedule on: optimiser steps, or (the authors') each micro-batch's loss."""
     norm: Literal["minmax", "rank", "zscore"] = "minmax"
+    """How a completion's surprisals become w in [0, 1]."""
     signal: Literal["policy", "reference"] = "policy"
+    """Whose surprisal."""
     seed: int = 3407
+    """Of the draws of q."""
 
     @model_validator(mode="after")
     def _ranges(self) -> TokenGuideSection:
@@ -76,15 +95,20 @@ class BranchGuideSection(_Guide):
     """Eq. 11: q = 1 + rho max(0, H - tau), entropy H and threshold tau in nats."""
 
     name: Literal["branch"]
+    """`none`, `random`, `token`, `branch`, or what a package registers."""
     tau: float = Field(1.2, ge=0)
+    """Entropy in nats above which q rises."""
     rho: float = Field(0.3, ge=0)
+    """How steeply q rises for each nat above tau."""
     signal: Literal["policy", "reference"] = "policy"
+    """Whose entropy."""
 
 
 class PluginGuideSection(_Guide):
     """A guide that another package registers under the entry-point group `sage_cli.guides`."""
 
     name: str
+    """`none`, `random`, `token`, `branch`, or what a package registers."""
     options: dict[str, Any] = Field(default_factory=dict)
     """What the guide is made with, besides `q_min` and `q_max`."""
 

@@ -1,7 +1,8 @@
 """Merge layers of settings, later over earlier, and remember where each value came from.
 
-Four rules go beyond plain merging, each because a choice brings settings of its own:
-choosing another guide or kind of model drops the settings of the one before; choosing a guide
+Five rules go beyond plain merging, each because a choice brings settings of its own:
+choosing another guide or kind of model drops the settings of the one before, and choosing another
+advantage the options of the one before; choosing a guide
 takes a preset's values for it (the top-level key `guides`); choosing an algorithm takes its row
 of the table; `compat: official`, of `rl` or `evaluation`, takes the authors' values of what was not
 said beside it or after it.
@@ -60,6 +61,12 @@ class Merged:
         self.values.pop(section, None)
         self.origins = {k: v for k, v in self.origins.items() if not k.startswith(f"{section}.")}
 
+    def drop_options(self) -> None:
+        """Forget the options of the advantage before."""
+        self.values.get("rl", {}).pop("advantage_options", None)
+        before = "rl.advantage_options"
+        self.origins = {k: v for k, v in self.origins.items() if not k.startswith(before)}
+
     def get(self, section: str, key: str, default: Any = None) -> Any:
         """The value of `section.key`."""
         inside = self.values.get(section)
@@ -87,9 +94,13 @@ def merge(layers: Iterable[Layer]) -> Merged:
         fitting = [told[guide]] if guide in told else []
         for settings in fitting if guide == before else merged.guides.get(guide, []):
             merged.put({"guide": settings.values}, settings.origin)
-        algorithm = _inside(values, "rl", "algo")
-        if algorithm in ALGORITHMS:
-            merged.put({"rl": algorithm_settings(algorithm)}, f"algorithm {algorithm}")
+        algorithm, advantage = (_inside(values, "rl", key) for key in ("algo", "advantage"))
+        row = algorithm_settings(algorithm) if algorithm in ALGORITHMS else {}
+        advantage = advantage or row.get("advantage")
+        if advantage not in (None, merged.get("rl", "advantage", advantage)):
+            merged.drop_options()
+        if row:
+            merged.put({"rl": row}, f"algorithm {algorithm}")
         merged.put(values, layer.origin)
     if "anchor.kl" not in merged.origins:
         algorithm = _inside(merged.values, "rl", "algo") or "grpo"

@@ -18,6 +18,7 @@ from sage_cli.config.presets import DEFAULT_PRESET, read_preset
 from sage_cli.config.records import default_root
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import current
+from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
 
 STORED = "stored configuration"
@@ -99,12 +100,16 @@ def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
         for settings in layers
         for problem in _problems({"guide": {**settings.values, "name": name}}, as_stored)
     ]
-    problems += _problems(merged.values, as_stored)
-    if problems:
-        raise ConfigurationError(
-            "\n".join(problems), "`sage config show` prints every setting with its default"
-        )
-    return SageConfig.model_validate(merged.values, context=as_stored)
+    try:
+        config = SageConfig.model_validate(merged.values, context=as_stored)
+    except ValidationError as error:
+        problems += explain(error)
+    else:
+        if not problems:
+            return config
+    raise ConfigurationError(
+        "\n".join(problems), "`sage config show` prints every setting with its default"
+    )
 
 
 def _problems(values: Mapping[str, Any], as_stored: Set[str]) -> list[str]:
@@ -143,7 +148,7 @@ def _assignments(texts: Sequence[str]) -> Layer:
                 f"--set takes section.key=value, not '{text}'", "for example --set rl.steps=100"
             )
         try:
-            parsed = yaml.safe_load(value)
+            parsed = yaml_value(value)
         except yaml.YAMLError:
             parsed = value
         merged.put({name.strip(): parsed}, "--set")

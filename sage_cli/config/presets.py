@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
 
 DEFAULT_PRESET = "tiny"
@@ -96,4 +97,4 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return yaml.safe_load(text)
+        return yaml_value(text)

@@ -25,9 +25,13 @@ class TrackingSection(Section):
         Literal["offline", "online", "off"],
         BeforeValidator(lambda value: "off" if value is False else value),  # YAML's own `off`
     ] = Field("offline", json_schema_extra=COSMETIC)
+    """Mirror runs to W&B: `offline` into files, `online` to its servers, `off`."""
     project: str = Field("sage", json_schema_extra=COSMETIC)
+    """W&B's project."""
     group: str | None = Field(None, json_schema_extra=COSMETIC)
+    """W&B's group."""
     tensorboard: bool = Field(False, json_schema_extra=COSMETIC)
+    """Mirror runs as TensorBoard's event files."""
     rollouts: int = Field(4, ge=0, json_schema_extra=COSMETIC)
     """At most how many completions rollouts.jsonl keeps of a step of RL, each of another prompt."""
     rollouts_every: int = Field(10, ge=1, json_schema_extra=COSMETIC)

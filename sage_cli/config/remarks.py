@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sage_cli.config.compat import OFFICIAL
+from sage_cli.config.inert import MORE_UPDATES, ONE_UPDATE
 from sage_cli.config.schema import SageConfig
 
 ESTIMATORS = {
@@ -18,7 +19,18 @@ def remarks(config: SageConfig) -> list[str]:
         "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
     ]
     found = official if config.rl.compat == OFFICIAL else []
-    return found + _of_the_anchor(config)
+    return found + _of_the_ratio(config) + _of_the_anchor(config)
+
+
+def _of_the_ratio(config: SageConfig) -> list[str]:
+    """Clip ranges of somebody's choice, where there is nothing to clip."""
+    rl = config.rl
+    if rl.steps_per_batch > 1 or not rl.clip or (rl.epsilon_low, rl.epsilon_high) == (0.2, 0.2):
+        return []
+    return [
+        f"the clip range {rl.epsilon_low:g} / {rl.epsilon_high:g} never acts: with {ONE_UPDATE} "
+        f"({MORE_UPDATES})"
+    ]
 
 
 def _of_the_anchor(config: SageConfig) -> list[str]:

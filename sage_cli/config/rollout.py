@@ -22,8 +22,11 @@ class VllmRolloutSection(Section):
     """
 
     mode: Literal["colocate", "server"] = "colocate"
+    """Where the engine is: in the training's processes, or behind `server_url`."""
     importance_correction: Correction = "token_truncate"
+    """How the loss weighs the ratio of the trainer's probabilities to the engine's."""
     importance_cap: float = Field(2.0, gt=0)
+    """The ratio's upper end."""
     max_model_len: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
     """Tokens of prompt and completion together; null: the longest prompt's and
     `rollout.max_tokens`. A server is told when it starts."""
@@ -34,6 +37,7 @@ class VllmRolloutSection(Section):
     sleep: bool = Field(False, json_schema_extra=COSMETIC)
     """Colocated: the engine gives its memory back while the policy is trained."""
     server_url: str | None = Field(None, json_schema_extra=COSMETIC)
+    """The address of `vllm serve`."""
     server_model: str | None = Field(None, json_schema_extra=COSMETIC)
     """What the server calls the model, where it can't tell that it is the one trained."""
     server_timeout_s: float = Field(240, gt=0, json_schema_extra=COSMETIC)
@@ -57,6 +61,7 @@ class RolloutSection(DecodingSection):
     backend: Backend = "auto"
     """`auto`: vLLM where there are both it and a GPU, else Transformers."""
     temperature: float = Field(1.0, gt=0)
+    """Of the softmax that tokens are drawn from."""
     vllm: VllmRolloutSection = VllmRolloutSection()
 
     def determinants(self) -> dict[str, Any]:

@@ -24,11 +24,13 @@ class SamplingSection(DecodingSection):
     options: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
     """Settings of a registered backend that change how it draws, not what."""
     temperature: float = Field(0.3, ge=0)
+    """0 is greedy decoding."""
     stop_at_answer: bool = True
     """Whether a completion ends at the closing answer tag; else only where the model ends it."""
     batch_rows: int = Field(256, ge=1, json_schema_extra=COSMETIC)
     """Completions that are decoded together (`transformers`) or in flight at once (`server`)."""
     servers: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
+    """Addresses of OpenAI-compatible servers, as http://HOST:8000/v1."""
     server_model: str | None = None
     """What servers call the model, where they can't tell that it is the one meant. Its samples are
     kept apart from those of the model itself."""

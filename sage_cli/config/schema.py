@@ -10,6 +10,7 @@ from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
+from sage_cli.config.inert import inert
 from sage_cli.config.launching import launch_problems, sharded_by
 from sage_cli.config.model import (
     ModelSection,
@@ -80,17 +81,14 @@ def contradictions(config: SageConfig) -> list[str]:
         batch_of(rl, rl.processes)
     except ConfigurationError as error:
         found.append(error.cause)
+    else:
+        found += inert(rl, config.anchor, config.rollout)
     found += launch_problems(rl, config.model)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
         found.append(
             f"evaluation.every looks at the policy in one process, and rl.accelerate "
             f"'{rl.accelerate}' ({sharding}) spreads it over all of them (use --accelerate ddp, or "
             "measure checkpoints afterwards: `sage eval RUN@all`)"
-        )
-    if rl.advantage == "beta" and rl.overlong_punishment:
-        found.append(
-            "rl.advantage 'beta' is defined for rewards in [0, 1], and rl.overlong_punishment "
-            "takes them below 0 (use --advantage group or rl.overlong_punishment=false)"
         )
     if rl.loss == "cispo" and rl.epsilon_high < 1:
         found.append(

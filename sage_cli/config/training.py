@@ -7,6 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from sage_cli.config.advantages import (
+    BUILT_IN_ADVANTAGES,
+    CLIPPING,
+    AdvantageOptions,
+    NoOptions,
+    advantage_options,
+)
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.plugins import require_name
 from sage_cli.errors import ConfigurationError
@@ -16,39 +23,50 @@ SftOptimizer = Literal["adamw_8bit", "adamw", "muon"]
 Scheduler = Literal["linear", "cosine", "constant"]
 
 ADVANTAGES_GROUP = "sage_cli.advantages"
-BUILT_IN_ADVANTAGES = ("group", "beta", "none")
-WITH_DELTA = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")
-"""The losses that clip a ratio between two ends, which is what `rl.delta` adds a third end to."""
 
 
 class SftSection(Section):
     """Supervised warm-up, Table 7. `enabled: false` takes the model as it is for the base."""
 
     enabled: bool = True
+    """Warm the model up before RL; false takes it as it is."""
     epochs: int = Field(2, ge=1)
+    """Passes over the demonstrations."""
     steps: int | None = Field(None, ge=1)
     """Optimiser steps; when set it replaces `epochs`."""
     batch_size: int = Field(1, ge=1)
+    """Demonstrations in an optimiser step."""
     micro_batch: int | None = Field(None, ge=1)
+    """Demonstrations that go through the model at once; null: all of a step."""
     shuffle: bool = True
+    """Draw the demonstrations' order anew in each epoch."""
     max_length: int = Field(2048, ge=8)
+    """Tokens of a demonstration at most; longer ones are left out."""
     loss: Literal["completion", "text"] | None = None
     """What the loss covers: the completion alone, or prompt and completion. null leaves it to the
     demonstrations: a data set's count by their completion, a generator says it of each."""
     learning_rate: float = Field(2e-4, gt=0)
+    """At the end of warm-up."""
     weight_decay: float = Field(0.01, ge=0)
+    """AdamW's."""
     scheduler: Scheduler = "linear"
+    """How the learning rate falls after warm-up."""
     warmup_steps: int | None = Field(5, ge=0)
+    """Optimiser steps over which the learning rate rises."""
     warmup_ratio: float = Field(0.0, ge=0, lt=1)
     """Used when `warmup_steps` is null."""
     max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are scaled down to this norm."""
     optimizer: SftOptimizer = "adamw_8bit"
     """`muon`: `sage_cli.training.muon`, for small models that start from nothing."""
     gradient_checkpointing: bool = True
+    """Compute activations twice instead of keeping them: less memory, more time."""
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
+    """Optimiser steps from one checkpoint to the next."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
     """A checkpoint after so many minutes, too."""
     seed: int = 3407
+    """Of the order of demonstrations and of adapters' first weights."""
 
 
 class RlSection(Section):
@@ -60,17 +78,27 @@ class RlSection(Section):
     the model at once.
     """
 
-    algo: Literal["grpo", "bnpo", "dapo", "dr-grpo"] = "grpo"
+    algo: Literal[
+        "grpo", "bnpo", "dapo", "dr-grpo", "entropy-bonus", "adaptive-entropy", "80-20", "gspo",
+        "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "verl",
+    ] = "grpo"  # fmt: skip
+    """The row of `sage algos` that fills in what makes up the algorithm."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
     loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
+    """How the policy's term is clipped and averaged."""
     advantage: str = "group"
-    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density; or
-    the name of one that a package registers under the entry-point group `sage_cli.advantages`."""
+    """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density;
+    docs/methods.md has the others. Or one that a package registers under the entry-point group
+    `sage_cli.advantages`."""
     advantage_options: dict[str, Any] = Field(default_factory=dict)
-    """Settings of a registered advantage."""
-    epsilon_low: float = Field(0.2, gt=0, lt=1)
+    """Settings of the advantage (`sage_cli.config.advantages`), or of a registered one."""
+    clip: bool = True
+    """Whether the ratio pi / pi_old is clipped, to 1 - epsilon_low and 1 + epsilon_high."""
+    epsilon_low: float = Field(0.2, gt=0, le=1)
+    """The ratio is clipped below 1 - epsilon_low."""
     epsilon_high: float = Field(0.2, gt=0)
+    """The ratio is clipped above 1 + epsilon_high; DAPO's clip-higher is .28."""
     delta: float | None = Field(None, gt=1)
     """Two-sided clipping (INTELLECT-2): the ratio's upper end where the advantage is negative, too;
     above 1 + epsilon_high. null leaves that side open."""
@@ -79,32 +107,51 @@ class RlSection(Section):
     The estimator `k3-corrected` is exact with `token` alone."""
     entropy_coefficient: float = Field(0.0, ge=0)
     """Bonus on the mean entropy of the completions' tokens, in the loss's units for each nat."""
+    entropy_target: float | None = Field(None, gt=0)
+    """Adapts `entropy_coefficient`, within [0, 1], to a mean entropy of so many nats: after each
+    step it goes up by `entropy_coefficient_step` where the entropy is at most that, else down; and
+    there is a bonus only where the last step's was at most that (Skywork-OR1)."""
+    entropy_coefficient_step: float = Field(0.005, gt=0, le=1)
+    """By how much an adaptive coefficient goes up or down in a step; see `entropy_target`."""
     top_entropy_quantile: float = Field(1.0, ge=0, le=1)
     """Share of a micro-batch's tokens, those of highest entropy, in the policy's term (and in the
     entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
     dynamic_sampling: bool = False
+    """Replace groups whose completions all have one reward (DAPO)."""
     max_extra_generations: int = Field(3, ge=0)
     """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
     overlong_punishment: bool = False
+    """Punish completions that come near `rollout.max_tokens`, softly (DAPO)."""
     overlong_buffer: float = Field(0.2, gt=0, lt=1)
     """Share of `rollout.max_tokens` over which the soft overlong punishment grows."""
     steps: int = Field(1000, ge=1)
+    """Optimiser steps."""
     prompts_per_step: int = Field(8, ge=1)
+    """Problems in a step."""
     rollouts_per_prompt: int = Field(8, ge=2)
+    """Completions of each, the group that advantages compare."""
     micro_batch: int | None = Field(None, ge=1)
+    """Completions that go through the model at once; null: all of a process's step."""
     iterations: int = Field(1, ge=1)
     """Optimisation passes over one generation batch (the paper's and TRL's mu)."""
     steps_per_generation: int = Field(1, ge=1)
     """Optimiser steps whose completions are drawn together, before the first of them."""
     learning_rate: float = Field(5e-6, gt=0)
+    """At the end of warm-up."""
     weight_decay: float = Field(0.01, ge=0)
+    """AdamW's."""
     scheduler: Scheduler = "linear"
+    """How the learning rate falls after warm-up."""
     warmup_ratio: float = Field(0.1, ge=0, lt=1)
+    """Share of the steps over which the learning rate rises."""
     max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are scaled down to this norm."""
     optimizer: Optimizer = "adamw_8bit"
+    """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes."""
     gradient_checkpointing: bool = Field(True, json_schema_extra=COSMETIC)
-    """Compute activations again instead of keeping them: less memory, the same gradients."""
+    """Compute activations twice instead of keeping them: less memory, more time."""
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
+    """Optimiser steps from one checkpoint to the next."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
     """A checkpoint after so many minutes, too."""
     keep_checkpoints: int | None = Field(2, ge=1, json_schema_extra=COSMETIC)
@@ -118,6 +165,7 @@ class RlSection(Section):
     stop_when_stuck: bool = Field(True, json_schema_extra=COSMETIC)
     """Stop, not only warn, when completions are nearly all clipped or groups nearly all equal."""
     seed: int = 3407
+    """Of the order of problems and of the completions drawn."""
 
     @property
     def steps_per_batch(self) -> int:
@@ -127,23 +175,41 @@ class RlSection(Section):
     @field_validator("advantage")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        require_name(ADVANTAGES_GROUP, name, BUILT_IN_ADVANTAGES, info)
+        require_name(ADVANTAGES_GROUP, name, tuple(BUILT_IN_ADVANTAGES), info)
         return name
+
+    @field_validator("advantage_options")
+    @classmethod
+    def _are_the_advantages_own(cls, given: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        name = info.data.get("advantage")
+        return advantage_options(name, given).model_dump() if name in BUILT_IN_ADVANTAGES else given
+
+    @property
+    def options(self) -> AdvantageOptions:
+        """The advantage's settings, typed; none of one that another package registers."""
+        built_in = self.advantage in BUILT_IN_ADVANTAGES
+        return (
+            advantage_options(self.advantage, self.advantage_options) if built_in else NoOptions()
+        )
 
     @model_validator(mode="after")
     def _settings_agree(self) -> RlSection:
-        if self.advantage_options and self.advantage in BUILT_IN_ADVANTAGES:
-            names = ", ".join(self.advantage_options)
-            raise ValueError(f"advantage '{self.advantage}' has no options, and {names} was given")
-        if self.delta is not None and self.loss not in WITH_DELTA:
-            raise ValueError(
-                f"delta is read by the losses {', '.join(WITH_DELTA)}, not by '{self.loss}'"
-            )
+        clips, found = self.loss in CLIPPING, []
+        if self.delta is not None and not clips:
+            found.append(f"delta is read by the losses {', '.join(CLIPPING)}, not by '{self.loss}'")
         if self.delta is not None and self.delta <= 1 + self.epsilon_high:
-            raise ValueError(
+            found.append(
                 f"delta {self.delta} isn't above 1 + epsilon_high {self.epsilon_high}, where the "
                 "ratio is clipped already"
             )
+        if not self.clip and (not clips or self.delta is not None):
+            found.append(
+                f"clip is false, which is for the losses {', '.join(CLIPPING)} without delta"
+            )
+        if self.entropy_target is not None and self.entropy_coefficient > 1:
+            found.append("entropy_coefficient is above 1, and entropy_target keeps it in [0, 1]")
+        if found:
+            raise ValueError("; ".join(found))
         return self
 
 
@@ -183,8 +249,11 @@ class AnchorSection(Section):
     """
 
     kl: Literal["reverse", "forward", "none"] = "reverse"
+    """Direction of the divergence to the anchor; `none` has no anchor."""
     beta: float = Field(0.05, ge=0)
+    """Weight of the KL term."""
     estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
+    """`k3`, `k3-corrected` or `reward`: which gradient the KL term has."""
     reference: Literal["sft", "base"] = "sft"
     """`sft`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
     supervised warm-up (full tuning)."""

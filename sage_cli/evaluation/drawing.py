@@ -87,7 +87,8 @@ class Drawing:
                 prompt=self._samples.prompt,
                 **policy.loading,
             )
-            self._sampler = build_sampler(setup)
+            with self._progress.doing(f"starting the engine that samples {policy.label}"):
+                self._sampler = build_sampler(setup)
         return self._sampler
 
     def _template(self) -> PromptTemplate:

@@ -37,6 +37,9 @@ def evaluate(
 ) -> Evaluated:
     """Measure every policy on every benchmark, as `measure` does; `root` is the folder of runs."""
     samples = [PolicySamples.of_evaluation(policy, recipe, root) for policy in policies]
+    for policy in policies:
+        with progress.doing(f"hashing the weights of {policy.label}"):
+            policy.fingerprint  # noqa: B018  kept once it is known
     measured = measure(samples, benchmarks, recipe, progress)
     keep_evaluations(policies, measured, recipe, tracking)
     return Evaluated(measured, provenance_of(samples, benchmarks, recipe))

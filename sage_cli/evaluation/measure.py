@@ -52,7 +52,9 @@ def measure(
                     for seed in seeds:
                         try:
                             n = evaluation.samples
-                            seen.append(_measured(policy, benchmark, seed, n, drawing, grader))
+                            seen.append(
+                                _measured(policy, benchmark, seed, n, drawing, grader, progress)
+                            )
                         except RefusedPromptsError as error:
                             refused |= error.reasons
     if refused:
@@ -71,15 +73,18 @@ def _measured(
     n: int,
     drawing: Drawing,
     grader: Grader,
+    progress: Progress,
 ) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
     samples = drawing.samples_at(seed)
     verdicts = VerdictStore(samples, grader.identity.mapping())
-    with _GradingBeside(verdicts, benchmark, grader) as beside:
-        drawing.draw(seed, benchmark.problems, n, beside.hear)
-    for rows in verdicts.missing(benchmark.golds, n):
-        verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
-    verdicts.flush()
+    with ExitStack() as grading:
+        with _GradingBeside(verdicts, benchmark, grader) as beside:
+            drawing.draw(seed, benchmark.problems, n, beside.hear)
+            grading.enter_context(progress.doing(f"grading {policy.label} on {benchmark.name}"))
+        for rows in verdicts.missing(benchmark.golds, n):
+            verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
+        verdicts.flush()
     tally = verdicts.tally(list(benchmark.golds), n)
     if tally.lacking:
         raise StoreError(

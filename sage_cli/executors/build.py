@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from sage_cli.config.executor import ExecutorSection
@@ -10,6 +11,7 @@ from sage_cli.executors import machine
 from sage_cli.executors.executor import Executor, Resources
 from sage_cli.executors.local import LocalExecutor
 
+_PACKAGES = {"ray": "ray", "slurm": "submitit"}
 MOST_LOCAL = 8
 """Tasks at once on a machine without GPUs, unless executor.workers says more."""
 
@@ -32,9 +34,10 @@ def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1
     """The executor that `section` names, for tasks that get `task_resources`.
 
     Slurm's keeps its files in `folder`, which all nodes must see. Raises ConfigurationError for
-    more tasks than this machine has GPUs for, and ExecutorError for a cluster that can't be
-    reached.
+    more tasks than this machine has GPUs for and for a package that is missing, and ExecutorError
+    for a cluster that can't be reached.
     """
+    require_executor(section)
     if section.name == "ray":
         from sage_cli.executors.on_ray import RayExecutor
 
@@ -44,6 +47,16 @@ def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1
 
         return SlurmExecutor(section, folder)
     return LocalExecutor(local_places(section, processes), machine.gpus())
+
+
+def require_executor(section: ExecutorSection) -> None:
+    """Raise ConfigurationError where the executor's package isn't installed."""
+    package = _PACKAGES.get(section.name)
+    if package is not None and find_spec(package) is None:
+        raise ConfigurationError(
+            f"executor '{section.name}' needs the package {package}, and it isn't installed",
+            f"pip install 'sage-rlvr[{section.name}]', or use --executor local",
+        )
 
 
 def _local_gpus(section: ExecutorSection, processes: int) -> int:

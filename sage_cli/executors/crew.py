@@ -7,18 +7,17 @@ goes on with the rest.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from sage_cli.errors import StoreError
 from sage_cli.executors.executor import End, Executor, Task
 from sage_cli.executors.failures import Failure, Kind, failure
 from sage_cli.executors.work import Work
 from sage_cli.store.atomic import write_json
+from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import is_held
 
 AGAIN = (Kind.MEMORY, Kind.TIMEOUT, Kind.KILLED, Kind.ERROR)
@@ -183,16 +182,8 @@ class Crew:
     def _jobs(self) -> dict[str, str]:
         """The jobs that an earlier process left: job -> work's name."""
         path = self._folder / "jobs.json"
-        try:
-            held: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except ValueError as error:
-            raise StoreError(
-                f"{path} is torn or was edited: {error}",
-                "end the jobs (squeue, scancel), remove the file, and type the same command again",
-            ) from None
-        return held
+        remedy = "end the jobs (squeue, scancel), remove the file, and type the same command again"
+        return read_object(path, remedy) if path.is_file() else {}
 
     def _keep_jobs(self) -> None:
         if self._executor.outlives:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sage_cli.executors.crew import Crew
@@ -45,10 +45,32 @@ def do_together(
         for work in works:
             herald.expect(work)
             crew.expect(work)
-        while crew.tend() or not crew.idle:
-            herald.show(crew.running, crew.places)
-            time.sleep(POLL_S)
+        tend(crew, herald)
     finally:
         crew.close()
         herald.close()
     return hearing.failures
+
+
+def tend(
+    crew: Crew,
+    herald: Herald,
+    *,
+    further: Callable[[], bool] = lambda: False,
+    enough: Callable[[], bool] = lambda: False,
+    look: Callable[[], None] = lambda: None,
+) -> None:
+    """Tend the crew until nothing is left, or until `enough` says so.
+
+    Where a place is free, `further` may make more due, and says whether it did. `look` is called
+    from time to time while works are under way.
+    """
+    while True:
+        crew.tend()
+        while crew.hungry and further():
+            crew.tend()
+        if crew.idle or enough():
+            return
+        look()
+        herald.show(crew.running, crew.places)
+        time.sleep(POLL_S)

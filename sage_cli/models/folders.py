@@ -12,6 +12,8 @@ from sage_cli.errors import DataError
 from sage_cli.models.hub import cached_files, commit_of
 
 ADAPTER_FILE = "adapter_config.json"
+WEIGHTS_FILE = "weights-left-out.json"
+"""Stands for the weights of a run that was restored from an archive, and says what they were."""
 _BASE = "base_model_name_or_path"
 _CONTENT = ("*.safetensors", "config.json", "tokenizer.json")
 
@@ -56,6 +58,8 @@ def fingerprint(path: str | Path, revision: str | None = None) -> str:
         pinned = pinned_revision(str(path), revision)
         name = str(path) if pinned is None else f"{path}@{pinned}"
         return hashlib.sha256(name.encode()).hexdigest()[:16]
+    if (left_out := without_weights(folder)) is not None:
+        return left_out
     digest = hashlib.sha256()
     if is_adapter(folder):
         base = fingerprint(adapter_base(folder), revision)
@@ -68,6 +72,14 @@ def fingerprint(path: str | Path, revision: str | None = None) -> str:
     if ends is not None:
         digest.update(json.dumps(ends).encode())
     return digest.hexdigest()[:16]
+
+
+def without_weights(folder: Path) -> str | None:
+    """The fingerprint of weights that an archive left out of `folder`; None where they are here."""
+    if any(folder.glob("*.safetensors")):
+        return None
+    said = read_json(folder / WEIGHTS_FILE).get("fingerprint")
+    return said if isinstance(said, str) else None
 
 
 def adapter_base(folder: Path) -> str:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel, trained_dtype
 from sage_cli.errors import DataError
-from sage_cli.models.folders import adapter_base, is_adapter, model_files, pinned_revision
+from sage_cli.models.folders import (
+    adapter_base,
+    is_adapter,
+    model_files,
+    pinned_revision,
+    without_weights,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -68,6 +74,11 @@ def load_model(
     from transformers import AutoModelForCausalLM
 
     model_files(str(path), revision)
+    if without_weights(Path(path)) is not None:
+        raise DataError(
+            f"{path} was restored from an archive, which holds no weights",
+            "what is stored of it can be measured; to sample or train from it, train it again",
+        )
     has_adapter = is_adapter(Path(path))
     try:
         base = adapter_base(Path(path)) if has_adapter else str(path)

@@ -1,6 +1,12 @@
 """Divergences and advantages: pure functions on tensors."""
 
-from sage_cli.objectives.advantage import Advantage, AdvantageFunction, AdvantageInputs
+from sage_cli.objectives.advantage import (
+    Advantage,
+    AdvantageFunction,
+    AdvantageInputs,
+    ShapedAdvantage,
+    Update,
+)
 from sage_cli.objectives.advantages import beta_advantages, centred_advantages, group_advantages
 from sage_cli.objectives.build import build_advantage
 from sage_cli.objectives.divergences import (
@@ -15,6 +21,8 @@ __all__ = [
     "Advantage",
     "AdvantageFunction",
     "AdvantageInputs",
+    "ShapedAdvantage",
+    "Update",
     "beta_advantages",
     "build_advantage",
     "centred_advantages",

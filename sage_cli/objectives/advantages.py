@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sage_cli.objectives.advantage import AdvantageFunction, AdvantageInputs
+from sage_cli.objectives.advantage import AdvantageInputs
 
 _EPSILON = 1e-4
 
@@ -54,10 +54,6 @@ def none(inputs: AdvantageInputs) -> Tensor:
 def beta(inputs: AdvantageInputs) -> Tensor:
     """`beta_advantages` of the verdicts, a row each."""
     return beta_advantages(inputs.right_PN).flatten()
-
-
-BUILT_IN: dict[str, AdvantageFunction] = {"group": group, "none": none, "beta": beta}
-"""By the name in `rl.advantage`."""
 
 
 def _beta_log_density(p_P1: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:

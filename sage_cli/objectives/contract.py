@@ -46,9 +46,19 @@ class AdvantageContract(ABC):
         mask_BT = (torch.arange(TOKENS) < lengths_B1).long()
         logps_BT = (-3 * torch.rand(mask_BT.shape, generator=generator)).requires_grad_()
         entropy_BT = (4 * torch.rand(mask_BT.shape, generator=generator)).requires_grad_()
+        hidden_BTD = torch.randn((*mask_BT.shape, 3), generator=generator)
         return AdvantageInputs(
-            right_PN.clone(), right_PN, mask_BT, STEP, STEPS, lambda: (logps_BT, entropy_BT)
-        )
+            right_PN.clone(),
+            right_PN,
+            mask_BT,
+            STEP,
+            STEPS,
+            lambda: (logps_BT, entropy_BT),
+            lambda measure: torch.stack(
+                [measure(hidden_TD[mask_T.bool()])
+                 for hidden_TD, mask_T in zip(hidden_BTD, mask_BT, strict=True)]
+            ),
+        )  # fmt: skip
 
     def test_one_for_each_completion_or_token(self) -> None:
         """(B,) or (B, T), in the rewards' type."""
@@ -116,4 +126,7 @@ def _reordered(inputs: AdvantageInputs, order_P: Tensor) -> AdvantageInputs:
         inputs.step,
         inputs.steps,
         lambda: (rows(inputs.logps_BT), rows(inputs.entropy_BT)),
+        lambda measure: (
+            inputs.of_hidden(measure).reshape(PROMPTS, COMPLETIONS, -1)[order_P].flatten(0, 1)
+        ),
     )

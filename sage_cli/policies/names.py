@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sage_cli.config.model import PretrainedModel, ScratchModel
@@ -34,6 +34,42 @@ def refuse_equal_labels(policies: Sequence[Policy]) -> None:
             f"these models would have the same name in tables and figures: {', '.join(alike)}",
             "measure them one by one, or rename their folders",
         )
+
+
+def split_label(typed: str) -> tuple[str, str | None]:
+    """`RUN=Label` -> the name and what tables and figures are to call it.
+
+    Raises ConfigurationError for an empty label, and for one of several checkpoints.
+    """
+    name, equals, label = typed.rpartition("=")
+    if not equals or Path(typed).exists():
+        return typed, None
+    if not name or not label.strip():
+        raise ConfigurationError(
+            f"'{typed}' doesn't say what to call which model", "write RUN=Label, as rl-dapo=DAPO"
+        )
+    if name.endswith("@all"):
+        raise ConfigurationError(
+            f"'{typed}' gives several checkpoints one label", "label one of them, as RUN@40=Label"
+        )
+    return name, label.strip()
+
+
+def shown_labels(
+    labels: Mapping[str, str], policies: Sequence[Policy], runs: Runs, model: Model = None
+) -> dict[str, str]:
+    """What each of `policies` is called, by its own label; `labels` are by typed name.
+
+    Raises ConfigurationError where two would be called the same.
+    """
+    given = {named_policy(name, runs, model).label: label for name, label in labels.items()}
+    shown = {policy.label: given.get(policy.label, policy.label) for policy in policies}
+    twice = [label for label, count in Counter(shown.values()).items() if count > 1]
+    if twice:
+        raise ConfigurationError(
+            f"two models would be called '{twice[0]}'", "give each a label of its own"
+        )
+    return shown
 
 
 class NoRunsError(StoreError):

@@ -37,6 +37,10 @@ class Figure:
     stem: str
     draw: Callable[[Path], object]
 
+    def save(self, file: Path) -> None:
+        """Draw it as `file`, whose ending (.pdf, .png or .svg) says what it becomes."""
+        self.draw(file)
+
     @property
     def files(self) -> tuple[str, str]:
         """The names of its two files."""

@@ -17,6 +17,13 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 """Okabe and Ito (2008), less the yellow that vanishes on paper."""
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 """Line styles, one more each time the colours run out."""
+KINDS: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Endings of pictures, and what isn't written into them (dates, versions): same data, same bytes.
+"""
 PAD_IN = 0.08
 """White space around a figure."""
 INK, FAINT, GRID = "#222222", "#6b6b6b", "#e4e4e4"
@@ -53,7 +60,10 @@ STYLE = {
 
 @contextmanager
 def drawing(stem: Path, width_in: float, height_in: float) -> Iterator[Figure]:
-    """A figure of that many inches to draw on; on success it is at `stem`.png and `stem`.svg."""
+    """A figure of that many inches to draw on; on success it is at `stem`.png and `stem`.svg.
+
+    A `stem` that ends in one of `KINDS` is one file instead.
+    """
     with mpl.rc_context({**mpl.rcParamsDefault, **STYLE, "backend": "agg"}):
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         canvas = FigureCanvasAgg(figure)
@@ -61,12 +71,11 @@ def drawing(stem: Path, width_in: float, height_in: float) -> Iterator[Figure]:
         lay_out(figure)
         # Measured once for both files: savefig would draw the figure anew to measure each.
         box = figure.get_tightbbox(canvas.get_renderer()).padded(PAD_IN)
-        for path in outputs(stem):
-            # Neither the date nor the version goes into the file: same data, same bytes.
-            kind = path.suffix[1:]
-            metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+        for path in (stem,) if stem.suffix in KINDS else outputs(stem):
             with replacing(path) as temporary:
-                figure.savefig(temporary, format=kind, metadata=metadata, bbox_inches=box)
+                figure.savefig(
+                    temporary, format=path.suffix[1:], metadata=KINDS[path.suffix], bbox_inches=box
+                )
 
 
 def lay_out(figure: Figure) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 UNDEFINED = "–"
 
@@ -55,10 +55,14 @@ Scores = Mapping[str, Mapping[int, Measure]]
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, and the `group` (as a benchmark) that neighbouring columns share."""
+    """A heading, and the `group` (as a benchmark) that neighbouring columns share.
+
+    Columns of one `part` stay together where a table is too wide: by default those of a group.
+    """
 
     name: str
     group: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,14 +93,28 @@ def is_text(table: Table, place: int) -> bool:
     return any(isinstance(row.cells[place], str) for row in table.rows)
 
 
-def by_group(table: Table) -> list[Table]:
-    """A table per group of columns, each beside the columns without one: for narrow terminals."""
-    groups = list(dict.fromkeys(column.group for column in table.columns if column.group))
-    parts = []
-    for group in groups:
-        kept = [i for i, column in enumerate(table.columns) if column.group in ("", group)]
-        columns = tuple(table.columns[i] for i in kept)
-        rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)
-        notes = table.notes if group == groups[-1] else ()
-        parts.append(Table(f"{table.title}, {group}", columns, rows, notes))
-    return parts or [table]
+def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
+    """`table` where it fits, else several: each as many parts as fit, beside what is in no part."""
+    names = list(dict.fromkeys(part for column in table.columns if (part := _part(column))))
+    if not names or fits(table):
+        return [table]
+    packed: list[list[str]] = [names[:1]]
+    for name in names[1:]:
+        if fits(_only(table, [*packed[-1], name])):
+            packed[-1].append(name)
+        else:
+            packed.append([name])
+    cut = [_only(table, kept) for kept in packed]
+    return [*cut[:-1], replace(cut[-1], notes=table.notes)]
+
+
+def _part(column: Column) -> str:
+    return column.part or column.group
+
+
+def _only(table: Table, parts: Sequence[str]) -> Table:
+    """The columns of some parts, beside those of none; without the notes."""
+    kept = [i for i, column in enumerate(table.columns) if _part(column) in ("", *parts)]
+    columns = tuple(table.columns[i] for i in kept)
+    rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)
+    return Table(f"{table.title}: {', '.join(parts)}", columns, rows)

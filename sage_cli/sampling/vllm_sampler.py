@@ -36,17 +36,21 @@ def vllm_obstacle() -> str | None:
     return None
 
 
+def require_vllm() -> None:
+    """Raise SamplingError where the backend `vllm` can't run."""
+    if (obstacle := vllm_obstacle()) is not None:
+        raise SamplingError(
+            f"backend 'vllm' can't run here: {obstacle}",
+            "use --set sampling.backend=transformers, install sage-rlvr[vllm] where there is "
+            "a GPU, or ask a server with sampling.backend=server",
+        )
+
+
 class VllmSampler(Sampler):
     """Samples with continuous batching and prefix caching; a LoRA adapter rides on its base."""
 
     def __init__(self, setup: SamplerSetup) -> None:
-        obstacle = vllm_obstacle()
-        if obstacle is not None:
-            raise SamplingError(
-                f"backend 'vllm' can't run here: {obstacle}",
-                "use --set sampling.backend=transformers, install sage-rlvr[vllm] where there is "
-                "a GPU, or ask a server with sampling.backend=server",
-            )
+        require_vllm()
         import torch
         from vllm import LLM
         from vllm.lora.request import LoRARequest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from math import prod
@@ -11,6 +10,7 @@ from typing import Any
 
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import write_json
+from sage_cli.store.json_object import read_object
 from sage_cli.store.run import Run
 
 FOLDER = "evaluations"
@@ -44,13 +44,12 @@ def evaluation_figures(run: Run) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     """What a file says. Raises StoreError where it is no object of figures."""
+    remedy = "remove it, and measure again"
+    figures = read_object(path, remedy)
     try:
-        figures: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         _counted(figures)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise StoreError(
-            f"{path} is torn or was edited: {error}", "remove it, and measure again"
-        ) from None
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{path} is torn or was edited: {error}", remedy) from None
     return figures
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
+from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import LAUNCHER, is_held, writer
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.named import meant
@@ -158,18 +158,10 @@ class Run:
             )
 
     def _read(self, name: str) -> dict[str, Any]:
-        path = self.folder / name
         try:
-            value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(value, dict):
-                raise ValueError("it holds no JSON object")
+            return read_object(self.folder / name, "restore it, or remove the run")
         except FileNotFoundError:
             raise StoreError(f"{self.folder} is not a run: it has no {name}") from None
-        except ValueError as error:
-            raise StoreError(
-                f"{path} is torn or was edited: {error}", "restore it, or remove the run"
-            ) from None
-        return value
 
 
 class Runs:

@@ -14,13 +14,18 @@ log = logging.getLogger(__name__)
 
 def chosen_mode(asked: str, id_: str) -> Literal["online", "offline"]:
     """What was asked for; online without a key becomes offline, since W&B would ask for one."""
-    import wandb
-
-    if asked == "online" and wandb.login(prompt=False, verify=False):
+    if asked == "online" and has_key():
         return "online"
     if asked == "online":
         log.warning("W&B has no key: %s is mirrored offline (`wandb login`)", id_)
     return "offline"
+
+
+def has_key() -> bool:
+    """Whether W&B finds a key, in its variable or in a file of the user's; nobody is asked."""
+    import wandb
+
+    return bool(wandb.login(prompt=False, verify=False))
 
 
 def begin(folder: Path, id_: str, config: Mapping[str, Any], **words: Any) -> Any:

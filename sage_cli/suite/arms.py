@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-import yaml
-
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.yaml_text import yaml_value
 from sage_cli.metrics.ks import capped_ks
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
@@ -151,6 +150,6 @@ def _measurement(suite: Suite, plain: SageConfig, asked: Asked, *, papers: bool)
 
 def _assignment(key: str, value: Any) -> str:
     """`key=value` so that `--set` reads the value back."""
-    if isinstance(value, str) and yaml.safe_load(value) == value:
+    if isinstance(value, str) and yaml_value(value) == value:
         return f"{key}={value}"
     return f"{key}={json.dumps(value)}"

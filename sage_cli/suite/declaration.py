@@ -124,6 +124,9 @@ class Suite(Section):
     sweep: str | None = None
     """A search space that `sage sweep` is to explore."""
     claims: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    against: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    """Methods with which every trained one is compared, beyond what claims say; what each costs is
+    laid beside the first of them."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
@@ -134,8 +137,17 @@ class Suite(Section):
         """`claims`, read."""
         return tuple(map(parse_claim, self.claims))
 
+    @property
+    def compared(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of methods whose difference is reported: the claims', then those `against`."""
+        trained = [label for label, method in self.methods.items() if not method.is_base]
+        beside = ((a, b) for b in self.against for a in trained if a != b)
+        claimed = ((claim.a, claim.b) for claim in self.read_claims)
+        return tuple(dict.fromkeys((*claimed, *beside)))
+
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:
+        self._require("against", *self.against)
         for claim in self.read_claims:
             self._require(f"the claim '{claim.text}'", claim.a, claim.b)
         for analysis in self.analyses:

@@ -24,6 +24,7 @@ from sage_cli.suite.sections.measured import measured, published_alone
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs, tasks
+from sage_cli.suite.sections.spent import spent
 from sage_cli.suite.viewed import viewed
 
 MARKS = {
@@ -38,7 +39,10 @@ MARKS = {
 def chapters(
     plan: Plan, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
 ) -> list[Chapter]:
-    """A chapter for each suite that has methods, and at the end all commands."""
+    """A chapter for each suite that has methods or a sweep, and at the end all commands.
+
+    `analyses` are further sections by suite, among them what its sweep found.
+    """
     every = [
         Chapter(one.suite.name, one.suite.title, _sections(one, analyses.get(one.suite.name, ())))
         for one in found
@@ -83,16 +87,18 @@ def _facts(plan: Plan, found: Sequence[PartResult]) -> dict[str, str]:
 
 
 def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
-    if not result.methods:
-        return list(analyses)
     printed = other_table(result.suite.published) if result.suite.published else None
+    if not result.methods:
+        return [*analyses, *([published_alone(printed)] if printed is not None else [])]
     sections = []
     if result.suite.measured:
         sections.append(measured(result))
     elif printed is not None:
         sections.append(published_alone(printed))
-    if result.suite.claims:
+    if result.suite.compared:
         sections.append(differences(result))
+    if result.suite.against:
+        sections.append(spent(result))
     if result.there:
         sections.append(curves(result))
     if result.base is not None:

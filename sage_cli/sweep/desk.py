@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json
+from sage_cli.store.json_object import read_object
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.sweep.cells import Training
 from sage_cli.sweep.space import Cell
 
 Planned = tuple[Cell, int, str]
 """A cell, the number of its training, and the run's id."""
+
+
+AGAIN = "remove it and type the same command again"
+"""What helps where one of these files is torn."""
 
 
 class Desk:
@@ -40,7 +44,7 @@ class Desk:
         `settings` is `sweep_settings`. Raises ConfigurationError that names what differs.
         """
         path = self.folder / "settings.json"
-        if path.is_file() and (held := read_object(path)) != settings:
+        if path.is_file() and (held := read_object(path, AGAIN)) != settings:
             names = sorted({*held, *settings})
             other = [name for name in names if held.get(name) != settings.get(name)]
             shown = [f"{name} was {held.get(name)}, is {settings.get(name)}" for name in other[:5]]
@@ -86,17 +90,3 @@ class Desk:
     def forget_cancel(self) -> None:
         """Begin without what was asked of an earlier driver."""
         (self.folder / "cancel").unlink(missing_ok=True)
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """A file's one JSON object. Raises StoreError where it is torn."""
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(held, dict):
-            raise ValueError("it holds no JSON object")
-    except ValueError as error:
-        raise StoreError(
-            f"{path} is torn or was edited: {error}",
-            "remove it and type the same command again",
-        ) from None
-    return held

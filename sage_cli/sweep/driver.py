@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from sage_cli.errors import SageError
 from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure, Kind
+from sage_cli.executors.together import tend
 from sage_cli.executors.work import Work
 from sage_cli.store.run import PRUNED
 from sage_cli.sweep.cells import ByBenchmark, Training, looks, mean_scores, score
@@ -26,9 +26,6 @@ from sage_cli.sweep.works import CellWork, Works
 
 if TYPE_CHECKING:
     from sage_cli.sweep.study import Study
-
-POLL_S = 0.25
-"""From one look at what ended to the next."""
 
 
 @dataclass
@@ -61,6 +58,7 @@ class Driver:
         self._crew = Crew(executor, desk.cells, settings.retries, self)
         self._open: dict[int, Open] = {}
         self._failed: set[int] = set()
+        self._exhausted = False
         self._raced: set[str] = set()
         self._looked: dict[int, int] = {}
 
@@ -70,16 +68,13 @@ class Driver:
             self._crew.expect(self._works.base_measurement())
             for proposal in self._study.running():
                 self._open_up(proposal)
-            while True:
-                self._crew.tend()
-                while self._crew.hungry and self._propose():
-                    self._crew.tend()
-                if self._crew.idle or detach or self._desk.cancelled:
-                    return
-                if self._settings.prune != "none":
-                    self._prune()
-                self._herald.show(self._crew.running, self._crew.places)
-                time.sleep(POLL_S)
+            tend(
+                self._crew,
+                self._herald,
+                further=self._propose,
+                enough=lambda: detach or self._desk.cancelled,
+                look=self._prune,
+            )
         finally:
             self._crew.close()
 
@@ -107,17 +102,21 @@ class Driver:
 
     def _propose(self) -> bool:
         """Take a further cell, or further seeds of the cells that may still be the best."""
+        if not self._exhausted:
+            proposal = None if self._full() else self._study.propose()
+            if proposal is not None:
+                self._open_up(proposal)
+                return True
+            self._exhausted = True  # cells only ever become fewer
+        return self._settings.race and self._crew.idle and self._race()
+
+    def _full(self) -> bool:
+        """Whether as many cells were chosen as the sweep may try."""
         # one that failed for an earlier driver is proposed again, and isn't another cell
-        chosen = sum(
+        return self._settings.trials is not None and self._settings.trials <= sum(
             one.state is not State.FAILED or one.number in self._failed
             for one in self._study.proposals()
         )
-        full = self._settings.trials is not None and chosen >= self._settings.trials
-        proposal = None if full else self._study.propose()
-        if proposal is not None:
-            self._open_up(proposal)
-            return True
-        return self._settings.race and not self._crew.running and self._race()
 
     def _open_up(self, proposal: Proposal) -> None:
         """Make a proposal's trainings due, as far as they aren't in the store."""
@@ -164,6 +163,8 @@ class Driver:
 
     def _prune(self) -> None:
         """Report new looks at running trainings, and end those that the rule says lag behind."""
+        if self._settings.prune == "none":
+            return
         for work in self._crew.running:
             opened = self._opened(work) if isinstance(work, CellWork) else None
             if opened is None or not isinstance(work, CellWork) or work.training.seed:

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from sage_cli.sweep.form import Form
 from sage_cli.sweep.proposal import Proposal, State
-from sage_cli.sweep.samplers import distributions, suggested
-from sage_cli.sweep.space import Cell, Space, Value, cell_key
+from sage_cli.sweep.space import Cell, Space, cell_key
 from sage_cli.sweep.storage import patiently
 
 LOOK, REPEATS = "look at ", "repeats"
@@ -28,9 +28,8 @@ Result = TypeVar("Result")
 class Ledger:
     """The trials of one study; a database that is away for a while is waited for."""
 
-    def __init__(self, place: Path | str, study: optuna.Study, space: Space) -> None:
-        self._place, self._study, self._space = place, study, space
-        self._distributions = distributions(space)
+    def __init__(self, place: Path | str, study: optuna.Study, space: Space, form: Form) -> None:
+        self._place, self._study, self._space, self._form = place, study, space, form
 
     def proposals(self) -> list[Proposal]:
         """Every cell once, in the order of their first proposals, with the latest that it led to.
@@ -62,7 +61,7 @@ class Ledger:
 
         def asked() -> Proposal:
             trial = self._study.ask()
-            cell = suggested(trial, self._space)
+            cell = self._form.suggested(trial)
             return Proposal(trial.number, cell, State.RUNNING)
 
         return self._patiently(asked)
@@ -108,7 +107,7 @@ class Ledger:
         return self._patiently(lambda: self._study.get_trials(deepcopy=False))
 
     def _whole(self) -> list[FrozenTrial]:
-        return [trial for trial in self._trials() if self._cell(trial.params) in self._space]
+        return [trial for trial in self._trials() if self._form.cell(trial.params) in self._space]
 
     def _proposal(self, trial: FrozenTrial) -> Proposal:
         attrs = dict(trial.user_attrs)
@@ -119,17 +118,14 @@ class Ledger:
         }
         state = _STATES[trial.state]
         values = tuple(trial.values) if state is State.DONE else None
-        return Proposal(trial.number, self._cell(trial.params), state, values, attrs, looks)
-
-    def _cell(self, params: Mapping[str, Value]) -> Cell:
-        return {one.key: params[one.name] for one in self._space.parameters if one.name in params}
+        return Proposal(trial.number, self._form.cell(trial.params), state, values, attrs, looks)
 
     def _add(self, cell: Cell, attrs: Mapping[str, Any], **of_trial: Any) -> int:
         """Enter a trial all at once; its number."""
-        params = {one.name: cell[one.key] for one in self._space.parameters if one.key in cell}
+        params, distributions = self._form.written(cell)
         trial = create_trial(
             params=params,
-            distributions={name: self._distributions[name] for name in params},
+            distributions=distributions,
             user_attrs=dict(attrs),
             **of_trial,
         )

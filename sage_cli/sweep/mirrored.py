@@ -8,9 +8,9 @@ from typing import Any
 from sage_cli.config.records import TrackingSection
 from sage_cli.reports.document import Report
 from sage_cli.reports.render import to_records
-from sage_cli.reports.sweep_data import SweepResult
-from sage_cli.reports.sweep_json import from_data
-from sage_cli.reports.sweep_table import cells_table
+from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.plain import from_data
+from sage_cli.reports.sweeps.table import cells_table
 from sage_cli.store.wandb_sweep import SweepPicture, mirror_sweep
 
 

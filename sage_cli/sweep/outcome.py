@@ -9,8 +9,8 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document
-from sage_cli.reports.sweep import sweep_document
-from sage_cli.reports.sweep_data import Axis, Failure, SweepCell
+from sage_cli.reports.sweeps.data import Axis, Failure, SweepCell
+from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.sweep.cells import mean_scores, score
 from sage_cli.sweep.prepared import Sweep
 from sage_cli.sweep.proposal import Proposal, State

@@ -41,7 +41,11 @@ def _reason_against(sampler: str, space: Space, objectives: Sequence[str]) -> st
         return None
     if len(objectives) > 1:
         return f"takes one objective, and there are {len(objectives)}: {', '.join(objectives)}"
-    listed = [one.name for one in space.parameters if isinstance(one.domain, Values)]
-    if listed:
-        return f"searches ranges alone, and {' and '.join(listed)} has values"
-    return "needs two ranges at least" if len(space.parameters) < 2 else None
+    words = [
+        one.name
+        for one in space.parameters
+        if isinstance(one.domain, Values) and not one.domain.numeric
+    ]
+    if words:
+        return f"searches numbers alone, and {' and '.join(words)} has values that are none"
+    return "needs two parameters at least" if len(space.parameters) < 2 else None

@@ -1,16 +1,12 @@
-"""Optuna's samplers by name, and Optuna's form of a space."""
+"""Optuna's samplers by name."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna import Study
+from optuna.distributions import BaseDistribution
 from optuna.samplers import (
     BaseSampler,
     CmaEsSampler,
@@ -20,32 +16,46 @@ from optuna.samplers import (
     RandomSampler,
     TPESampler,
 )
-from optuna.trial import Trial
+from optuna.trial import FrozenTrial
 
-from sage_cli.sweep.space import Cell, Space, Value, Values
+from sage_cli.sweep.form import Form
 
 STARTUP = 5
-"""Cells that tpe and gp take at random before they model anything; Optuna's 10 is a third of a
-sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py."""
+"""Cells that tpe and gp spread evenly before they model anything. Optuna takes 10 at random, a
+third of a sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py."""
 POPULATION = 10
 """nsga2's: with Optuna's 50, a sweep of 30 would end within the first, random generation."""
 
 
-def sampler(name: str, seed: int, asked: int) -> BaseSampler:
+class _Sobol(QMCSampler):
+    """A scrambled Sobol sequence over `space`, from the first cell on; its place is in the study.
+
+    Optuna's own draws the first cell at random, to learn from it what the space is.
+    """
+
+    def __init__(self, space: Mapping[str, BaseDistribution], seed: int, rest: BaseSampler) -> None:
+        super().__init__(
+            scramble=True, seed=seed, independent_sampler=rest, warn_independent_sampling=False
+        )
+        self._space = dict(space)
+
+    def infer_relative_search_space(
+        self,
+        study: Study,  # noqa: ARG002
+        trial: FrozenTrial,  # noqa: ARG002
+    ) -> dict[str, BaseDistribution]:
+        return self._space
+
+
+def sampler(name: str, seed: int, asked: int, form: Form) -> BaseSampler:
     """A sampler for the ask after `asked` others.
 
     What it draws depends on the study's content, the seed and that number alone, so that a driver
-    that was started again proposes what it would have proposed. qmc's sequence is one: its place
-    in it is in the study.
+    that was started again proposes what it would have proposed.
     """
     own = int(np.random.SeedSequence([seed, asked]).generate_state(1)[0])
-    if name == "qmc":
-        return QMCSampler(
-            scramble=True,
-            seed=seed,
-            independent_sampler=RandomSampler(seed=own),
-            warn_independent_sampling=False,
-        )
+    if name == "qmc" or (name in ("tpe", "gp") and asked < STARTUP):
+        return _Sobol(form.always, seed, rest=RandomSampler(seed=own))
     if name == "tpe":
         return TPESampler(seed=own, n_startup_trials=STARTUP, constant_liar=True)
     if name == "gp":
@@ -55,35 +65,3 @@ def sampler(name: str, seed: int, asked: int) -> BaseSampler:
     if name == "nsga2":
         return NSGAIISampler(seed=own, population_size=POPULATION)
     return RandomSampler(seed=own)
-
-
-def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """What Optuna calls the parameters' domains, by short name."""
-    found: dict[str, BaseDistribution] = {}
-    for one in space.parameters:
-        domain = one.domain
-        if isinstance(domain, Values):
-            found[one.name] = CategoricalDistribution(domain.values)
-        elif domain.integer:
-            found[one.name] = IntDistribution(int(domain.low), int(domain.high), log=domain.log)
-        else:
-            found[one.name] = FloatDistribution(domain.low, domain.high, log=domain.log)
-    return found
-
-
-def suggested(trial: Trial, space: Space) -> Cell:
-    """What the trial's sampler chooses for the parameters, each where it exists."""
-    cell: dict[str, Value] = {}
-    for one in space.parameters:
-        domain = one.domain
-        if not one.exists_in(cell):
-            continue
-        if isinstance(domain, Values):
-            chosen: Any = trial.suggest_categorical(one.name, domain.values)
-            cell[one.key] = chosen
-        elif domain.integer:
-            low, high = int(domain.low), int(domain.high)
-            cell[one.key] = trial.suggest_int(one.name, low, high, log=domain.log)
-        else:
-            cell[one.key] = trial.suggest_float(one.name, domain.low, domain.high, log=domain.log)
-    return cell

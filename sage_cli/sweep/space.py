@@ -21,6 +21,11 @@ class Values:
 
     values: tuple[Value, ...]
 
+    @property
+    def numeric(self) -> bool:
+        """Whether all of them are numbers, so that one is nearer to another than a third."""
+        return all(_kind(one) == "number" for one in self.values)
+
     def __contains__(self, value: object) -> bool:
         return any(value == one and _kind(value) == _kind(one) for one in self.values)
 

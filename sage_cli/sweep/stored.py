@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.reports.sweep_data import SweepResult
-from sage_cli.reports.sweep_json import from_data
+from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.plain import from_data
 from sage_cli.store.atomic import write_text
+from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.named import meant
-from sage_cli.sweep.desk import read_object
+from sage_cli.sweep.desk import AGAIN
 
 STATE, REPORT, CANCEL = "state.json", "sweep.json", "cancel"
 
@@ -32,7 +33,7 @@ class StoredSweep:
     @property
     def state(self) -> dict[str, Any]:
         """What its driver said last: space, sampler, objectives, counts of cells, the best."""
-        return read_object(self.folder / STATE)
+        return read_object(self.folder / STATE, AGAIN)
 
     @property
     def driven_by(self) -> str | None:
@@ -45,7 +46,7 @@ class StoredSweep:
         path = self.folder / REPORT
         if not path.is_file():
             return None
-        data = read_object(path)
+        data = read_object(path, AGAIN)
         try:
             return from_data(data)
         except (KeyError, TypeError, ValueError) as error:
@@ -58,7 +59,7 @@ class StoredSweep:
     def jobs(self) -> tuple[str, ...]:
         """The jobs that its drivers left with an executor that outlives them."""
         path = self.folder / "cells" / "jobs.json"
-        return tuple(read_object(path)) if path.is_file() else ()
+        return tuple(read_object(path, AGAIN)) if path.is_file() else ()
 
     def cancel(self) -> None:
         """Ask the driver to stop; it looks every moment."""

@@ -9,9 +9,11 @@ from typing import Any
 
 import optuna
 from numpy.random import default_rng
+from optuna.samplers import BaseSampler
 
 from sage_cli.errors import StoreError
 from sage_cli.store.identity import identity_of
+from sage_cli.sweep.form import Form, ordered_lists
 from sage_cli.sweep.ledger import REPEATS, Ledger
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.samplers import sampler
@@ -36,7 +38,8 @@ class Study:
         self.objectives: tuple[str, ...] = tuple(about["objectives"])
         self.sampler: str = about["sampler"]
         self.seed: int = about["seed"]
-        self._ledger = Ledger(place, study, self.space)
+        self._form = Form(self.space, about.get("ordered", ()))
+        self._ledger = Ledger(place, study, self.space, self._form)
         self.failed: list[Proposal] = []
 
     @classmethod
@@ -62,6 +65,8 @@ class Study:
             "seed": seed,
             "objectives": list(objectives),
         }
+        if ordered := ordered_lists(space, sampler):  # the trials of others have values in them
+            about["ordered"] = ordered
         identity = identity_of("study", {**about, "determinants": determinants or {}})
         storage = open_storage(place, write=True)
 
@@ -123,7 +128,7 @@ class Study:
         if left and self.sampler == "grid":
             return self._ledger.begin(left[0], {})
         for _ in range(PATIENCE):
-            proposed = self._ledger.ask(sampler(self.sampler, self.seed, self._ledger.asked()))
+            proposed = self._ledger.ask(self._sampler())
             known = met.get(cell_key(proposed.cell))
             if known is None:
                 return proposed
@@ -183,6 +188,9 @@ class Study:
             shares = self._ledger.importances(place) if varied else {}
             found[objective] = {name: shares[name] for name in names if name in shares}
         return found
+
+    def _sampler(self) -> BaseSampler:
+        return sampler(self.sampler, self.seed, self._ledger.asked(), self._form)
 
     def _left(self, met: Mapping[Any, Proposal]) -> list[Cell] | None:
         """The cells that nobody has met; None where ranges leave too many to list."""

@@ -38,12 +38,18 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer whose KL term holds the policy to q pi_ref; q is fixed within an iteration.
 
     Batches carry `row_ids_B`, each row's index in the generation batch of all processes; once a
-    micro-batch has been seen it carries its `log_q_BT`. `tokens` collects the step's signals.
+    micro-batch has been seen it carries its `log_q_BT`. `tokens` collects the step's signals. With
+    `keeps_old_entropy` batches carry `old_entropy_BT`, of the policy that drew them, where TRL
+    reads that policy's log-probabilities.
     """
 
-    def __init__(self, *, guide: Guide, estimator: str, **arguments: Any) -> None:
+    def __init__(
+        self, *, guide: Guide, estimator: str, keeps_old_entropy: bool = False, **arguments: Any
+    ) -> None:
         check_seam()
         self.guide, self.estimator = guide, estimator
+        self.keeps_old_entropy = keeps_old_entropy
+        self._entropies: list[Tensor] = []
         self.tokens = TokenRecord()
         self._buffered: dict[str, Any] | None = None
         self._view: dict[str, Any] = {}
@@ -61,10 +67,14 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return self._buffered is not None
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._entropies.clear()
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        # the policy is asked first, where it is asked, and the reference last
+        if self.keeps_old_entropy and "old_per_token_logps" in batch:
+            batch["old_entropy_BT"] = self._entropies[0]
         if self.guide.reads_reference_entropy:
-            # the reference is asked last
-            batch["reference_entropy_BT"] = self._entropy_BT
+            batch["reference_entropy_BT"] = self._entropies[-1]
+        self._entropies.clear()
         rows = len(batch["completion_ids"])
         first = self.accelerator.process_index * rows
         batch["row_ids_B"] = torch.arange(first, first + rows)
@@ -85,14 +95,24 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        if not self.in_loss and self.guide.reads_reference_entropy:
+        first = self.keeps_old_entropy and not self._entropies
+        if not self.in_loss and (self.guide.reads_reference_entropy or first):
             kwargs["compute_entropy"] = True
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._buffered is None:
-            self._entropy_BT = found[1]
+            self._entropies.append(found[1])
         else:
+            self._view["advantages"] = self._advantages_now(self._buffered, *found[:2])
             self._shape_anchor(self._buffered, found[0].detach(), found[1].detach())
         return found
+
+    def _advantages_now(self, batch: dict[str, Any], *_signals_BT: Tensor) -> Tensor:
+        """What this update takes for advantages: the generation batch's.
+
+        A subclass may shape them by the policy's log-probabilities, with gradient, and entropies.
+        """
+        advantages: Tensor = batch["advantages"]
+        return advantages
 
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         """Put q pi_ref in the reference's place, in the copy that the loss reads."""
@@ -108,7 +128,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._view["ref_per_token_logps"] = reference_BT + log_q_BT
         if self.estimator == "reward":
             divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, self.args.beta)
-            advantages = batch["advantages"]  # (B,), or (B, T) already
+            advantages = self._view["advantages"]  # (B,), or (B, T) already
             per_token = advantages if advantages.dim() == 2 else advantages[:, None]
             self._view["advantages"] = per_token + divergence_BT
         self.tokens.add(
@@ -118,7 +138,13 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     def _now(self) -> int:
         """What the guide's clock shows; TRL's counter gives the place within the step alone."""
         calls = self.args.gradient_accumulation_steps
-        return self.guide.now(self.state.global_step, self._step % calls, calls)
+        return self.guide.now(self.state.global_step, self.place_in_step, calls)
+
+    @property
+    def place_in_step(self) -> int:
+        """Which of the step's micro-batches the loss is computed of, from 0."""
+        place: int = self._step % self.args.gradient_accumulation_steps
+        return place
 
     def _signals(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
         """What the guide reads: by default the current policy's signals or the reference's."""

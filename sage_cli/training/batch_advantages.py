@@ -1,4 +1,4 @@
-"""Advantages of a generation batch where TRL has no name for them."""
+"""Advantages where TRL has no name for them: of a generation batch, and in each update of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from sage_cli.objectives import Advantage, AdvantageInputs
+from sage_cli.objectives import Advantage, AdvantageInputs, Update
+from sage_cli.objectives.advantage import Measure
+from sage_cli.training.hidden_states import hidden_measures
 from sage_cli.training.policy_signals import policy_signals
 
 TRLS_OWN = ("group", "none")
@@ -24,6 +26,10 @@ def batch_advantages(
         logps_BT, entropy_BT = policy_signals(trainer, batch, slice(None), batch_size=at_once)
         return _gathered(trainer, logps_BT), _gathered(trainer, entropy_BT)
 
+    def read_hidden(measure: Measure) -> Tensor:
+        whole_BM: Tensor = trainer.accelerator.gather(hidden_measures(trainer, batch, measure))
+        return whole_BM
+
     rewards_PN = trainer.rewards_BF.sum(dim=1).reshape(right_PN.shape)
     inputs = AdvantageInputs(
         rewards_PN=rewards_PN,
@@ -32,9 +38,34 @@ def batch_advantages(
         step=trainer.state.global_step,
         steps=trainer.args.max_steps,
         read_signals=read_signals,
+        read_hidden=read_hidden,
+        memory=trainer.advantage_memory,
     )
     ours = advantage(inputs)[batch["row_ids_B"]]
     return ours if ours.dim() == 1 else ours[:, : mask_BT.shape[1]]
+
+
+def update_advantages(
+    trainer: Any, advantage: Advantage, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor
+) -> Tensor:
+    """Advantages (B, T) of a micro-batch as the policy is now, shaped of the generation batch's."""
+    advantages, entropy_BT = batch["advantages"], entropy_BT.detach()
+    per_token = advantages if advantages.dim() == 2 else advantages[:, None]
+    rl, old_logps_BT = trainer.rl, batch.get("old_per_token_logps")
+    step, place = trainer.state.global_step, trainer.place_in_step
+    return advantage.shaped(
+        Update(
+            advantages_BT=per_token.expand(entropy_BT.shape),
+            logps_BT=logps_BT,
+            old_logps_BT=logps_BT.detach() if old_logps_BT is None else old_logps_BT,
+            entropy_BT=entropy_BT,
+            old_entropy_BT=batch.get("old_entropy_BT", entropy_BT),
+            mask_BT=batch["completion_mask"],
+            clip=(rl.epsilon_low, rl.epsilon_high) if rl.clip else None,
+            step=step,
+            seed=(rl.seed, step, place, trainer.accelerator.process_index),
+        )
+    )
 
 
 def _gathered(trainer: Any, values_BT: Tensor) -> Tensor:

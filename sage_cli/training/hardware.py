@@ -56,6 +56,15 @@ def _has_bf16() -> bool:
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
+def device() -> str:
+    """The GPUs that a training would use with their memory, or the cores that it does with."""
+    if not torch.cuda.is_available():
+        return f"no GPU: trainings run on {torch.get_num_threads()} threads of this machine"
+    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in found)
+    return f"{names}; CUDA {torch.version.cuda}"
+
+
 def without_cpu_number(arguments: Any) -> Any:
     """Trainer arguments whose device is plain `cpu` where it is a CPU.
 

@@ -27,7 +27,7 @@ def require_optimizer(requested: Optimizer | SftOptimizer, setting: str) -> None
         raise ConfigurationError(
             f"{setting} is 'adamw_8bit', which needs the package bitsandbytes, and it isn't "
             "installed",
-            f"pip install 'sage-rlvr[gpu]', or {instead}",
+            f"pip install 'sage-rlvr[8bit]', or {instead}",
         )
     import torch
 

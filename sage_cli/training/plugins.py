@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sage_cli.config.advantages import BUILT_IN_ADVANTAGES
 from sage_cli.config.guide import PluginGuideSection
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.training import BUILT_IN_ADVANTAGES
 
 
 def require_plugins(recipe: RlRecipe) -> None:

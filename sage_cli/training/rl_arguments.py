@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,16 @@ def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRP
         data_seed=rl.seed,
         loss_type=rl.loss,
         scale_rewards="group" if rl.advantage == "group" else "none",
-        epsilon=rl.epsilon_low,
-        epsilon_high=rl.epsilon_high,
+        epsilon=rl.epsilon_low if rl.clip else 1.0,  # a ratio is never below 0
+        epsilon_high=rl.epsilon_high if rl.clip else math.inf,
         delta=rl.delta,
         importance_sampling_level=rl.importance_sampling_level,
         entropy_coef=rl.entropy_coefficient,
+        use_adaptive_entropy=rl.entropy_target is not None,
+        entropy_target=rl.entropy_target or 0.0,
+        entropy_coef_delta=rl.entropy_coefficient_step,
+        entropy_coef_min=0.0,
+        entropy_coef_max=1.0,
         top_entropy_quantile=rl.top_entropy_quantile,
         beta=anchor.beta if anchor.kl == "reverse" else 0.0,
         trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +15,13 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
+from sage_cli.store.atomic import write_json
 from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages
+from sage_cli.training.batch_advantages import (
+    TRLS_OWN,
+    batch_advantages,
+    update_advantages,
+)
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.disk_errors import disk_explained
@@ -33,7 +39,12 @@ from sage_cli.training.weight_sync import merge_beside
 Record = dict[str, Any]
 
 _COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
-"""Where TRL's `_generate` returns the completions' tokens, and the completions decoded."""
+"""Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
+
+_MEMORY = "advantage.json"
+"""A checkpoint's file of what an advantage keeps from batch to batch."""
+DRAWN = ("drawn/completions", "drawn/tokens")
+"""What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
 
 class RlTrainer(AnchoredTrainer):
@@ -63,13 +74,15 @@ class RlTrainer(AnchoredTrainer):
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
         self.looks = looks
+        self.advantage_memory: Record = {}
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
         self.phases = Phases()
-        self._generated = 0
+        self._spent = [0, 0]
         self._step_began = time.perf_counter()
-        super().__init__(estimator=anchor.estimator, **arguments)
+        kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
+        super().__init__(estimator=anchor.estimator, keeps_old_entropy=kept, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
         if self.use_vllm:
             merge_beside(self.vllm_generation)
@@ -89,7 +102,8 @@ class RlTrainer(AnchoredTrainer):
             return drawn
         with self.phases.during("generate"):
             drawn = super()._generate(prompts)
-        self._generated += sum(map(len, drawn[_COMPLETION_IDS]))
+        self._spent[0] += len(prompts)
+        self._spent[1] += sum(map(len, drawn[_COMPLETION_IDS]))
         return drawn
 
     def generate_rows(self, rows: Sequence[Row]) -> Drawn:
@@ -105,6 +119,7 @@ class RlTrainer(AnchoredTrainer):
         return right_PN
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
+        self._spent = [0, 0]
         if self.dynamic is not None:
             inputs, self._drawn = self.dynamic.draw(self, inputs)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -146,6 +161,11 @@ class RlTrainer(AnchoredTrainer):
         weight: float = self.anchor.beta / self.current_gradient_accumulation_steps
         return loss + weight * forward
 
+    def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
+        if self.advantage.shape is None:
+            return super()._advantages_now(batch)
+        return update_advantages(self, self.advantage, batch, *signals_BT)
+
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):
             rewards_BF: Tensor = super()._calculate_rewards(*arguments)
@@ -166,7 +186,9 @@ class RlTrainer(AnchoredTrainer):
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
+        spent = self.accelerator.gather(torch.tensor([self._spent], device=length_B.device)).sum(0)
         return {
+            **dict(zip(DRAWN, spent.tolist(), strict=True)),
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
         }
@@ -179,6 +201,8 @@ class RlTrainer(AnchoredTrainer):
             return
         now = time.perf_counter()
         step_s, self._step_began = now - self._step_began, now
+        if (self.state.global_step - 1) % self.rl.steps_per_batch:
+            self._batch_record |= dict.fromkeys(DRAWN, 0)
         signals = self.tokens.drain(self.accelerator)
         record = {
             "step": self.state.global_step,
@@ -188,6 +212,7 @@ class RlTrainer(AnchoredTrainer):
             **self._forward_record(),
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),
+            **self._entropy_bonus_record(logs),
             "grad_norm": float(logs["grad_norm"]),
             "learning_rate": float(logs["learning_rate"]),
             **self._speed(step_s, trained=len(signals["entropy"])),
@@ -205,9 +230,7 @@ class RlTrainer(AnchoredTrainer):
         groups included, in the time that drawing took.
         """
         seconds = self.phases.drain()
-        local, self._generated = self._generated, 0
-        count = torch.tensor([local], device=self.accelerator.device)
-        generated = int(self.accelerator.gather(count).sum())
+        generated = self._batch_record["drawn/tokens"]
         drawing_s = seconds["generate"] + seconds["sync"]
         rate = {"time/generated_tokens_per_s": generated / drawing_s} if generated else {}
         return {
@@ -240,6 +263,12 @@ class RlTrainer(AnchoredTrainer):
         values, self._forward_kl = self._forward_kl, []
         return {"kl/forward": sum(values) / len(values)} if values else {}
 
+    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
+        """The coefficient of the entropy bonus, where it is adapted."""
+        if self.rl.entropy_target is None:
+            return {}
+        return {"entropy/coefficient": logs["entropy_coef"]}
+
     def train(self, *arguments: Any, **named: Any) -> Any:
         """Train; the first step's time counts from here."""
         self._step_began = time.perf_counter()
@@ -253,6 +282,11 @@ class RlTrainer(AnchoredTrainer):
         super()._save(output_dir, state_dict)
         shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
 
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and (file := Path(checkpoint) / _MEMORY).is_file():
+            self.advantage_memory.update(json.loads(file.read_text(encoding="utf-8")))
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
@@ -260,5 +294,7 @@ class RlTrainer(AnchoredTrainer):
             super()._save_checkpoint(model, trial)
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
+                if self.advantage_memory:
+                    write_json(checkpoint / _MEMORY, self.advantage_memory)
                 seal(checkpoint)
                 rotate(folder, self.rl.keep_checkpoints, int(self.args.save_steps))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +44,12 @@ def watched(
     reward = RewardWatch(record for record in run.metrics.read() if record["step"] <= saved)
     mirrors = mirrors_of(tracking, run)
     begun, beside = False, dict[str, Any]()
+    waiting = ExitStack()
 
     def on_step(metrics: Mapping[str, Any]) -> None:
         nonlocal begun
         if not begun:
+            waiting.close()
             done = int(metrics["step"]) - 1
             progress.begin(f"{job} {run.id}", int(metrics["of"]), "steps", done)
             begun = True
@@ -64,8 +66,10 @@ def watched(
             progress.advance(0, **beside, **looking)
 
     try:
+        waiting.enter_context(progress.doing(f"{job} {run.id}: loading, then the first step"))
         yield Watch(on_step, on_look, mirrors)
     finally:
+        waiting.close()
         progress.end()
         for mirror in mirrors:
             mirror.close()

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.detectors import Detector, read_detectors
-from sage_cli.analysis.gather import Subject, only, require_samples, trained, with_base
+from sage_cli.analysis.chosen import chosen_runs, only, samples_of, with_base
+from sage_cli.analysis.gather import Subject, require_samples, trained
 from sage_cli.analysis.material import Asked, Material, ModeChances
 from sage_cli.analysis.modes import generator_with_modes
+from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.reading import readers
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.config.in_words import Stage
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.names import chosen_policies, named_run
+from sage_cli.policies.names import chosen_policies
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
@@ -33,34 +33,19 @@ from sage_cli.store.run import Run, Runs
 from sage_cli.store.surroundings import surroundings
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command was asked besides its settings; None where an option wasn't typed.
-
-    `problems` are beginnings of ids, `drawing` the words of the options with which `sage passk`
-    draws the samples that this command reads.
-    """
-
-    base: str | None = None
-    problems: tuple[str, ...] = ()
-    delta: str | None = None
-    patterns: Path | None = None
-    drawing: tuple[str, ...] = ()
-
-
 def analyze(
     config: SageConfig, name: str, names: Sequence[str], options: Options, progress: Progress
 ) -> Report:
     """Answer with the analysis `name` about the named runs or models, and write the report."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    asked = _asked(analysis, config, options)
+    asked = asked_of(analysis, config.evaluation, options)
     if analysis.records:
-        runs = _runs(config, names)
+        runs = chosen_runs(names, Runs(config.run.root))
         material = _of_records(runs, recipe, asked, progress)
         content: Any = [run.identity or run.id for run in runs]
     else:
         benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
-        subjects = _subjects(analysis, config, names, options, recipe)
+        subjects = _subjects(analysis, config, names, options.base)
         _refuse_modeless(analysis, benchmarks)
         drawing = _drawing(subjects, options)
         require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
@@ -77,14 +62,14 @@ def analyze(
 def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Stage]:
     """What is there of what the analysis reads, what lacks, and how to get it."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    _asked(analysis, config, options)
+    asked_of(analysis, config.evaluation, options)
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded"
-                  for run in _runs(config, names)}  # fmt: skip
+                  for run in chosen_runs(names, Runs(config.run.root))}  # fmt: skip
         return [Stage(f"analyze {name}", facts)]
     benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
-    subjects = _subjects(analysis, config, names, options, recipe)
+    subjects = _subjects(analysis, config, names, options.base)
     _refuse_modeless(analysis, benchmarks)
     policies = [subject.policy for subject in subjects]
     facts["samples"] = f"{recipe.evaluation.samples} per problem x {recipe.evaluation.seeds} seeds"
@@ -100,66 +85,15 @@ def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) 
     return [Stage(f"analyze {name}", facts)]
 
 
-def _asked(analysis: Analysis, config: SageConfig, options: Options) -> Asked:
-    """Refuses options that the analysis doesn't look at, and deltas that are no shares."""
-    typed = {"delta": options.delta, "patterns": options.patterns}
-    for option, value in typed.items():
-        if value is not None and option not in analysis.options:
-            raise ConfigurationError(
-                f"`sage analyze {analysis.name}` doesn't look at --{option}", "leave it out"
-            )
-    evaluation = config.evaluation
-    asked = Asked(evaluation.confidence, evaluation.bootstrap)
-    if options.delta is not None:
-        asked = replace(asked, deltas=_deltas(options.delta))
-    if "patterns" in analysis.options:
-        detectors: tuple[Detector, ...] = read_detectors(options.patterns)
-        asked = replace(asked, detectors=detectors)
-    return asked
-
-
-def _deltas(text: str) -> tuple[float, ...]:
-    try:
-        deltas = tuple(sorted({float(one) for one in text.split(",")}))
-    except ValueError:
-        deltas = ()
-    if not deltas or not all(0 <= delta < 1 for delta in deltas):
-        raise ConfigurationError(
-            f"--delta is '{text}', and takes shares from 0 to below 1", "type --delta 0,0.01,0.1"
-        )
-    return deltas
-
-
-def _runs(config: SageConfig, names: Sequence[str]) -> list[Run]:
-    """Each run that is named, or the latest one; it needn't be finished."""
-    runs = Runs(config.run.root)
-    if not names:
-        policies = chosen_policies((), runs)
-        return [policy.run for policy in policies if policy.run is not None]
-    found = [named_run(name, runs) for name in names]
-    if foreign := [name for name, run in zip(names, found, strict=True) if run is None]:
-        raise ConfigurationError(
-            f"{', '.join(foreign)} came from no run, and left no records of a training",
-            "name runs; `sage runs list` shows them",
-        )
-    return list({run.id: run for run in found if run is not None}.values())
-
-
 def _subjects(
-    analysis: Analysis,
-    config: SageConfig,
-    names: Sequence[str],
-    options: Options,
-    recipe: EvaluationRecipe,
+    analysis: Analysis, config: SageConfig, names: Sequence[str], base: str | None
 ) -> list[Subject]:
     """The policies that are named, behind the base where one is needed or named."""
     runs = Runs(config.run.root)
     policies = chosen_policies(names, runs, config.model)
-    if analysis.base or options.base is not None:
-        policies = with_base(policies, options.base, runs, config.model)
-    return [
-        Subject(one, PolicySamples.of_evaluation(one, recipe, config.run.root)) for one in policies
-    ]
+    if analysis.base or base is not None:
+        policies = with_base(policies, base, runs, config.model)
+    return samples_of(policies, EvaluationRecipe.of(config), runs)
 
 
 def _refuse_modeless(analysis: Analysis, benchmarks: Sequence[Benchmark]) -> None:

@@ -29,8 +29,17 @@ CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
 COUNTS_FILES = (".json", ".jsonl", ".csv")
 
 
+Labels = tuple[str | None, str | None]
+"""What to call the two sides; None leaves it to the names."""
+
+
 def compare(
-    config: SageConfig, a: Sequence[str], b: Sequence[str], k: str | None, progress: Progress
+    config: SageConfig,
+    a: Sequence[str],
+    b: Sequence[str],
+    k: str | None,
+    progress: Progress,
+    labels: Labels = (None, None),
 ) -> Report:
     """Measure what the sample sets lack, compare, and write table, data and picture.
 
@@ -51,12 +60,13 @@ def compare(
     provenance = replace(provenance, files=hashes or None)
     n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
     ks = parse_ks(k or (evaluation.k if policies else f"1..{n}:pow2"), n)
-    comparisons = compare_named(
-        a, b, counts.__getitem__, ks,
-        confidence=evaluation.confidence, resamples=evaluation.bootstrap,
-    )  # fmt: skip
-    document = comparison_document(comparisons, provenance)
-    return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
+    with progress.doing("comparing, and writing the report"):
+        comparisons = compare_named(
+            a, b, counts.__getitem__, ks,
+            confidence=evaluation.confidence, resamples=evaluation.bootstrap, labels=labels,
+        )  # fmt: skip
+        document = comparison_document(comparisons, provenance)
+        return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
 
 
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
@@ -90,6 +100,7 @@ def compare_named(
     *,
     confidence: float = 0.95,
     resamples: int = 2000,
+    labels: Labels = (None, None),
 ) -> dict[str, Comparison]:
     """Compare the runs named `a` with those named `b` on every benchmark that all of them have."""
     refuse_twice(a, b, {name: name for name in (*a, *b)})
@@ -97,7 +108,7 @@ def compare_named(
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:
         raise ConfigurationError("these have no benchmark in common", "use --benchmark NAME")
-    label_a, label_b = _labels(a, b)
+    label_a, label_b = _labels(a, b, labels)
     return {
         benchmark: compare_sides(
             Side(label_a, tuple(counts_of(name)[benchmark] for name in a)),
@@ -117,7 +128,8 @@ def _measured(
     if not policies:
         return {}, Provenance.here(surroundings())
     recipe = EvaluationRecipe.of(config)
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    with progress.doing(f"reading {recipe.evaluation.benchmark}"):
+        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     found = evaluate(
         list(policies.values()), benchmarks, recipe, config.run.root, config.tracking, progress
     )
@@ -156,10 +168,15 @@ def _folder(
     return root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
 
 
-def _labels(a: Sequence[str], b: Sequence[str]) -> tuple[str, str]:
-    """Two different labels: short ones, or all that was typed."""
-    if _label(a) != _label(b):
-        return _label(a), _label(b)
+def _labels(a: Sequence[str], b: Sequence[str], given: Labels) -> tuple[str, str]:
+    """Two different labels: given ones, short ones, or all that was typed."""
+    short = given[0] or _label(a), given[1] or _label(b)
+    if short[0] != short[1]:
+        return short
+    if any(given):
+        raise ConfigurationError(
+            f"both sides would be called '{short[0]}'", "give each a label of its own"
+        )
     return ",".join(a), ",".join(b)
 
 

@@ -36,7 +36,8 @@ def evaluate(
     ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
     if paper:
         published_scores(paper)  # so that a table that isn't there is named before measuring
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    with progress.doing(f"reading {recipe.evaluation.benchmark}"):
+        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = policies_to_measure(config, names, progress, train=train)
     found = evaluate_policies(policies, benchmarks, recipe, root, config.tracking, progress)
     as_published = {
@@ -45,4 +46,5 @@ def evaluate(
         for policy in policies
     }
     document = evaluation_document(found.measured, ks, found.provenance, paper, as_published)
-    return document.write(report_folder("eval", found, recipe, root))
+    with progress.doing("writing the report"):
+        return document.write(report_folder("eval", found, recipe, root))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate, report_folder
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
-from sage_cli.policies.names import NoRunsError, chosen_policies
+from sage_cli.policies.names import NoRunsError, chosen_policies, shown_labels
 from sage_cli.policies.planned import planned_base
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -28,31 +28,40 @@ from sage_cli.workflows.sft import policies_to_measure
 
 
 def passk(
-    config: SageConfig, names: Sequence[str], progress: Progress, *, train: bool = False
+    config: SageConfig,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    train: bool = False,
+    labels: Mapping[str, str] | None = None,
 ) -> Report:
     """Measure every named run or model; without names the latest run, or with `train` the base.
 
-    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows, `labels` what
+    tables and figure call a model, by the name that was typed.
     """
     recipe, root = EvaluationRecipe.of(config), config.run.root
     ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
     # before a base is trained, so that a broken benchmark is named at once
-    benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    with progress.doing(f"reading {recipe.evaluation.benchmark}"):
+        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = policies_to_measure(config, names, progress, train=train)
+    shown = shown_labels(labels or {}, policies, Runs(root), config.model)
     found = evaluate(policies, benchmarks, recipe, root, config.tracking, progress)
     every = curve_ks(recipe.evaluation.samples, ks)
-    lines = [
-        Line(
-            policy,
-            benchmark,
-            _curve([one.counts for one in seeds], every, recipe.evaluation),
-            seeds,
+    with progress.doing("computing curves and writing the report"):
+        lines = [
+            Line(
+                shown[policy],
+                benchmark,
+                _curve([one.counts for one in seeds], every, recipe.evaluation),
+                tuple(replace(one, policy=shown[policy]) for one in seeds),
+            )
+            for (benchmark, policy), seeds in found.measured.items()
+        ]
+        return passk_document(lines, found.provenance, ks).write(
+            report_folder("passk", found, recipe, root)
         )
-        for (benchmark, policy), seeds in found.measured.items()
-    ]
-    return passk_document(lines, found.provenance, ks).write(
-        report_folder("passk", found, recipe, root)
-    )
 
 
 def passk_of_files(

@@ -89,8 +89,9 @@ def rl(
     elif recipe.rl.accelerate is not None:
         accelerate_configuration(recipe.rl.accelerate)
     measurement = FinalMeasurement.of(config) if measure else None
-    parent = planned_parent(config, init)
-    run = planned_run(config, parent)
+    with progress.doing("reading what the run is made from"):
+        parent = planned_parent(config, init)
+        run = planned_run(config, parent)
     if not fresh:
         run = current(run)
     elif not replace_parent:
@@ -108,8 +109,9 @@ def rl(
         return run
     _refuse_unfit_machine(recipe)
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
-    problems = load_training_problems(recipe.data)  # a broken file is named before any training
-    development(config)  # and so are problems to look at that would be trained on
+    with progress.doing(f"reading {recipe.data.rl.name}"):
+        problems = load_training_problems(recipe.data)  # a broken file is named before any training
+        development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
     require_rollouts(recipe.rollout, base, _processes(recipe))

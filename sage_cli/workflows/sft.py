@@ -51,7 +51,8 @@ def sft(
     require_mirrors(config.tracking)
     measurement = FinalMeasurement.of(config) if measure else None
     runs = Runs(config.run.root)
-    run = sft_run(recipe, runs)
+    with progress.doing("reading what the base is made from"):
+        run = sft_run(recipe, runs)
     if not fresh:
         run = current(run)
     elif not replace_parent:
@@ -125,8 +126,10 @@ def _train(
     if not fresh:
         refuse_foreign(run.checkpoints)
     tokenizer = _tokenizer(recipe.model)
-    demonstrations = _demonstrations(recipe, tokenizer)
-    model, tokenizer = _start(recipe, tokenizer, demonstrations)
+    with progress.doing(f"making demonstrations of {recipe.data.sft.name}"):
+        demonstrations = _demonstrations(recipe, tokenizer)
+    with progress.doing("loading the model"):
+        model, tokenizer = _start(recipe, tokenizer, demonstrations)
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     examples = [
         Example(*_texts(template, shown), recipe.sft.loss or shown.loss) for shown in demonstrations

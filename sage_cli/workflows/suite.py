@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from sage_cli.analysis.options import Options
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.together import do_together
@@ -20,7 +21,7 @@ from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
 from sage_cli.suite.results import results
-from sage_cli.workflows.analyze import Options, analyze
+from sage_cli.workflows.analyze import analyze
 from sage_cli.workflows.suite_plan import sweeps_of
 
 RETRIES = 1
@@ -72,6 +73,8 @@ def report_of(plan: Plan, progress: Progress) -> Page:
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts
     }
+    for swept in sweeps_of(plan):
+        analyses[swept.suite.name].append(swept.document())
     return write_report(plan, found, chapters(plan, found, analyses))
 
 

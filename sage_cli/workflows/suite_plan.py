@@ -6,10 +6,11 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import StoreError
 from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
 from sage_cli.suite.arms import Asked
@@ -17,6 +18,9 @@ from sage_cli.suite.declaration import Suite
 from sage_cli.suite.plan import DONE, Plan, planned
 from sage_cli.sweep.cells import shared_config, sweep_folder, sweep_name
 from sage_cli.sweep.read import guide_of, read_space
+
+if TYPE_CHECKING:
+    from sage_cli.reports.document import Document
 
 
 def plan_suite(name: str, asked: Asked) -> dict[str, Any]:
@@ -56,7 +60,7 @@ class SweepTask:
     config: SageConfig
     options: tuple[str, ...]
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """Where the sweep's memory is."""
         shared, space = shared_config(self.config), read_space(self.config.sweep.space, self.config)
@@ -81,6 +85,23 @@ class SweepTask:
         from sage_cli.workflows.sweep import sweep
 
         sweep(self.config, progress)
+
+    def document(self) -> Document:
+        """What it has found, as its driver reported it last; else why there is nothing."""
+        from sage_cli.reports.document import Document  # with numpy, which a plan doesn't need
+        from sage_cli.reports.provenance import Provenance
+        from sage_cli.reports.sweeps.document import document_of
+        from sage_cli.sweep.stored import StoredSweep
+
+        try:
+            result = StoredSweep(self.folder).result
+        except StoreError as error:
+            why = error.cause
+        else:
+            if result is not None:
+                return document_of(result, Provenance())
+            why = "the sweep hasn't come to its end yet"
+        return Document("sweep", "Sweep", {}, notes=(why,))
 
     def as_json(self) -> dict[str, Any]:
         """As the plan has its other tasks; its cells are those of `sage sweep --dry-run`."""

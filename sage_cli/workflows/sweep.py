@@ -97,7 +97,7 @@ def plan(config: SageConfig) -> list[Stage]:
         "steps": f"{recipe.rl.steps} a training, {left * recipe.rl.steps:,} to do",
         "completions": f"{left * recipe.rl.steps * batch_of(recipe.rl, 1).completions:,}",
         "objectives": " and ".join(config.sweep.objective),
-        **_estimate(shared, left),
+        **_estimate(shared, left, _section(it).workers or left),
         **evaluation_facts(EvaluationRecipe.of(shared)),
         **{
             _title(one): _state(one, measured)
@@ -112,19 +112,23 @@ def plan(config: SageConfig) -> list[Stage]:
 
 
 def _section(it: Sweep) -> ExecutorSection:
-    """Where tasks run: on a cluster, a sampler that learns isn't asked for all cells at once."""
+    """Where tasks run, and how many at once: without a number only the cluster knows.
+
+    A sampler that learns isn't asked for all cells at once.
+    """
     section = it.config.executor
-    if it.sampler == "grid" or section.name == "local" or section.workers is not None:
-        return section
-    return section.model_copy(update={"workers": LEARNING_WORKERS})
+    if section.name == "local":
+        workers: int | None = local_places(section, it.config.rl.processes)
+    else:
+        workers = section.workers or (None if it.sampler == "grid" else LEARNING_WORKERS)
+    return section.model_copy(update={"workers": workers})
 
 
-def _estimate(config: SageConfig, trainings: int) -> dict[str, str]:
-    """How long so many trainings take, as far as earlier runs of their kind tell."""
+def _estimate(config: SageConfig, trainings: int, places: int) -> dict[str, str]:
+    """How long so many trainings take by `places` at once, going by earlier runs of their kind."""
     per_step = seconds_per_step(Runs(config.run.root), config)
     if per_step is None:
         return {"time": "unknown: no finished run of this kind is there to go by"}
-    places = _places(config) or trainings
     expected = cost([config.rl.steps] * trainings, places, per_step)
     gpus = task_resources(config.executor, config.rl.processes).gpus
     hours = {"GPU hours": f"{expected.task_s * gpus / 3600:.2g}"} if gpus else {}
@@ -133,13 +137,6 @@ def _estimate(config: SageConfig, trainings: int) -> dict[str, str]:
         f"latest {expected.runs} runs of this kind; measuring comes on top",
         **hours,
     }
-
-
-def _places(config: SageConfig) -> int | None:
-    """How many trainings run at once; None where only the cluster knows."""
-    if config.executor.name != "local":
-        return config.executor.workers
-    return local_places(config.executor, config.rl.processes)
 
 
 def _title(training: Training) -> str:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.reports.sweep_data import SweepCell, SweepResult, Value
+from sage_cli.reports.sweeps.data import SweepCell, SweepResult, Value
 from sage_cli.store.json_text import json_text
 from sage_cli.sweep.stored import StoredSweep
 

@@ -86,6 +86,8 @@ def test_measuring(type_: Type, base: str, policy: str, measured: dict[str, Any]
     assert [curve["policy"] for curve in measured["curves"]] == [policy, base]
     assert type_("eval", policy, "--k", "1,2")["name"] == "eval"
     assert type_("compare", base, policy)["name"] == "compare"
+    drawn = type_("passk", f"{policy}=ours", base, "--out", "curves.pdf")
+    assert [curve["policy"] for curve in drawn["curves"]] == ["ours", base]
     assert len(type_("guide", "show", policy, "--limit", "1")["completions"]) == 1
 
 
@@ -93,6 +95,18 @@ def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) 
     listed = type_("runs", "list")["runs"]
     assert {base, policy} <= {run["id"] for run in listed}
     assert type_("runs", "show", policy)["evaluations"]
+    assert set(type_("runs", "diff", base, policy)) == {"a", "b", "settings", "about", "figures"}
+    assert type_("runs", "archive", policy, "run.tar.gz")["runs"] == [policy, base]
+    assert type_("runs", "restore", "run.tar.gz", "--runs", "elsewhere")["restored"] == [
+        policy,
+        base,
+    ]
+    again = type_("passk", policy, base, "--runs", "elsewhere")  # counted without any weights
+    assert [curve["pass@k"] for curve in again["curves"]] == [
+        curve["pass@k"] for curve in measured["curves"]
+    ]
+    assert type_("plot", policy, "--y", "reward,entropy")["name"] == "plot"
+    assert "passk" in {report["name"] for report in type_("reports", "list")["reports"]}
     assert type_("runs", "path", policy)["folder"].endswith(policy)
     assert "arithmetic" in {source["name"] for source in type_("data", "list")["sources"]}
     assert type_("data", "show", "arithmetic")["problems"] == 200
@@ -100,7 +114,7 @@ def test_looking(type_: Type, base: str, policy: str, measured: dict[str, Any]) 
     assert type_("config", "show", *PRESETS)["rl"]["steps"] == 1
     assert type_("config", "check", "own.yaml")["valid"] is True
     assert type_("grade", "rows.jsonl")["statuses"]["strict"]["right"] == 1
-    assert set(type_("algos")) == {"grpo", "bnpo", "dapo", "dr-grpo"}
+    assert {"grpo", "bnpo", "dapo", "dr-grpo", "pass-at-k"} < set(type_("algos"))
     assert len(type_("demo", "--dry-run")["stages"]) == 4
 
 

@@ -14,7 +14,13 @@ import torch
 from safetensors.torch import load_file
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
-CASES = [("dapo", "token", "group"), ("grpo", "random", "group"), ("grpo", "none", "per-token")]
+CASES = [
+    ("dapo", "token", "group"),
+    ("grpo", "random", "group"),
+    ("grpo", "none", "per-token"),
+    ("dr_grpo", "branch", "pkpo"),
+    ("dapo", "branch", "entropy-shaped"),
+]
 
 
 def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) -> dict[str, Any]:

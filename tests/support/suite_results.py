@@ -23,10 +23,12 @@ def measured(policy: str, benchmark: str, right: Sequence[int], n: int) -> Measu
     return Measured(policy, benchmark, 0, counts, statuses, 0, f"set-{policy}")
 
 
-def result(suite: Suite, right: Mapping[str, Right], n: int = 4) -> PartResult:
+def result(
+    suite: Suite, right: Mapping[str, Right], n: int = 4, sets: Sequence[str] = ()
+) -> PartResult:
     """Methods that `right` doesn't name have failed."""
     seeds = max((len(next(iter(by.values()))) for by in right.values()), default=1)
-    arms = arms_of(suite, Asked(("tiny",), (f"evaluation.samples={n}",), seeds))
+    arms = arms_of(suite, Asked(("tiny",), (f"evaluation.samples={n}", *sets), seeds))
     methods = []
     for label in suite.methods:
         own = [arm for arm in arms if arm.label == label]

@@ -9,7 +9,7 @@ import numpy as np
 from sage_cli.config.objective import Objective, parse_objective
 from sage_cli.metrics import Counts
 from sage_cli.metrics.objective import objective_values
-from sage_cli.reports.sweep_data import Axis, Failure, SweepCell, Value
+from sage_cli.reports.sweeps.data import Axis, Failure, SweepCell, Value
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")

@@ -10,8 +10,8 @@ from sweep_cells import GRID, MEMORY, PASS_1, at, done
 
 from sage_cli.config.objective import Objective
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep import sweep_document
-from sage_cli.reports.sweep_data import SweepCell
+from sage_cli.reports.sweeps.data import SweepCell
+from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.store.atomic import write_json
 
 CELLS = (

@@ -1,4 +1,4 @@
-"""Paired differences of the methods that a suite's claims are about, and what is left of these."""
+"""Paired differences of the methods that a suite compares, and what is left of its claims."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Decided:
 
 def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
     """Pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
-    pairs = dict.fromkeys((claim.a, claim.b) for claim in result.suite.read_claims)
-    if not pairs:
+    pairs = result.suite.compared
+    if not pairs or not result.there:
         return {}
     most = result.ks[-1]
     ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
@@ -72,17 +72,19 @@ def decided(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) ->
 
 
 def differences(result: PartResult) -> Document:
-    """The claims first, then a table of each pair."""
+    """The claims first, where there are some, then a table of each pair."""
     found = contrasts(result)
     claims = decided(result, found)
     flat = {(pair, name): one for pair, by in found.items() for name, one in by.items()}
     family = adjusted({"\0".join((*pair, name)): one for (pair, name), one in flat.items()},
                       result.ks) if flat else {}  # fmt: skip
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
-    tables = [_claims_table(claims, result), *([_table(family, result.ks)] if family else [])]
+    claimed = [_claims_table(claims, result)] if claims else []
+    gaps = [_table(family, result.ks)] if family else []
+    tables = [*claimed, *gaps]
     return Document(
         name="claims",
-        title="What the paper claims, and what was found",
+        title="What the paper claims, and what was found" if claims else "Differences",
         data={
             "claims": [_claim_json(one) for one in claims],
             "differences": [
@@ -90,13 +92,12 @@ def differences(result: PartResult) -> Document:
                 for key, one in family.items()
                 for a, b, name in [key.split("\0")]
             ],
-            "rows": to_records(tables[0]),
+            "rows": [record for table in tables[:1] for record in to_records(table)],
         },
         tables=tuple(tables),
-        sheets={"claims": tables[0], **({"differences": tables[1]} if family else {})},
+        sheets=dict(zip((*["claims"] * len(claimed), "differences"), tables, strict=False)),
         notes=(
-            f"holds: the difference has the claim's sign and Holm's p over the {len(claims)} "
-            f"claims is at most {ALPHA}; reversed: the other sign; not told apart: neither",
+            *_claims_note(claims),
             "detectable: the smallest true difference that these problems, samples and seeds would "
             f"have shown in {POWER:.0%} of repetitions",
             *([f"p (Holm) of the differences: over the {tests} of them"] if family else []),
@@ -104,6 +105,15 @@ def differences(result: PartResult) -> Document:
             *_seeds_note(result),
         ),
     )
+
+
+def _claims_note(claims: Sequence[Decided]) -> list[str]:
+    if not claims:
+        return []
+    return [
+        f"holds: the difference has the claim's sign and Holm's p over the {len(claims)} "
+        f"claims is at most {ALPHA}; reversed: the other sign; not told apart: neither"
+    ]
 
 
 def _contrast(a: MethodResult, b: MethodResult, ks: Sequence[int]) -> dict[str, Contrast]:

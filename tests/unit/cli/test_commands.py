@@ -3,7 +3,10 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
+from sage_cli import __version__
+from sage_cli.cli.app import app
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.run import Runs
 
@@ -167,3 +170,27 @@ def test_no_runs_yet(sage):
     assert "no runs yet" in sage("runs", "list").words
     assert json.loads(sage("runs", "list", "--json").stdout) == {"runs": []}
     assert sage("runs", "list").written == []
+
+
+def test_config_explain(sage):
+    typed = sage("config", "explain", "guide.tau")
+    assert typed.code == 0
+    assert "guide.tau (for branch) Entropy in nats" in typed.words
+    assert "default 1.2" in typed.words
+    (told,) = json.loads(sage("config", "explain", "tau", "--json").stdout)["settings"]
+    assert (told["key"], told["cosmetic"], told["type"]) == (
+        "guide.tau", False, "number, at least 0",
+    )  # fmt: skip
+    assert sage("config", "explain", "taww").code == 2
+
+
+def test_the_version(sage):
+    assert sage("--version").stdout == f"sage {__version__}\n"
+
+
+@pytest.mark.parametrize(("line", "offered"), [("sage ru", "runs"), ("sage config ex", "explain")])
+def test_a_shell_completes_commands(line, offered):
+    words = {"_SAGE_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    words["COMP_CWORD"] = str(line.count(" "))
+    result = CliRunner().invoke(app, [], prog_name="sage", env=words)
+    assert result.output.split() == [offered]

@@ -6,7 +6,9 @@ import re
 import pytest
 from rich.console import Console
 
+from sage_cli.cli import live as live_module
 from sage_cli.cli.live import Live
+from sage_cli.progress import Silent
 
 NUMBERS = {"reward": 0.5, "kl": 0.01234, "q": 1.021, "entropy": 1.2345}
 
@@ -61,3 +63,57 @@ def test_a_terminal_that_grows_narrow_is_followed():
     lines = plain(file.getvalue()[before:]).splitlines()
     assert not any("steps/s" in line for line in lines)
     assert max(map(len, lines)) <= 60
+
+
+class AtOnce:
+    """A timer for whose time nobody has to wait."""
+
+    daemon = False
+
+    def __init__(self, _seconds, call, arguments):
+        self.start = lambda: call(*arguments)
+
+    def cancel(self):
+        pass
+
+
+def test_what_takes_long_is_said_without_a_terminal(monkeypatch):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    file = io.StringIO()
+    with Live(Console(width=80, file=file)) as live:
+        with live.doing("hashing weights"):
+            pass
+        live.say("done")
+    assert file.getvalue() == "hashing weights ...\ndone\n"
+
+
+def test_what_is_over_at_once_is_not_said_without_a_terminal():
+    file = io.StringIO()
+    with Live(Console(width=80, file=file)) as live, live.doing("hashing weights"):
+        live.say("inside")
+    assert file.getvalue() == "inside\n"
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_in_a_terminal_it_stands_there_until_it_is_over_or_a_bar_begins(width):
+    file = io.StringIO()
+    console = Console(width=width, force_terminal=True, color_system="standard", file=file)
+    with Live(console) as live:
+        for text in ("loading weights", "starting the engine"):
+            with live.doing(text):
+                pass
+        with live.doing("the first step"):
+            live.begin("rl", 2, "steps")
+            live.advance(reward=0.5)
+            with live.doing("unheard beside a bar"):
+                live.advance(reward=0.75)
+    shown = plain(file.getvalue())
+    for text in ("loading weights", "starting the engine", "the first step", "2/2"):
+        assert text in shown
+    assert "unheard" not in shown
+    assert "the first step" not in plain(file.getvalue().rpartition("\x1b[2K")[2])
+
+
+def test_nobody_hears_where_nobody_watches():
+    with Silent().doing("anything"):
+        pass

@@ -19,7 +19,7 @@ def complaint(*arguments, **named):
     [
         (
             "rl.algo=dpao",
-            "rl.algo is 'dpao'; it can be grpo, bnpo, dapo, dr-grpo (did you mean dap",
+            "rl.algo is 'dpao'; it can be grpo, bnpo, dapo, dr-grpo, entropy-bonus",
         ),
         ("rl.learning_rat=1", "rl has no 'learning_rat' (did you mean learning_rate?)"),
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),

@@ -26,3 +26,18 @@ def test_branch_is_warned_about_where_it_does_nothing(estimator: str, warned: in
 def test_no_anchor_and_forward_kl():
     assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
     assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]
+
+
+@pytest.mark.parametrize(
+    ("rl", "remarked"),
+    [
+        ({}, 0),
+        ({"epsilon_high": 0.28}, 1),
+        ({"epsilon_high": 0.28, "iterations": 2}, 0),
+        ({"epsilon_low": 0.1, "steps_per_generation": 2}, 0),
+        ({"epsilon_high": 0.28, "clip": False}, 0),
+    ],
+)
+def test_a_clip_range_that_cannot_act_is_remarked_on(rl: dict[str, object], remarked: int):
+    lines = said(rl=rl)
+    assert sum("0.2 / 0.28 never acts: with one update" in line for line in lines) == remarked

@@ -64,8 +64,8 @@ def test_decoding_is_shared_with_each_sections_own_defaults():
         ({"delta": 1.0}, "greater than 1"),
         ({"delta": 1.25, "epsilon_high": 0.28}, r"delta 1.25 isn't above 1 \+ epsilon_high 0.28"),
         ({"delta": 9, "loss": "cispo", "epsilon_high": 5}, "not by 'cispo'"),
-        ({"advantage_options": {"scale": 2}}, "'group' has no options, and scale was given"),
-        ({"advantage": "gruop"}, "unknown advantage 'gruop'; known: group, beta, none"),
+        ({"advantage_options": {"scale": 2}}, "'group' has no option 'scale'"),
+        ({"advantage": "gruop"}, "unknown advantage 'gruop'; known: group, none, beta"),
     ],
 )
 def test_values_out_of_range(values: dict[str, Any], complaint: str):

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from sage_cli.reports.table import Column, Row, Table, by_group
+from sage_cli.reports.table import Column, Row, Table, narrowed
+
+COLUMNS = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"), Column("n", "c"))
+TABLE = Table("t", COLUMNS, (Row(("m", 1, 2, 3, 4), "s"),), ("note",))
 
 
-def test_a_part_has_the_names_and_one_group_and_the_last_the_notes():
-    columns = (Column("model"), Column("1", "a"), Column("8", "a"), Column("1", "b"))
-    table = Table("t", columns, (Row(("m", 1, 2, 3), "s"),), ("note",))
-    first, last = by_group(table)
+def test_what_fits_is_left_whole():
+    assert narrowed(TABLE, lambda table: True) == [TABLE]
+
+
+def test_each_part_has_the_names_and_the_last_the_notes():
+    first, *_, last = narrowed(TABLE, lambda table: False)
     assert [column.name for column in first.columns] == ["model", "1", "8"]
     assert first.rows == (Row(("m", 1, 2), "s"),)
-    assert first.notes == ()
-    assert last.rows == (Row(("m", 3), "s"),)
-    assert (last.title, last.notes) == ("t, b", ("note",))
+    assert (first.title, first.notes) == ("t: a", ())
+    assert last.rows == (Row(("m", 4), "s"),)
+    assert (last.title, last.notes) == ("t: c", ("note",))
 
 
-def test_without_groups_there_is_one_part():
+def test_as_many_parts_as_fit_stay_together():
+    parts = narrowed(TABLE, lambda table: len(table.columns) <= 3)
+    assert [part.title for part in parts] == ["t: a", "t: b, c"]
+    assert parts[1].rows == (Row(("m", 3, 4), "s"),)
+
+
+def test_columns_of_a_part_stay_together_without_a_heading():
+    columns = (Column("cell"), Column("value", part="values"), Column("run", part="runs"))
+    table = Table("t", columns, (Row(("1", 2, "rl-1")),))
+    assert [part.title for part in narrowed(table, lambda _: False)] == ["t: values", "t: runs"]
+
+
+def test_without_parts_there_is_one():
     table = Table("t", (Column("k"),), (Row((1,)),))
-    assert by_group(table) == [table]
+    assert narrowed(table, lambda table: False) == [table]

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
+from sweep_cells import BOTH, GRID, MEMORY, at, done
 
 from sage_cli.reports.document import Document
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweeps.data import SweepCell
+from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.table import Column, Measure, Row, Table
 from sage_cli.reports.terminal import print_document
 
@@ -33,9 +38,39 @@ def test_everything_is_shown_and_names_are_no_markup() -> None:
 
 
 def test_where_it_does_not_fit_each_group_is_a_table() -> None:
-    narrow = shown(58)
+    narrow = shown(56)
     assert narrow.count("model") == 2
-    assert "A_1 & more, aime" in narrow
-    assert max(map(len, narrow.splitlines())) <= 58
+    assert "A_1 & more: aime" in narrow
+    assert max(map(len, narrow.splitlines())) <= 56
     assert "…" not in narrow
     assert narrow.count("5 % noise") == 1
+
+
+def sweep_shown(width: int) -> list[str]:
+    settings = {1: (0.8, 0.1), 2: (0.8, 0.3), 3: (1.2, 0.1)}
+    cells = [
+        done(at(GRID, *values), seed, objectives=BOTH, seeds=seed)
+        for seed, values in settings.items()
+    ]
+    failed = SweepCell(at(GRID, 1.2, 0.3), "failed", failure=MEMORY)
+    lagged = "median: pass@1 0.212 at step 10 is below the median 0.300 of 4 cells"
+    pruned = SweepCell(at(GRID, 1.3, 0.3), "pruned", pruned=lagged)
+    document = sweep_document(GRID, BOTH, [*cells, failed, pruned], Provenance())
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    print_document(document, console)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize(("width", "parts"), [(140, 1), (80, 2), (60, 3)])
+def test_a_sweep_is_read_at_any_width(width: int, parts: int) -> None:
+    lines = sweep_shown(width)
+    assert sum("sweep over tau, rho" in line for line in lines) == parts
+    assert max(map(len, lines)) <= width
+    # a cell's value and its interval stand in one line, a run's name is never broken
+    assert sum("[0." in line and "]" in line for line in lines) >= 3
+    assert not any("[0.3" in line and "]" not in line for line in lines)
+    for run in ("rl-1-0", "rl-2-1", "rl-3-2"):
+        assert any(run in line for line in lines)
+    for word in ("CUDA:", "memory", "settings"):
+        assert any(word in line for line in lines)
+    assert not any("…" in line for line in lines)

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from sage_cli.config.exploration import EXPLORATION
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.published import published_rows
 from sage_cli.suite.read import read_suite, suite_names, with_included
 
-EVERY = ["demo", "figure2", "figure3", "figure4", "figure6", "figure7", "paper", "table1", "table2",
-         "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
+PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
+          "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
+EVERY = sorted([*PAPERS, "anchors", "demo", "neighbours", "strong-guide"])
 
 
 def written(folder: Path, name: str, text: str) -> str:
@@ -34,10 +36,10 @@ def test_a_published_tables_methods_are_all_there() -> None:
         assert set(published_rows(name)) <= set(suite.methods), name
 
 
-def test_the_paper_has_every_other_one_but_the_demo_once_and_itself_last() -> None:
+def test_the_paper_has_each_of_its_own_once_and_itself_last() -> None:
     names = [suite.name for suite in with_included("paper")]
     assert names[-1] == "paper"
-    assert sorted(names) == sorted(set(EVERY) - {"demo"})
+    assert sorted(names) == PAPERS
 
 
 def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
@@ -88,3 +90,20 @@ def test_what_two_include_is_there_once(tmp_path: Path) -> None:
     left = written(tmp_path, "left", f"includes: [{shared}]")
     top = written(tmp_path, "top", f"includes: [{left}, {shared}]")
     assert [one.name for one in with_included(top)] == ["shared", "left", "top"]
+
+
+def test_the_neighbours_are_all_methods_of_exploration() -> None:
+    suite = read_suite("neighbours")
+    named = {method.choices["algo"] for method in suite.methods.values() if not method.is_base}
+    assert {"grpo", "dapo", *EXPLORATION} <= named
+    # each but itself with GRPO, and each but itself with branch
+    trained = len(suite.methods) - 1
+    assert len(suite.compared) == 2 * (trained - 1)
+    assert ("grpo", "branch") in suite.compared
+    assert ("base", "grpo") not in suite.compared
+
+
+def test_what_is_compared_against_must_be_a_method(tmp_path: Path) -> None:
+    text = "methods: {grpo: grpo}\nagainst: brnach\n"
+    with pytest.raises(ConfigurationError, match="against names the method 'brnach'"):
+        read_suite(written(tmp_path, "mine", text))

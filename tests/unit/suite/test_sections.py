@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from suite_results import result
@@ -13,6 +16,7 @@ from sage_cli.suite.sections.measured import measured
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs
+from sage_cli.suite.sections.spent import spent
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -139,3 +143,44 @@ def test_curves_power_and_runs_name_the_methods() -> None:
     assert [row.cells[0] for row in table.rows] == [20, 80]
     states = [row.cells[3] for row in runs(found).tables[0].rows]
     assert states == ["not trained yet"] * 3
+
+
+def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
+    found = result(suite(against=["grpo", "grpo-branch"]), {**NEVER, **GRPO, **BRANCH})
+    document = differences(found)
+    assert document.title == "Differences"
+    assert list(document.sheets) == ["differences"]
+    (table,) = document.tables
+    # .4375 less 1 at k = 1
+    pairs = [(row.cells[0], row.cells[2]) for row in table.rows]
+    names = ("grpo-branch less grpo", "grpo less grpo-branch")
+    assert pairs == [(name, k) for name in names for k in (1, 4)]
+    assert str(table.rows[2].cells[5]).startswith("-0.56")
+
+
+def test_what_trainings_took_is_their_mean_beside_the_firsts(tmp_path: Path) -> None:
+    right = {
+        "grpo": {"arithmetic": [[1] * 20, [1] * 20]},
+        "grpo-branch": {"arithmetic": [[1] * 20, [1] * 20]},
+    }
+    found = result(suite(against="grpo"), right, sets=[f"run.root={tmp_path}"])
+    took = {"grpo": [(100, 5), (300, 15)], "grpo-branch": [(300, 25), (500, 35)]}
+    for method in found.methods[1:]:
+        for arm, (tokens, seconds) in zip(method.arms, took[method.label], strict=True):
+            run = arm.policy.run
+            assert run is not None
+            run.folder.mkdir(parents=True)
+            run.note(status="finished", seconds=seconds)
+            for drawn in (8, 0):  # a generation for two steps
+                record = {"drawn/completions": drawn, "drawn/tokens": tokens * drawn / 8}
+                run.metrics.path.open("a").write(json.dumps(record) + "\n")
+    (table,) = spent(found).tables
+    rows = [[str(cell) for cell in row.cells] for row in table.rows]
+    # means of 100 and 300 and of 5 and 15; 400 and 30 are 2 and 3 times those
+    assert rows[0] == ["grpo", "8", "200", "10.0", "1.00", "1.00"]
+    assert rows[1] == ["grpo-branch", "8", "400", "30.0", "2.00", "3.00"]
+
+
+def test_what_is_not_known_of_a_trainings_cost_is_a_dash() -> None:
+    (table,) = spent(result(suite(against="grpo"), GRPO)).tables
+    assert [str(cell) for cell in table.rows[0].cells] == ["grpo", *"–" * 5]

@@ -13,8 +13,8 @@ from sweep_folder import CELLS
 from sage_cli.config.records import TrackingSection
 from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweep import sweep_document
-from sage_cli.reports.sweep_data import SweepCell
+from sage_cli.reports.sweeps.data import SweepCell
+from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.sweep.mirrored import mirror_report
 
 FACTS = {"sampler": "grid", "objectives": ["pass@1"], "space": [{"name": "tau"}]}

@@ -8,6 +8,7 @@ from sage_cli.sweep.sampler_choice import choose_sampler
 from sage_cli.sweep.space import Parameter, Range, Space, Values
 
 TAU, RHO = (Parameter(name, f"guide.{name}", Range(0, 1)) for name in ("tau", "rho"))
+LISTED = Parameter("beta", "anchor.beta", Values((0.1, 0.2, 0.3)))
 ALGO = Parameter("algo", "rl.algo", Values(("grpo", "dapo")))
 DELTA = Parameter("delta", "rl.delta", Range(2, 5), {"rl.algo": ("dapo",)})
 
@@ -16,6 +17,7 @@ def test_values_make_a_grid_and_ranges_a_search():
     assert choose_sampler(None, Space((ALGO,)), ["pass@1"]) == "grid"
     assert choose_sampler(None, Space((ALGO, TAU)), ["pass@1"]) == "tpe"
     assert choose_sampler("random", Space((ALGO,)), ["pass@1"]) == "random"
+    assert choose_sampler("cmaes", Space((TAU, LISTED)), ["pass@1"]) == "cmaes"
 
 
 @pytest.mark.parametrize(
@@ -29,8 +31,14 @@ def test_values_make_a_grid_and_ranges_a_search():
             "takes one objective, and there are 2: pass@1, pass@64",
             "gp, nsg",
         ),
-        ("cmaes", (TAU, ALGO), 1, "searches ranges alone, and algo has values", "tpe, gp, nsga2"),
-        ("cmaes", (TAU,), 1, "needs two ranges at least", "random, qmc, tpe, gp, nsga2"),
+        (
+            "cmaes",
+            (TAU, ALGO),
+            1,
+            "searches numbers alone, and algo has values that",
+            "tpe, gp, nsga2",
+        ),
+        ("cmaes", (TAU,), 1, "needs two parameters at least", "random, qmc, tpe, gp, nsga2"),
         (
             "gp",
             (ALGO, DELTA),

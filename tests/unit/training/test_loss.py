@@ -163,8 +163,8 @@ def surrogate(ratio_BT: Tensor, advantages_BT: Tensor, delta: float = torch.inf)
 @pytest.mark.parametrize(
     "rl",
     [
-        {"delta": 1.4},
-        {"importance_sampling_level": "sequence"},
+        {"delta": 1.4, "iterations": 2},
+        {"importance_sampling_level": "sequence", "iterations": 2},
         {"entropy_coefficient": 0.7},
         {"top_entropy_quantile": 0.4},
     ],

@@ -21,7 +21,7 @@ def test_without_the_package_its_extra_is_named(monkeypatch):
     monkeypatch.setattr(optimizers, "find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes") as caught:
         require_optimizer("adamw_8bit", "rl.optimizer")
-    assert "pip install 'sage-rlvr[gpu]'" in caught.value.next_step
+    assert "pip install 'sage-rlvr[8bit]'" in caught.value.next_step
     assert "rl.optimizer=adamw" in caught.value.next_step
 
 

@@ -17,6 +17,7 @@ from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.recorded import meaning
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.rl import training_order
@@ -64,6 +65,7 @@ def test_resume_is_bit_identical(bench: Any, configure: Any, guide: dict[str, An
     resumed = MetricsFile(bench.folder / "torn/metrics.jsonl").read()
     assert timeless(resumed) == json.loads(json.dumps(timeless(whole)))
     assert [record["step"] for record in resumed] == [1, 2, 3, 4, 5]
+    assert not [key for record in resumed for key in record if meaning(key) is None]
 
 
 def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,26 @@ def test_what_trl_offers_besides_is_off_unless_asked_for(configure: Any):
         "importance_sampling_level": "sequence",
         "entropy_coefficient": 0.01,
         "top_entropy_quantile": 0.2,
+        "iterations": 2,
     }
     asked = arguments(configure(rl=rl))
     assert [getattr(asked, name) for name in names] == [4.0, "sequence", 0.01, 0.2]
+
+
+def test_the_entropy_bonus_is_adapted_where_there_is_a_target(configure: Any):
+    assert not arguments(configure()).use_adaptive_entropy
+    found = arguments(configure(rl={"entropy_target": 0.3, "entropy_coefficient_step": 0.01}))
+    assert (found.use_adaptive_entropy, found.entropy_target, found.entropy_coef) == (True, 0.3, 0)
+    assert (found.entropy_coef_delta, found.entropy_coef_min, found.entropy_coef_max) == (
+        0.01,
+        0,
+        1,
+    )
+
+
+def test_without_clipping_no_ratio_is_beyond_the_range(configure: Any):
+    found = arguments(configure(rl={"clip": False}))
+    assert (1 - found.epsilon, 1 + found.epsilon_high) == (0, math.inf)
 
 
 def test_checkpoints_fall_on_generation_boundaries():

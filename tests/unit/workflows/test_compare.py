@@ -125,3 +125,11 @@ def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> N
     # two models of one name would be one in every table
     with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
         compare(config, [x], [y], None, Silent())
+
+
+def test_sides_are_called_as_they_are_labelled() -> None:
+    named = compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("Base", None))
+    (comparison,) = {(one.a.label, one.b.label) for one in named.values()}
+    assert comparison == ("Base", "good-1")
+    with pytest.raises(ConfigurationError, match="both sides would be called 'X'"):
+        compare_named(["base-1"], ["good-1"], counts_of, [1], labels=("X", "X"))

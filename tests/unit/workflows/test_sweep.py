@@ -10,7 +10,8 @@ from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.sweep.cells import shared_config
-from sage_cli.workflows.sweep import sweep
+from sage_cli.sweep.prepared import prepared
+from sage_cli.workflows.sweep import _section, sweep
 
 
 @pytest.fixture
@@ -59,3 +60,16 @@ def test_settings_are_not_chosen_on_what_is_trained_on(dapo):
     with pytest.raises(ConfigurationError, match="100 of the 100 problems of dapo-math-dev are am"):
         sweep(everything, Silent())
     assert not (dapo / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("sets", "workers"),
+    [
+        (["executor.name=slurm"], None),  # the cluster knows
+        (["executor.name=slurm", "sweep.sampler=random"], 4),
+        (["executor.name=slurm", "sweep.sampler=random", "executor.workers=9"], 9),
+        (["executor.workers=3", "sweep.sampler=random"], 3),
+    ],
+)
+def test_how_many_trainings_run_at_once(dapo, sets, workers):
+    assert _section(prepared(config(dapo, "data.rl.limit=2000", *sets))).workers == workers

@@ -1,0 +1,117 @@
+"""Write docs/reference/ from the code: commands, settings, records.
+
+python docs/generate.py          # writes the pages
+python docs/generate.py --check  # exits with 1 where one isn't current
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sage_cli.cli.app import COMMANDS, command_named
+from sage_cli.config.algorithms import ALGORITHMS
+from sage_cli.config.meaning import Meaning, meanings
+from sage_cli.store.recorded import RECORDED
+
+REFERENCE = Path(__file__).parent / "reference"
+MADE = "<!-- Made by docs/generate.py. -->\n\n"
+
+
+def main() -> int:
+    """Write or check; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = [name for name, text in pages().items() if not _is_current(REFERENCE / name, text)]
+    for name in stale:
+        print(f"{REFERENCE / name} is not current: run docs/generate.py")
+        if not check:
+            (REFERENCE / name).write_text(pages()[name])
+    return 1 if stale and check else 0
+
+
+def pages() -> dict[str, str]:
+    """Every page by the name of its file."""
+    made = {
+        "commands.md": "\n".join(_commands()),
+        "settings.md": "\n".join(_settings()),
+        "records.md": "\n".join(_records()),
+    }
+    return {name: MADE + text.rstrip() + "\n" for name, text in made.items()}
+
+
+def _is_current(file: Path, text: str) -> bool:
+    return file.is_file() and file.read_text() == text
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands\n\n`sage COMMAND --help` prints the same.\n"
+    for name in COMMANDS:
+        yield from _command(f"sage {name}", command_named(name))
+
+
+def _command(typed: str, command: Any) -> Iterator[str]:
+    inner = getattr(command, "commands", None)
+    if inner:
+        for name, one in inner.items():
+            yield from _command(f"{typed} {name}", one)
+        return
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    names = "".join(f" {one.name.rstrip('_').upper()}" for one in arguments)
+    yield f"## {typed}\n\n```\n{typed}{names}\n```\n\n{inspect.cleandoc(command.help or '')}\n"
+    rows = [(", ".join(one.opts), one) for one in command.params if one.name != "help"]
+    if rows:
+        yield "| | |\n|---|---|"
+        for opts, one in rows:
+            yield f"| `{opts}` | {_cell(getattr(one, 'help', None) or '')} |"
+        yield ""
+
+
+def _settings() -> Iterator[str]:
+    yield (
+        "# Settings\n\nEvery setting by its dotted name, as `--set` and YAML presets take it and "
+        "`sage config explain` prints it. *Cosmetic* settings change no result: another value "
+        "names the same run. Defaults are the paper's where it has one; presets and `--algo` put "
+        f"others over them.\n\nAlgorithms: {', '.join(ALGORITHMS)} (`sage algos`).\n"
+    )
+    section = ""
+    for key, many in meanings().items():
+        if key.partition(".")[0] != section:
+            section = key.partition(".")[0]
+            yield f"\n## {section}\n\n{many[0].section}\n"
+            yield "| setting | type | default | |\n|---|---|---|---|"
+        yield from dict.fromkeys(map(_setting, many))  # members of a union often share a section
+
+
+def _setting(one: Meaning) -> str:
+    of = f" ({one.member})" if one.member else ""
+    default = one.default if isinstance(one.default, str) else json.dumps(one.default)
+    default = default if len(default) <= 60 else default[:57] + "..."
+    choices = f": {', '.join(one.choices)}" if one.choices else ""
+    cosmetic = " *Cosmetic.*" if one.cosmetic else ""
+    code = f"`{default}`" if default else ""
+    cells = (f"`{one.key}`{of}", one.type + choices, code, one.meaning + cosmetic)
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _records() -> Iterator[str]:
+    yield (
+        "# Records\n\nA line of `runs/ID/metrics.jsonl` is an optimiser step. Not every training "
+        "has every key.\n\n| key | what it is |\n|---|---|"
+    )
+    for key, text in RECORDED.items():
+        yield f"| `{key}` | {_cell(text)} |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

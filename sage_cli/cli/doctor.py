@@ -1,0 +1,61 @@
+"""`sage doctor`: what here is in the way of a preset, a line for each thing looked at."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+from rich.text import Text
+
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.options import ConfigFile, Json, Presets, RunRoot, Sets, load_config
+from sage_cli.errors import EXIT_OTHER
+
+if TYPE_CHECKING:
+    from sage_cli.workflows.doctor import Finding
+
+
+def command(
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Check whether a preset can run on this machine; exit with 1 where it can't.
+
+    Data and a model's small files that aren't here are fetched as a training would fetch them, and
+    torch is loaded to see GPUs. Nothing is trained or stored.
+    """
+    settings = load_config(preset, config, set_, run={"root": runs}).config
+    from sage_cli.workflows.doctor import checks
+
+    found = []
+    for check in checks(settings):
+        with console.status(f"looking at {check.name}"):
+            finding = check.found()
+        found.append(finding)
+        if not json:
+            _print(finding)
+    obstacles = [one for one in found if one.obstacle]
+    name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
+    if json:
+        listed = [{**asdict(one), "fine": one.fine} for one in found]
+        emit({"configuration": name, "can_run": not obstacles, "checks": listed})
+    elif obstacles:
+        console.print(f"\n{name} can't run here: {len(obstacles)} of {len(found)} are in the way")
+    else:
+        console.print(f"\n{name} can run here")
+    if obstacles:
+        raise typer.Exit(EXIT_OTHER)
+
+
+def _print(finding: Finding) -> None:
+    mark, colour = ("✗", "red") if finding.obstacle else ("✓", "green")
+    if not finding.fine and not finding.obstacle:
+        mark, colour = "!", "yellow"
+    text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {finding.said}")
+    if finding.mend:
+        text.append(f"\n    {finding.mend}", "cyan")
+    console.print(text, soft_wrap=True)

@@ -1,0 +1,39 @@
+"""`sage reports list`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.table import Table
+from rich.text import Text
+
+from sage_cli.cli.console import console, emit
+from sage_cli.cli.group import new_app
+from sage_cli.cli.options import Json, RunRoot
+
+app = new_app("Find the reports that commands have written.")
+
+
+@app.callback()
+def options() -> None:
+    """What `sage reports` takes before a command: nothing."""
+
+
+@app.command("list")
+def list_(runs: RunRoot = None, json: Json = False) -> None:
+    """All reports, newest first, with the command that each came from."""
+    from sage_cli.config.records import default_root
+    from sage_cli.reports.written import written_reports
+
+    found = written_reports(runs or default_root())
+    if json:
+        emit({"reports": [asdict(one) for one in found]})
+        return
+    if not found:
+        console.print("no reports yet: `sage passk`, `eval`, `compare` and others write them")
+        return
+    table = Table("written", "report", "folder", box=None, padding=(0, 2, 0, 0))
+    for one in found:
+        about = Text(f"{one.title}\n{one.command or ''}".strip())
+        table.add_row(one.written.replace("T", " ")[:16], about, Text(one.folder))
+    console.print(table)

@@ -1,0 +1,88 @@
+"""Advantages that reward a group for its best of k, not for its mean."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import comb, sqrt
+
+import torch
+from torch import Tensor
+
+from sage_cli.objectives.advantage import AdvantageInputs
+
+
+def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:
+    """Advantage of being in a set of k that has a right completion (Chen et al. 2025).
+
+    With c of N right, R = 1 - C(N-c, k) / C(N, k) and S = sqrt(R (1 - R)), a right completion has
+    (1 - R) / S and a wrong one (1 - R - C(N-c-1, k-1) / C(N-1, k-1)) / S. 0 where no set of k
+    differs from another: none right, or more than N - k. The authors' code adds 1e-6 to S.
+    """
+    values = torch.tensor(_pass_at_k_values(right_PN.shape[1], k)).to(right_PN)
+    of_wrong_P, of_right_P = values[right_PN.sum(dim=1).long()].T
+    return torch.where(right_PN.bool(), of_right_P[:, None], of_wrong_P[:, None])
+
+
+def pkpo_advantages(rewards_PN: Tensor, k: int, form: str) -> Tensor:
+    """Unbiased gradient weights of E[max of k] (Walder and Karkhanis 2025), times N.
+
+    `favoured` (their Eq. 33): over all sets of k that hold a completion, what the best of the set
+    loses without it; never negative. `leave-one-out` (Eq. 29): the best of those sets, less the
+    same statistic of the other completions; it isn't 0 where all rewards are equal. With k = 1
+    both are the reward less the others' mean. The factor N belongs to a mean over rows, where
+    theirs is a sum.
+    """
+    ascending_PN, order_PN = rewards_PN.sort(dim=1)
+    weights_NN = torch.tensor(_pkpo_weights(rewards_PN.shape[1], k, form)).to(rewards_PN)
+    return torch.zeros_like(rewards_PN).scatter(1, order_PN, ascending_PN @ weights_NN.T)
+
+
+def pass_at_k(inputs: AdvantageInputs, *, k: int) -> Tensor:
+    """`pass_at_k_advantages` of the verdicts, a row each."""
+    return pass_at_k_advantages(inputs.right_PN, k).flatten()
+
+
+def pkpo(inputs: AdvantageInputs, *, k: int, form: str, anneal_after: int | None) -> Tensor:
+    """`pkpo_advantages` of the rewards, a row each; k is 1 from step `anneal_after` on."""
+    annealed = anneal_after is not None and inputs.step >= anneal_after
+    return pkpo_advantages(inputs.rewards_PN, 1 if annealed else k, form).flatten()
+
+
+@lru_cache
+def _pass_at_k_values(n: int, k: int) -> list[tuple[float, float]]:
+    """(wrong, right) completions' advantages by how many of n are right."""
+    found = []
+    for c in range(n + 1):
+        reward = 1 - comb(n - c, k) / comb(n, k)
+        deviation = sqrt(reward * (1 - reward))
+        if deviation == 0:
+            found.append((0.0, 0.0))
+            continue
+        among_wrong = comb(n - c - 1, k - 1) / comb(n - 1, k - 1)
+        found.append(((1 - reward - among_wrong) / deviation, (1 - reward) / deviation))
+    return found
+
+
+@lru_cache
+def _pkpo_weights(n: int, k: int, form: str) -> list[list[float]]:
+    """What completion i's advantage takes of reward j, both counted from the lowest reward."""
+    if k == 1:
+        return [[1.0 if i == j else -1 / (n - 1) for j in range(n)] for i in range(n)]
+    return [_favoured(n, k, i) if form == "favoured" else _leave_one_out(n, k, i) for i in range(n)]
+
+
+def _favoured(n: int, k: int, i: int) -> list[float]:
+    """Only sets whose best is i count; C(j, k-2) of them have j for their second."""
+    seconds = [comb(j, k - 2) * n / comb(n, k) for j in range(i)]
+    return [*(-one for one in seconds), sum(seconds), *[0.0] * (n - i - 1)]
+
+
+def _leave_one_out(n: int, k: int, i: int) -> list[float]:
+    """Sets with i, by their best; less k / (n-1) times the best of k of the others, on average."""
+    found = []
+    for j in range(n):
+        best = comb(j, k - 1) if j == i else comb(j - 1, k - 2) if j > i else 0
+        below = j if j < i else j - 1
+        others = comb(below, k - 1) / comb(n - 1, k) if j != i else 0.0
+        found.append(n * (best / comb(n, k) - k / (n - 1) * others))
+    return found

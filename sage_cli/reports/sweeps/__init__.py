@@ -1,0 +1,1 @@
+"""Documents of sweeps: tables, heat maps, surfaces, fronts, slices, importances."""

@@ -1,0 +1,66 @@
+"""How sure a sweep's values are: intervals, what can't be told apart from the best, the front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sage_cli.config.objective import Objective
+from sage_cli.metrics.objective import objective_intervals, objective_values
+from sage_cli.metrics.ranking import Front, Ranking, non_dominated, pareto_front, rank
+from sage_cli.reports.sweeps.data import Findings, SweepCell
+
+
+def findings(
+    objectives: Sequence[Objective],
+    cells: Sequence[SweepCell],
+    base: SweepCell | None = None,
+    confidence: float = 0.95,
+) -> Findings:
+    """What the measured cells say of each other; where counts are gone, only who is in front."""
+    places = [p for p, cell in enumerate(cells) if cell.state == "done" and cell.values]
+    counts = [one for place in places if (one := cells[place].counts)]
+    if not places or len(counts) < len(places):
+        return Findings(confidence, front=_front_of_means(objectives, cells, places))
+    values = [objective_values(objective, counts) for objective in objectives]
+    ends = zip(*(objective_intervals(one, confidence=confidence) for one in values), strict=True)
+    front = pareto_front(values, confidence) if len(objectives) > 1 else None
+    return Findings(
+        confidence,
+        dict(zip(places, ends, strict=True)),
+        _base_intervals(objectives, base, confidence),
+        {
+            objective.name: _ranking_at(places, rank(one, confidence))
+            for objective, one in zip(objectives, values, strict=True)
+        },
+        front and Front(_at(places, front.best), _at(places, front.alike)),
+    )
+
+
+def _base_intervals(
+    objectives: Sequence[Objective], base: SweepCell | None, confidence: float
+) -> tuple[tuple[float, float], ...] | None:
+    if base is None or not base.counts:
+        return None
+    values = (objective_values(objective, [base.counts]) for objective in objectives)
+    return tuple(objective_intervals(one, confidence=confidence)[0] for one in values)
+
+
+def _front_of_means(
+    objectives: Sequence[Objective], cells: Sequence[SweepCell], places: Sequence[int]
+) -> Front | None:
+    """The front of the values as they are: nothing is known of their noise."""
+    if len(objectives) < 2 or not places:
+        return None
+    best = _at(places, non_dominated(np.array([cells[place].values for place in places])))
+    return Front(best, best)
+
+
+def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
+    return replace(ranking, best=places[ranking.best], alike=_at(places, ranking.alike))
+
+
+def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
+    return tuple(places[one] for one in chosen)

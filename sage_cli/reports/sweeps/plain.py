@@ -1,0 +1,100 @@
+"""A sweep's outcome as a document's data, and read back from it: all but the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import nan
+from typing import Any
+
+from sage_cli.metrics.ranking import Front, Ranking
+from sage_cli.reports.sweeps.data import Axis, Failure, Findings, SweepCell, SweepResult
+
+
+def to_data(result: SweepResult) -> dict[str, Any]:
+    """Everything that tables and pictures show."""
+    found = result.findings
+    return {
+        "space": [asdict(axis) for axis in result.axes],
+        "objectives": list(result.objectives),
+        "confidence": found.confidence,
+        "base": result.base and _cell(result, result.base, found.base),
+        "cells": [
+            _cell(result, cell, found.intervals.get(place))
+            for place, cell in enumerate(result.cells)
+        ],
+        "rankings": {name: asdict(one) for name, one in found.rankings.items()},
+        "front": found.front and asdict(found.front),
+        "importances": {name: dict(shares) for name, shares in result.importances.items()},
+        "selected_on_reported": result.reported,
+    }
+
+
+def from_data(data: Mapping[str, Any]) -> SweepResult:
+    """What `to_data` made, from JSON; raises KeyError, TypeError or ValueError where it isn't."""
+    objectives, base, front = tuple(data["objectives"]), data["base"], data["front"]
+    intervals = [_intervals(objectives, cell) for cell in data["cells"]]
+    return SweepResult(
+        tuple(
+            Axis(**{**axis, "values": axis["values"] and tuple(axis["values"])})
+            for axis in data["space"]
+        ),
+        objectives,
+        tuple(_read_cell(objectives, cell) for cell in data["cells"]),
+        Findings(
+            data["confidence"],
+            {place: ends for place, ends in enumerate(intervals) if ends},
+            _intervals(objectives, base) if base else None,
+            {name: _read_ranking(one) for name, one in data["rankings"].items()},
+            Front(tuple(front["best"]), tuple(front["alike"])) if front else None,
+        ),
+        _read_cell(objectives, base) if base else None,
+        data["importances"],
+        data["selected_on_reported"],
+    )
+
+
+def _cell(
+    result: SweepResult, cell: SweepCell, ends: tuple[tuple[float, float], ...] | None
+) -> dict[str, Any]:
+    values = cell.values
+    return {
+        "settings": dict(cell.settings),
+        "state": cell.state,
+        "values": dict(zip(result.objectives, values, strict=True)) if values else None,
+        "intervals": dict(zip(result.objectives, ends, strict=True)) if ends else None,
+        "runs": list(cell.runs),
+        "failure": cell.failure and asdict(cell.failure),
+        "pruned": cell.pruned,
+    }
+
+
+def _read_cell(objectives: tuple[str, ...], cell: Mapping[str, Any]) -> SweepCell:
+    values, failure = cell["values"], cell["failure"]
+    return SweepCell(
+        cell["settings"],
+        cell["state"],
+        tuple(map(_number, (values[name] for name in objectives))) if values else None,
+        tuple(cell["runs"]),
+        failure=failure and Failure(failure["kind"], failure["reason"], tuple(failure["log"])),
+        pruned=cell["pruned"],
+    )
+
+
+def _intervals(
+    objectives: tuple[str, ...], cell: Mapping[str, Any]
+) -> tuple[tuple[float, float], ...] | None:
+    if not cell["intervals"]:
+        return None
+    ends = (cell["intervals"][name] for name in objectives)
+    return tuple((_number(low), _number(high)) for low, high in ends)
+
+
+def _read_ranking(ranking: Mapping[str, Any]) -> Ranking:
+    alike, error = tuple(ranking["alike"]), _number(ranking["error"])
+    return Ranking(ranking["best"], alike, error, ranking["confidence"])
+
+
+def _number(value: float | None) -> float:
+    """JSON has no NaN: it is null there."""
+    return nan if value is None else value

@@ -1,0 +1,99 @@
+"""A sweep over two ranges: an interpolated surface with the cells as points on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.tri import Triangulation
+
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.reports.figure import drawing, outputs
+from sage_cli.reports.sweeps.data import SweepResult
+from sage_cli.reports.sweeps.heatmap import COLOURS, HIGHEST, LEAST_SPAN, LOWEST
+from sage_cli.reports.sweeps.marks import NOT_TOLD, WITHOUT, legend, mark, states_of
+from sage_cli.reports.sweeps.scale import Scale
+
+PANEL_IN = (4.3, 3.3)
+LEVELS = 12
+FLAT = 1e-4
+"""Points whose spread across a line is a smaller share of that along it make no surface."""
+
+
+def draw_surfaces(result: SweepResult, stem: Path) -> tuple[Path, Path]:
+    """Draw a panel per objective, first parameter across; returns the PNG's and the SVG's path.
+
+    Between measured points the surface is linear, and it ends with them. Fewer than three, or
+    points on one line, stand alone.
+    """
+    across, up = (Scale(axis, result.cells) for axis in result.axes)
+    width_in = PANEL_IN[0] * len(result.objectives)
+    with drawing(stem, width_in, PANEL_IN[1] + 0.5) as figure:
+        panels = figure.subplots(1, len(result.objectives), squeeze=False, sharey=True)[0]
+        for axes, objective in zip(panels, result.objectives, strict=True):
+            axes.set_title(objective)
+            axes.set_xlabel(across.axis.label)
+            axes.set_xlim(*across.ends)
+            axes.set_ylim(*up.ends)
+            across.mark(axes.xaxis)
+            up.mark(axes.yaxis)
+            _draw(figure, axes, result, objective, (across, up))
+        beside = len(up.axis.label) <= 3
+        panels[0].set_ylabel(up.axis.label, **({"rotation": 0, "ha": "right"} if beside else {}))
+        words = {"best": "best"} if result.done else {}
+        if any(map(result.alike, result.objectives)):
+            words["bright"] = NOT_TOLD
+        legend(figure, words | states_of(result), 3 if len(result.objectives) == 1 else 5)
+    return outputs(stem)
+
+
+def _draw(
+    figure: Any, axes: Any, result: SweepResult, objective: str, scales: tuple[Scale, Scale]
+) -> None:
+    """One objective's surface, if its points make one, and all cells."""
+    which, alike = result.objectives.index(objective), result.alike(objective)
+    points = [
+        tuple(scale.place(cell.settings[scale.axis.key]) for scale in scales)
+        for cell in result.cells
+    ]
+    for (x, y), cell in zip(points, result.cells, strict=True):
+        if cell.state in WITHOUT:
+            mark(axes, x, y, cell.state, zorder=4)
+    if not result.done:
+        return
+    value_M = np.array([values[which] for _, _, values in result.done])
+    place_MA = np.array([points[place] for place, _, _ in result.done])
+    part = ListedColormap(mpl.colormaps[COLOURS](np.linspace(LOWEST, HIGHEST, 128)))
+    span = {"vmin": min(value_M.min(), value_M.max() - LEAST_SPAN / 5), "vmax": value_M.max()}
+    drawn = axes.scatter(
+        *place_MA.T, c=value_M, cmap=part, s=30, edgecolors="white", linewidths=0.9, zorder=3,
+        **span,
+    )  # fmt: skip
+    if (triangles := _triangles(place_MA)) is not None and np.ptp(value_M) > 0:
+        axes.grid(visible=False)
+        levels = np.linspace(span["vmin"], span["vmax"], LEVELS + 1)
+        axes.tricontourf(triangles, value_M, levels=levels, cmap=part, alpha=0.85, zorder=1)
+    if len(value_M) > 1:
+        figure.colorbar(drawn, ax=axes, fraction=0.05, pad=0.03).outline.set_visible(False)
+    for (place, _, values), (x, y) in zip(result.done, place_MA, strict=True):
+        if place in alike:
+            mark(axes, x, y, "bright", zorder=4)
+        if values[which] == value_M.max():
+            mark(axes, x, y, "best", zorder=5)
+
+
+def _triangles(place_MA: FloatArray) -> Triangulation | None:
+    """Triangles between points, found as both axes were equally long; None for points on a line."""
+    if len(place_MA) < 3:
+        return None
+    extent_A = np.ptp(place_MA, axis=0)
+    if not (extent_A > 0).all():
+        return None
+    even_MA = (place_MA - place_MA.min(axis=0)) / extent_A
+    along, across = np.linalg.svd(even_MA - even_MA.mean(axis=0), compute_uv=False)
+    if across < FLAT * along:
+        return None
+    return Triangulation(*place_MA.T, Triangulation(*even_MA.T).triangles)

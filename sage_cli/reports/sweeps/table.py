@@ -1,0 +1,151 @@
+"""A sweep as tables: its cells, why some have no result, what its parameters matter."""
+
+from __future__ import annotations
+
+import math
+
+from sage_cli.metrics.ranking import Ranking
+from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, in_words
+from sage_cli.reports.table import UNDEFINED, Cell, Column, Measure, Row, Table
+
+WORDS = {"left": "not run yet", "running": "running"}
+
+
+def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
+    """The cells, and, where there are any, the failures and the importances."""
+    failed = any(cell.failure for cell in result.cells)
+    return (
+        cells_table(result),
+        *([failures_table(result)] if failed else []),
+        *([importance_table(result)] if result.importances else []),
+    )
+
+
+def cells_table(result: SweepResult) -> Table:
+    """A row per cell: settings, objectives with intervals, seeds, runs or why there are none."""
+    intervals, rows = result.findings.intervals, []
+    if (base := result.base) is not None:
+        ends = result.findings.base
+        nothing = [_setting(base, axis) for axis in result.axes]
+        seen = _measures(base, ends, len(result.objectives))
+        rows.append(Row(("base", *nothing, *seen, len(base.runs), _outcome(base)), section="base"))
+    for place, cell in enumerate(result.cells):
+        settings = [_setting(cell, axis) for axis in result.axes]
+        seen = _measures(cell, intervals.get(place), len(result.objectives))
+        seeds = len(cell.runs) if cell.values else Measure(math.nan)
+        rows.append(Row((str(place + 1), *settings, *seen, seeds, _outcome(cell)), section="cells"))
+    names = [axis.name for axis in result.axes]
+    return Table(
+        f"sweep over {', '.join(names)}",
+        (
+            *map(Column, ("cell", *names)),
+            *(Column(name, part=name) for name in result.objectives),
+            *(Column(name, part="runs") for name in ("seeds", "run")),
+        ),
+        tuple(rows),
+        _notes(result),
+    )
+
+
+def failures_table(result: SweepResult) -> Table:
+    """The cells without a result by their class of failure, with their log's last line."""
+    rows = tuple(
+        Row((str(place + 1), in_words(cell, result.axes), failure.kind, _one_line(failure.reason),
+             next((line.strip() for line in reversed(failure.log) if line.strip()), "")))
+        for place, cell in enumerate(result.cells)
+        if (failure := cell.failure) is not None
+    )  # fmt: skip
+    columns = (
+        *map(Column, ("cell", "settings", "class")),
+        *(Column(name, part=name) for name in ("reason", "log's last line")),
+    )
+    return Table("failed cells", columns, rows)
+
+
+def importance_table(result: SweepResult) -> Table:
+    """How much of an objective's spread over the cells each parameter explains."""
+    names = dict.fromkeys(name for shares in result.importances.values() for name in shares)
+    rows = [
+        Row(
+            (name, *(Measure(shares.get(name, math.nan)) for shares in result.importances.values()))
+        )
+        for name in names
+    ]
+    first = next(iter(result.importances.values()))
+    rows.sort(key=lambda row: -first.get(str(row.cells[0]), 0))
+    columns = (Column("parameter"), *map(Column, result.importances))
+    return Table("importance of the parameters", columns, tuple(rows))
+
+
+def _notes(result: SweepResult) -> tuple[str, ...]:
+    found, notes = result.findings, []
+    if found.intervals:
+        notes.append(f"{100 * found.confidence:g} % intervals over {_sources(result)}")
+    notes += [_best(name, one, result) for name, one in found.rankings.items()]
+    if (front := found.front) is not None:
+        count = len(set(front.alike) - set(front.best))
+        others = f"{count} other{'' if count == 1 else 's'}"
+        cells = "cells" if len(front.best) > 1 else "cell"
+        notes.append(
+            f"Pareto front: {cells} {', '.join(str(place + 1) for place in front.best)}"
+            + (f"; {others} can't be told apart from it" if found.rankings else "")
+        )
+    if result.reported:
+        notes.append(
+            f"selected on {result.reported}, which is also what is reported: the best cell looks "
+            "better there than it is; measure it on other problems"
+        )
+    return tuple(notes)
+
+
+def _sources(result: SweepResult) -> str:
+    several = any(len(cell.runs) > 1 for _, cell, _ in result.done)
+    these = "problems, about these very runs: what other seeds would give isn't counted in"
+    return "problems and seeds" if several else these
+
+
+def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
+    others = f"{len(ranking.alike) - 1} of {len(result.done) - 1} others"
+    return (
+        f"{objective}: best is cell {ranking.best + 1}, and {others} can't be told apart from it "
+        f"({100 * ranking.confidence:g} %, all pairs together; {noise_in_words(ranking)})"
+    )
+
+
+def noise_in_words(ranking: Ranking) -> str:
+    """How much a difference from the best cell is uncertain by."""
+    if math.isnan(ranking.error):
+        return "no two cells differ" if len(ranking.alike) > 1 else "one cell only"
+    return f"standard error of a difference: {ranking.error:.3f}"
+
+
+def _measures(
+    cell: SweepCell, ends: tuple[tuple[float, float], ...] | None, objectives: int
+) -> list[Measure]:
+    values = cell.values or (math.nan,) * objectives
+    intervals = ends or (None,) * objectives
+    return [Measure(v, interval=end) for v, end in zip(values, intervals, strict=True)]
+
+
+def _setting(cell: SweepCell, axis: Axis) -> Cell:
+    value = cell.settings.get(axis.key)
+    if value is None:
+        return Measure(math.nan) if axis.is_number else UNDEFINED
+    if isinstance(value, bool | str):
+        return as_text(value)
+    return Measure(value, digits=4, significant=True)
+
+
+def _outcome(cell: SweepCell) -> str:
+    """The runs, or why there are none."""
+    if cell.state == "done":
+        return " ".join(cell.runs)
+    if cell.state == "failed":
+        return f"failed: {cell.failure.kind}" if cell.failure else "failed"
+    if cell.state == "pruned":
+        return f"pruned {cell.pruned}" if cell.pruned else "pruned"
+    return WORDS[cell.state]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,36 @@
+"""The reports that were written below a folder of runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Written:
+    """A report's folder, what it is about, when it was written last, and by which command."""
+
+    folder: str
+    name: str
+    title: str
+    written: str
+    command: str | None
+
+
+def written_reports(root: Path) -> list[Written]:
+    """Every report below `root`, newest first; what is torn or no report is passed over."""
+    found = []
+    for file in (root / "reports").glob("*/*.json"):
+        try:
+            said = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(said, dict) and "content" in said and said.get("name") == file.stem:
+            command = (said.get("provenance") or {}).get("command")
+            moment = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+            when = moment.isoformat(timespec="seconds")
+            title = str(said.get("title", ""))
+            found.append(Written(str(file.parent), file.stem, title, when, command))
+    return sorted(found, key=lambda one: (one.written, one.folder), reverse=True)

@@ -1,0 +1,63 @@
+"""What the keys of metrics.jsonl mean: one place, for the reference and for who reads a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+RECORDED: Mapping[str, str] = {
+    "step": "The optimiser step, from 1.",
+    "of": "How many steps the training has.",
+    "loss": "The loss that was minimised, as the trainer reports it. Under RL it says nothing of "
+    "progress.",
+    "learning_rate": "The learning rate that the step began with.",
+    "grad_norm": "The gradient's norm before it is clipped.",
+    "mean_token_accuracy": "SFT: share of tokens that the model would have chosen itself.",
+    "entropy": "Mean entropy, in nats, of the distributions that completions' tokens were drawn "
+    "from.",
+    "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
+    "reward": "Share of completions with a right answer (under `rl.reward=probability`, too).",
+    "reward/*": "Mean of a part of the reward besides the verdict, as the punishment of overlong "
+    "completions.",
+    "verdict/*": "Number of completions with that verdict.",
+    "groups/zero_variance": "Share of prompts whose completions are all right or all wrong, which "
+    "teach nothing.",
+    "groups/discarded": "Dynamic sampling: prompts that were drawn and left out for that reason.",
+    "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
+    "completions/length": "Mean number of tokens.",
+    "completions/clipped": "Share of completions that were cut off at the limit.",
+    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch.",
+    "kl/reference": "Mean of log pi - log pi_ref over the drawn tokens (k1), without the guide.",
+    "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
+    "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
+    "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
+    "guide/q_mean": "Mean of q over tokens.",
+    "guide/q_min": "The smallest q of the step.",
+    "guide/q_max": "The largest q of the step.",
+    "guide/shaped": "Share of tokens with a q other than 1.",
+    "guide/clamped": "Share of tokens whose q was clamped.",
+    "guide/log_q": "Mean of log q over tokens.",
+    "anchor/beta": "The coefficient of the KL term at this step, where it is annealed.",
+    "advantage/*": "What an advantage says of itself, as docs/methods.md has it.",
+    "entropy_coefficient": "The coefficient of the entropy bonus, where it adapts.",
+    "eval/pass@*": "pass@k on the development problems, where `evaluation.every` looks at them.",
+    "time/generate_s": "Seconds of drawing completions, in the first process as all phases.",
+    "time/sync_s": "Seconds of handing weights to vLLM.",
+    "time/grade_s": "Seconds of grading.",
+    "time/reference_s": "Seconds of the reference's and earlier policies' log-probabilities.",
+    "time/loss_s": "Seconds of the loss with its gradients.",
+    "time/generated_tokens_per_s": "Tokens drawn by all processes, in the time that it took.",
+    "time/trained_tokens_per_s": "Tokens in the loss, in the step's time.",
+    "memory/peak_gib": "Peak memory of the step on the fullest GPU; without one, the process's.",
+    "memory/peak_gib/*": "The same of each process, where there are several.",
+    "time/step_s": "Seconds of the whole step.",
+}
+"""Key, or pattern of keys -> what it is."""
+
+
+def meaning(key: str) -> str | None:
+    """What a key of metrics.jsonl means; None for one that isn't known."""
+    exact = RECORDED.get(key)
+    if exact is not None:
+        return exact
+    return next((text for name, text in RECORDED.items() if fnmatchcase(key, name)), None)

@@ -1,0 +1,136 @@
+"""What is published works where no checkout is: built, installed elsewhere, the README's commands.
+
+The new environment sees this one's libraries and nothing of the checkout: its own folder comes
+before them, and the editable install's hook isn't in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parents[2]
+SMALL = """
+model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
+data:
+  arithmetic:
+    {low: 2, high: 6, held_out: 4, development: 4, familiar_share: 1.0,
+     phases: [{share: 1.0, mix: {D: 1}}]}
+sft: {steps: 20, batch_size: 8, max_length: 48}
+rl: {steps: 2, prompts_per_step: 2, rollouts_per_prompt: 2, stop_when_stuck: false}
+rollout: {max_tokens: 16}
+sampling: {max_tokens: 16}
+evaluation: {samples: 4, k: 1..4, bootstrap: 100}
+sweep: {samples: 2, objective: [pass@1, pass@2], steps: 1}
+tracking: {wandb: off}
+"""
+SHIPPED = (
+    "configs/tiny.yaml", "configs/qwen2.5-math-7b.yaml", "configs/suites/table1.yaml",
+    "configs/accelerate/ddp.yaml", "configs/analyses/patterns.yaml", "sweeps/tau-rho.yaml",
+    "templates/study/preset.yaml", "templates/study/problems.jsonl",
+)  # fmt: skip
+
+
+def ran(*words: str | Path, cwd: Path, **environment: str) -> str:
+    """What a command prints, without the checkout on its path."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False,
+        env={**kept, "HF_HUB_OFFLINE": "1", **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sdist of a copy of the checkout's files, and the wheel that is built from it alone."""
+    folder = tmp_path_factory.mktemp("built")
+    copy, out = folder / "checkout", folder / "dist"
+    skipped = shutil.ignore_patterns(".*", "runs", "build", "dist", "*.egg-info", "__pycache__")
+    shutil.copytree(HERE, copy, ignore=skipped)
+    build = "from setuptools import build_meta as b; import sys; b.build_{}(sys.argv[1])"
+    out.mkdir()
+    ran(sys.executable, "-c", build.format("sdist"), out, cwd=copy)
+    (sdist,) = out.glob("*.tar.gz")
+    with tarfile.open(sdist) as tar:
+        tar.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    ran(sys.executable, "-c", build.format("wheel"), out, cwd=unpacked)
+    (wheel,) = out.glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.fixture(scope="module")
+def elsewhere(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a new environment's programs, with the wheel installed in it."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "venv"
+    ran(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = folder / "bin" / "python"
+    ran(
+        sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps",
+        "--no-index", "--force-reinstall", built[1], cwd=folder.parent,
+    )  # fmt: skip
+    return folder / "bin"
+
+
+def test_both_hold_what_ships(built: tuple[Path, Path]) -> None:
+    sdist, wheel = built
+    with tarfile.open(sdist) as tar:
+        in_sdist = {name.partition("/")[2] for name in tar.getnames()}
+    assert {*SHIPPED, "sage_cli/py.typed", "constraints.txt", "LICENSE"} <= in_sdist
+    with zipfile.ZipFile(wheel) as file:
+        in_wheel = set(file.namelist())
+    assert {"sage_cli/py.typed", "sage_cli/reports/page.html"} <= in_wheel
+    for name in SHIPPED:
+        assert any(one.endswith(f"data/share/sage/{name}") for one in in_wheel), name
+
+
+def test_every_preset_suite_and_space_of_the_checkout_ships(built: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(built[1]) as file:
+        in_wheel = "\n".join(file.namelist())
+    files = [path for folder in ("configs", "sweeps", "templates")
+             for path in (HERE / folder).rglob("*") if path.is_file()]  # fmt: skip
+    assert len(files) > 30
+    missing = [path for path in files if f"/{path.relative_to(HERE)}" not in in_wheel]
+    assert missing == []
+
+
+def test_it_is_the_installed_one_that_runs(elsewhere: Path, tmp_path: Path) -> None:
+    where = ran(elsewhere / "python", "-c", "import sage_cli; print(sage_cli.__file__)",
+                cwd=tmp_path)  # fmt: skip
+    assert Path(where.strip()).is_relative_to(elsewhere.parent)
+    assert ran(elsewhere / "sage", "--version", cwd=tmp_path).startswith("sage ")
+    ran(elsewhere / "sage", "init", "study", cwd=tmp_path)
+    assert (tmp_path / "study" / "preset.yaml").is_file()
+    suites = json.loads(ran(elsewhere / "sage", "suite", "list", "--json", cwd=tmp_path))
+    assert "table1" in {suite["name"] for suite in suites["suites"]}
+
+
+def test_the_readmes_three_commands(elsewhere: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    presets = ("-p", "tiny", "-p", "small.yaml")
+
+    def sage(*words: str) -> Any:
+        return json.loads(ran(elsewhere / "sage", *words, "--json", cwd=tmp_path))
+
+    trained = sage("rl", "--algo", "dapo", "--guide", "branch", *presets)
+    assert trained["status"] == "finished"
+    measured = sage("passk", "--k", "1..4")
+    assert measured["k"] == [1, 2, 3, 4]
+    planned = sage("sweep", "--space", "tau,rho", *presets, "--dry-run")
+    assert planned["stages"][-1]["cells"] == 9
+    swept = sage("sweep", "--space", "tau=0.3|0.6", *presets)
+    assert len(swept["cells"]) == 2

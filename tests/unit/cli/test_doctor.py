@@ -1,0 +1,96 @@
+"""`sage doctor` on a setup that runs, and on broken ones: a line for each, and exit code 1."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from sage_cli.executors import build
+from sage_cli.store import mirrors, requirements
+
+QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Take a package away from a module that asks whether it is installed."""
+
+    def take(module, package):
+        monkeypatch.setattr(
+            module, "find_spec", lambda name: None if name == package else find_spec(name)
+        )
+
+    return take
+
+
+def test_a_healthy_setup(sage):
+    typed = sage("doctor", *QUICK)
+    assert typed.code == 0
+    assert "✗" not in typed.stdout
+    assert "✓ RL data arithmetic 5 problems" in typed.words
+    assert "arithmetic 3" in typed.words
+    assert "tiny can run here" in typed.words
+    assert typed.written == []
+
+
+def test_its_json_has_every_check(sage):
+    said = json.loads(sage("doctor", *QUICK, "--json").stdout)
+    assert (said["can_run"], said["configuration"]) == (True, "tiny")
+    names = [one["check"] for one in said["checks"]]
+    assert {"versions", "runs folder", "device", "model", "prompt template"} <= set(names)
+    assert not any(one["obstacle"] for one in said["checks"])
+
+
+@pytest.mark.parametrize(
+    ("sets", "check", "said", "mend"),
+    [
+        (("data.rl.name=gone.jsonl",), "RL data gone.jsonl", "gone.jsonl", None),
+        (("rl.optimizer=adamw_8bit",), "optimizers", "rl.optimizer is 'adamw_8bit'", "=adamw"),
+        (("sampling.backend=vllm",), "sampling", "'vllm' can't run here", "backend=transformers"),
+        (
+            ("model.kind=pretrained", "model.path=/no/model", "model.tuning=lora"),
+            "model", "there is no folder /no/model", "run's id",
+        ),
+        (("evaluation.benchmark=aime24",), "benchmark aime24", "no local copy", "SAGE_DATA"),
+        (("prompt.format=chat",), "prompt template", "no chat template", "prompt.format=paper"),
+    ],
+)  # fmt: skip
+def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(sage, sets, check, said, mend):
+    words = [word for one in sets for word in ("--set", one)]
+    typed = sage("doctor", *QUICK, *words, "--json")
+    assert typed.code == 1
+    found = json.loads(typed.stdout)
+    assert found["can_run"] is False
+    (one,) = [one for one in found["checks"] if one["check"] == check]
+    assert one["obstacle"]
+    assert said in one["said"]
+    assert mend is None or mend in one["mend"]
+
+
+def test_a_runs_folder_that_is_a_file(sage, tmp_path):
+    (tmp_path / "taken").write_text("")
+    typed = sage("doctor", *QUICK, "--runs", tmp_path / "taken")
+    assert typed.code == 1
+    assert "✗ runs folder" in typed.words
+    assert "1 of" in typed.words
+
+
+def test_packages_that_settings_need(sage, without):
+    without(mirrors, "tensorboard")
+    without(build, "ray")
+    typed = sage(
+        "doctor", *QUICK, "--set", "tracking.tensorboard=true", "--set", "executor.name=ray"
+    )
+    assert typed.code == 1
+    assert "✗ mirrors" in typed.words
+    assert "✗ executor executor 'ray' needs the package ray" in typed.words
+    assert "sage-rlvr[ray]" in typed.words
+
+
+def test_untested_versions_are_told_and_stop_nothing(sage, monkeypatch):
+    monkeypatch.setattr(requirements, "requires", lambda _: ["numpy==0.1", "no-such-thing>=1"])
+    typed = sage("doctor", *QUICK)
+    assert typed.code == 0
+    assert "! versions numpy" in typed.words
+    assert "(tested: ==0.1)" in typed.words
+    assert "no-such-thing is missing (tested: >=1)" in typed.words

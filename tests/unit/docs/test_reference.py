@@ -1,0 +1,37 @@
+"""The pages that are made from the code are current, and what they point to is there."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from sage_cli.store.recorded import meaning
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+DOCS = REPOSITORY / "docs"
+PAGES = runpy.run_path(str(DOCS / "generate.py"))["pages"]()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_made_page_is_current(name: str) -> None:
+    """`python docs/generate.py` writes it anew."""
+    assert (DOCS / "reference" / name).read_text() == PAGES[name]
+
+
+def test_every_file_of_the_map_is_there() -> None:
+    page = (DOCS / "map.md").read_text()
+    code = [f"sage_cli/{name}" for name in re.findall(r"`([a-z_]+/\w+\.py)`", page)]
+    rest = re.findall(r"`((?:tests|configs|sweeps)/[\w/]+\.(?:py|yaml))`", page)
+    assert len(code) > 15
+    assert len(rest) > 30
+    assert not [name for name in (*code, *rest) if not (REPOSITORY / name).is_file()]
+
+
+def test_keys_have_meanings() -> None:
+    assert meaning("kl/shaped") != meaning("kl/reference")
+    assert meaning("entropy/p99") == meaning("entropy/p50")
+    assert meaning("time/step_s") == "Seconds of the whole step."  # and not that of time/*_s
+    assert meaning("what/else") is None

@@ -1,0 +1,74 @@
+"""The loop in which works are tended: asked for more while a place is free, left when told."""
+
+import pytest
+from shell_work import shell_work
+
+from sage_cli.executors import together
+from sage_cli.executors.crew import Crew
+from sage_cli.executors.herald import Herald
+from sage_cli.executors.local import LocalExecutor
+from sage_cli.executors.together import do_together, tend
+from sage_cli.progress import Silent
+
+
+class Ears:
+    """Hears what becomes of works."""
+
+    def __init__(self):
+        self.done_names, self.lost = [], []
+
+    def done(self, work):
+        self.done_names.append(work.name)
+
+    def failed(self, work, why, log, *, again):
+        self.lost.append(work.name)
+
+
+@pytest.fixture
+def ears():
+    return Ears()
+
+
+@pytest.fixture
+def crew(tmp_path, ears):
+    made = Crew(LocalExecutor(1, grace_s=1), tmp_path / "logs", retries=0, listener=ears)
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch):
+    monkeypatch.setattr(together, "POLL_S", 0.02)
+
+
+def test_more_is_asked_for_where_a_place_is_free_and_not_before(crew, ears, tmp_path):
+    names = ["two", "three"]
+    under_way = []
+
+    def further():
+        under_way.append(len(crew.running))
+        if names:
+            crew.expect(shell_work(tmp_path, names.pop(0)))
+            return True
+        return False
+
+    crew.expect(shell_work(tmp_path, "one"))
+    looks = []
+    tend(crew, Herald(Silent()), further=further, look=lambda: looks.append(1))
+    assert ears.done_names == ["one", "two", "three"]
+    assert under_way == [0, 0, 0]  # for two, for three, and for none
+    assert looks
+
+
+def test_enough_leaves_works_under_way(crew, ears, tmp_path):
+    crew.expect(shell_work(tmp_path, "one", "sleep 60"))
+    tend(crew, Herald(Silent()), enough=lambda: True)
+    assert len(crew.running) == 1
+    assert ears.done_names == []
+
+
+def test_why_works_were_given_up(tmp_path):
+    works = [shell_work(tmp_path, "good"), shell_work(tmp_path, "bad", "echo no luck; exit 1")]
+    failures = do_together(works, LocalExecutor(2), tmp_path / "logs", 0, Silent())
+    assert {name: why.reason for name, why in failures.items()} == {"bad": "no luck"}
+    assert (tmp_path / "good").exists()

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+
+import pytest
+from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
+
+from sage_cli.config.objective import parse_objective
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.render import to_csv
+from sage_cli.reports.sweeps.data import Axis, SweepCell
+from sage_cli.reports.sweeps.document import document_of, sweep_document
+from sage_cli.reports.sweeps.plain import from_data, to_data
+
+NOBODY = Provenance()
+CELLS = [
+    SweepCell(at(GRID, 0.8, 0.1), "done", (0.4, 0.9), ("rl-1",)),
+    SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+    SweepCell(at(GRID, 1.2, 0.1), "done", (0.45, 0.8), ("rl-2", "rl-3")),
+    SweepCell(at(GRID, 1.2, 0.3), "pruned", pruned="by median at step 20: 0.3 below 0.4"),
+]
+TWO = (PASS_1, parse_objective("pass@64"))
+
+
+def stems(document) -> list[str]:
+    return [figure.stem for figure in document.figures]
+
+
+def test_a_cell_has_its_values_and_runs_or_why_there_are_none() -> None:
+    base = SweepCell({}, "done", (0.3, 0.7), ("sft-1",))
+    document = sweep_document(GRID, TWO, CELLS, NOBODY, base=base)
+    assert to_csv(document.sheets["sweep"]).splitlines() == [
+        "cell,tau,rho,pass@1,pass@64,seeds,run",
+        "base,,,0.3,0.7,1,sft-1",
+        "1,0.8,0.1,0.4,0.9,1,rl-1",
+        "2,0.8,0.3,,,,failed: out of memory",
+        "3,1.2,0.1,0.45,0.8,2,rl-2 rl-3",
+        "4,1.2,0.3,,,,pruned by median at step 20: 0.3 below 0.4",
+    ]
+    _, failures = document.tables
+    assert failures.rows[0].cells == (
+        "2", "tau=0.8 rho=0.3", "out of memory", "OutOfMemoryError: 2 GiB more", "CUDA: no memory"
+    )  # fmt: skip
+    first, second, *_ = document.data["cells"]
+    assert first["settings"] == {"guide.tau": 0.8, "guide.rho": 0.1}
+    assert first["values"] == {"pass@1": 0.4, "pass@64": 0.9}
+    assert second["failure"]["log"] == ("step 3", "CUDA: no memory", "")
+
+
+def test_settings_that_a_cell_lacks_are_blank_and_small_ones_keep_their_digits() -> None:
+    axes = (Axis("guide", "guide.name", ("none", "branch")), RANGES[0], RANGES[1])
+    cells = [
+        done({"guide.name": "none", "rl.learning_rate": 1.23456e-6}, 1),
+        done({"guide.name": "branch", "guide.tau": 0.5, "rl.learning_rate": 1e-3}, 2),
+    ]
+    document = sweep_document(axes, (PASS_1,), cells, NOBODY)
+    shown = [[str(cell) for cell in row.cells[1:4]] for row in document.tables[0].rows]
+    assert shown == [["none", "–", "1.235e-06"], ["branch", "0.5", "0.001"]]
+    assert ",none,,1.23456e-06," in to_csv(document.sheets["sweep"])
+    assert stems(document) == ["slices"]
+
+
+def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
+    cells = [
+        done(at(GRID, 0.8, 0.1), 1, -1.5),
+        SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+        done(at(GRID, 1.2, 0.1), 2),
+        done(at(GRID, 1.2, 0.3), 3, 0.01),
+    ]
+    document = sweep_document(GRID, BOTH[:1], cells, NOBODY)
+    ranking = document.data["rankings"]["pass@1"]
+    # a place in `cells`, the failed one counted
+    assert cells[ranking["best"]].values == max(cells[2].values, cells[3].values)
+    assert ranking["alike"] == (2, 3)
+    sources, best = document.tables[0].notes
+    assert sources.startswith("95 % intervals over problems, about these very runs")
+    assert best.startswith(f"pass@1: best is cell {ranking['best'] + 1}, and 1 of 2 others can't ")
+    assert "95 %, all pairs together; standard error of a difference: 0.0" in best
+    low, high = document.data["cells"][2]["intervals"]["pass@1"]
+    assert low < cells[2].values[0] < high
+    assert document.data["cells"][1]["intervals"] is None
+
+
+def test_with_several_seeds_the_intervals_are_about_seeds_too() -> None:
+    cells = [done(at(GRID, 0.8, 0.1), 1, seeds=2), done(at(GRID, 1.2, 0.1), 2, seeds=2)]
+    notes = sweep_document(GRID, (PASS_1,), cells, NOBODY).tables[0].notes
+    assert notes[0] == "95 % intervals over problems and seeds"
+
+
+def test_where_some_counts_are_gone_nothing_is_said_of_the_noise() -> None:
+    cells = [done(at(GRID, 0.8, 0.1), 1), replace(done(at(GRID, 1.2, 0.1), 2), counts=None)]
+    document = sweep_document(GRID, (PASS_1,), cells, NOBODY)
+    assert document.data["rankings"] == {}
+    assert document.tables[0].notes == ()
+
+
+def test_two_objectives_end_in_a_front_by_cells() -> None:
+    document = sweep_document(GRID, TWO, CELLS, NOBODY)
+    # (.4, .9) and (.45, .8) trade one for the other
+    assert document.data["front"] == {"best": (0, 2), "alike": (0, 2)}
+    assert document.tables[0].notes == ("Pareto front: cells 1, 3",)
+    beaten = [*CELLS, SweepCell(at(GRID, 2.0, 2.0), "done", (0.39, 0.7), ("rl-4",))]
+    assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"]["best"] == (0, 2)
+    assert sweep_document(GRID, (PASS_1,), [], NOBODY).data["front"] is None
+
+
+def test_selecting_on_what_is_reported_is_said() -> None:
+    document = sweep_document(GRID, TWO, CELLS, NOBODY, selected_on_reported="amc23")
+    assert document.tables[0].notes[-1].startswith("selected on amc23, which is also what is rep")
+
+
+def test_importances_are_a_table_and_a_picture() -> None:
+    shares = {"pass@1": {"rho": 0.25, "tau": 0.75}}
+    document = sweep_document(GRID, TWO, CELLS, NOBODY, importances=shares)
+    table = document.tables[-1]
+    assert [[str(cell) for cell in row.cells] for row in table.rows] == [
+        ["tau", "0.750"], ["rho", "0.250"]
+    ]  # fmt: skip
+    assert stems(document) == ["heatmap", "pareto", "importance"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        (GRID, ["heatmap"]),
+        (RANGES, ["surface", "slices"]),
+        (RANGES[:1], ["slices"]),
+        ((GRID[0], RANGES[1]), ["surface", "slices"]),
+        ((Axis("guide", "guide.name", ("none", "branch")), RANGES[1]), ["slices"]),
+    ],
+)
+def test_the_space_decides_which_pictures_there_are(axes, expected) -> None:
+    first = axes[0].values[0] if axes[0].values else 0.5
+    assert stems(sweep_document(axes, (PASS_1,), [done(at(axes, first, 1e-5), 1)], NOBODY)) == (
+        expected
+    )
+
+
+def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
+    cells = [
+        done(at(GRID, 0.8, 0.1), 1, objectives=BOTH),
+        SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+        done(at(GRID, 1.2, 0.1), 2, -1, objectives=BOTH),
+        SweepCell(at(GRID, 1.2, 0.3), "pruned", pruned="by asha"),
+    ]
+    base = done({}, 9, -1, objectives=BOTH)
+    document = sweep_document(
+        GRID, BOTH, cells, NOBODY, base=base, importances={"pass@1": {"tau": 1.0}},
+        selected_on_reported="amc23",
+    )  # fmt: skip
+    document.write(tmp_path)
+    data = json.loads((tmp_path / "sweep.json").read_text())
+    again = document_of(from_data(data), NOBODY)
+    assert again.content == document.content
+    assert again.tables == document.tables
+
+
+def test_what_is_undefined_survives_the_json(tmp_path: Path) -> None:
+    cells = [SweepCell(at(GRID, 0.8, 0.1), "done", (nan,), ("rl-1",))]
+    sweep_document(GRID, (PASS_1,), cells, NOBODY).write(tmp_path)
+    data = json.loads((tmp_path / "sweep.json").read_text())
+    assert to_data(from_data(data))["cells"][0]["values"]["pass@1"] is not None

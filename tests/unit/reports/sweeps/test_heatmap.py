@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.colors import to_hex
+from sweep_cells import MEMORY, at
+
+from sage_cli.metrics.ranking import Ranking
+from sage_cli.reports.sweeps.data import Axis, Findings, SweepCell, SweepResult
+from sage_cli.reports.sweeps.heatmap import ALIKE, COLOURS, LOWEST, draw_heatmaps
+from sage_cli.reports.sweeps.marks import BEST
+
+AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
+
+
+def grid(*values: float | None, alike: Iterable[int] = (), objectives=("pass@1",)) -> SweepResult:
+    """Cells row by row; None failed. `alike` are places in them."""
+    cells = [
+        SweepCell(at(AXES, tau, rho), "failed", failure=MEMORY)
+        if value is None
+        else SweepCell(
+            at(AXES, tau, rho), "done", tuple(value + 0.5 * n for n in range(len(objectives)))
+        )
+        for (tau, rho), value in zip(product((0.8, 1.2), AXES[1].values), values, strict=False)
+    ]
+    alike = tuple(alike)
+    rankings = {"pass@1": Ranking(alike[0], alike, 0.01, 0.95)} if alike else {}
+    return SweepResult(AXES, objectives, tuple(cells), Findings(0.95, rankings=rankings))
+
+
+def drawn(svg: Path, words: str) -> int:
+    return svg.read_text().count(f"<!-- {words} -->")
+
+
+def test_every_cell_says_what_became_of_it(tmp_path: Path) -> None:
+    result = grid(0.417, 0.45, None, 0.45, 0.433, objectives=("pass@1", "pass@64"))
+    rest = (
+        SweepCell(at(AXES, 0.8, 0.5), "pruned"),
+        SweepCell(at(AXES, 1.2, 0.5), "running"),
+    )
+    result = SweepResult(AXES, result.objectives, (*result.cells, rest[1]), result.findings)
+    png, svg = draw_heatmaps(result, tmp_path / "sweep")
+    assert png.stat().st_size > 1000
+    for words in ("pass@1", "pass@64", "τ", "0.417", "0.433", "0.917", "0.933"):
+        assert drawn(svg, words) == 1, words
+    assert drawn(svg, "0.450") == 2
+    assert drawn(svg, "failed") == 2
+    assert drawn(svg, "running") == 2
+    # both best cells of both panels are framed, since they tie, and the legend says so
+    assert svg.read_text().count(f"stroke: {BEST}") == 5
+    assert drawn(svg, "best") == 1
+    assert drawn(svg, "noise unknown") == 2
+    fewer = SweepResult(AXES, ("pass@1",), (*grid(0.4).cells, rest[0]), result.findings)
+    _, svg = draw_heatmaps(fewer, tmp_path / "fewer")
+    assert (drawn(svg, "pruned"), drawn(svg, "not run")) == (1, 4)
+
+
+def test_same_data_same_bytes(tmp_path: Path) -> None:
+    first = draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "first")
+    again = draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "again")
+    for one, other in zip(first, again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_sweep_without_any_result_can_be_drawn(tmp_path: Path) -> None:
+    _, svg = draw_heatmaps(grid(None), tmp_path / "none")
+    assert (drawn(svg, "failed"), drawn(svg, "not run")) == (1, 5)
+    assert drawn(svg, "best") == 0
+
+
+def filled(svg: Path, place: float) -> int:
+    """How many shapes have the colour at `place` of the map."""
+    return svg.read_text().count(f"fill: {to_hex(mpl.colormaps[COLOURS](place))}")
+
+
+def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path: Path) -> None:
+    _, svg = draw_heatmaps(
+        grid(0.417, 0.45, None, 0.2, 0.433, 0.45, alike=(1, 4, 5)), tmp_path / "x"
+    )
+    assert filled(svg, ALIKE) == 4  # three cells and the legend
+    assert drawn(svg, "can't be told apart from the best") == 1
+    assert drawn(svg, "95 %, standard error of a difference: 0.010") == 1
+
+
+def test_cells_that_are_all_alike_have_one_colour_and_no_scale(tmp_path: Path) -> None:
+    _, svg = draw_heatmaps(grid(0.399, 0.401, alike=(0, 1)), tmp_path / "x")
+    assert filled(svg, ALIKE) == 3
+    assert drawn(svg, "0.400") == 0  # a tick of a colour bar
+
+
+def test_a_colour_bar_says_what_colours_mean_and_small_steps_do_not_span_it(tmp_path: Path) -> None:
+    _, svg = draw_heatmaps(grid(0.399, 0.401), tmp_path / "x")
+    # The noise isn't known: the bar goes from .1 below the best up to it, so that .399 is 98 % of
+    # its way up, and both cells are of the bright end of what is shown.
+    assert re.search("<!-- 0[.]3[0-6]0* -->", svg.read_text())
+    assert filled(svg, LOWEST) == 0
+
+
+def test_true_and_1_are_two_values(tmp_path: Path) -> None:
+    axes = Axis("on", "a.b", (1, True)), AXES[1]
+    cells = tuple(
+        SweepCell(at(axes, on, 0.1), "done", (value,)) for on, value in ((1, 0.25), (True, 0.75))
+    )
+    _, svg = draw_heatmaps(SweepResult(axes, ("pass@1",), cells, Findings(0.95)), tmp_path / "x")
+    assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)

@@ -1,0 +1,22 @@
+"""The shipped example of a sampler keeps the contract."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sage_examples.sampler import OneByOne
+
+from sage_cli.config.sampling import SamplingSection
+from sage_cli.sampling.contract import SamplerContract
+from sage_cli.sampling.sampler import Sampler, SamplerSetup
+
+
+class TestOneByOne(SamplerContract):
+    @pytest.fixture(autouse=True)
+    def _saved(self, model: Any, tokenizer: Any, tmp_path: Path) -> None:
+        model.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        self.setup = SamplerSetup(tmp_path, self.parameters, SamplingSection(), dtype="float32")
+
+    def make(self) -> Sampler:
+        return OneByOne(self.setup)

@@ -1,0 +1,90 @@
+"""The driver: what it asks of the study, and when."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.executors import together
+from sage_cli.executors.executor import Resources, Task
+from sage_cli.executors.local import LocalExecutor
+from sage_cli.metrics import Counts
+from sage_cli.progress import Silent
+from sage_cli.store.run import Run
+from sage_cli.sweep.cells import Training
+from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.space import Parameter, Space, Values
+from sage_cli.sweep.study import Study
+from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.works import CellWork
+
+SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
+
+
+class Touch(CellWork):
+    """A training that is a file; it takes half a second."""
+
+    def task(self, file: Path, log: Path) -> Task:
+        line = "import sys, time; time.sleep(0.5); open(sys.argv[1], 'w').close()"
+        command = (sys.executable, "-c", line, str(self.run.folder))
+        return Task(self.name, command, log, self.resources)
+
+
+class Works:
+    """Works whose cells right one problem of two."""
+
+    def __init__(self, folder):
+        self.folder, self.config = folder, load().config
+
+    def base_measurement(self):
+        return self.cell({"guide.tau": 0.0}, 0)
+
+    def cell(self, cell, seed, proposal=None):
+        name = f"tau-{cell['guide.tau']}-{seed}"
+        run = Run(self.folder / name)
+
+        def is_done():
+            counts = Counts(["a", "b"], np.array([1, 1]), np.array([1, 0]))
+            work.counts = {"some": counts} if run.folder.exists() else None
+            return work.counts is not None
+
+        work = Touch(
+            name, name, (), self.config, is_done, Resources(), run,
+            training=Training(cell, seed, self.config, None, run), proposal=proposal,
+        )  # fmt: skip
+        return work
+
+
+@pytest.fixture
+def drive(tmp_path, monkeypatch):
+    """Drive a sweep of two cells with these settings; the study."""
+    monkeypatch.setattr(together, "POLL_S", 0.02)
+
+    def drive(study, **settings):
+        section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
+        desk = Desk(tmp_path)
+        herald = SweepHerald(Silent(), desk, {"objectives": ["pass@1"]}, 0)
+        Driver(section, study, Works(tmp_path), LocalExecutor(2), desk, herald).run()
+
+    return drive
+
+
+class Counted(Study):
+    """A study that counts how often it is asked for a cell."""
+
+    asked = 0
+
+    def propose(self):
+        self.asked += 1
+        return super().propose()
+
+
+@pytest.mark.parametrize(("trials", "asked", "cells"), [(None, 3, 2), (1, 1, 1)])
+def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, asked, cells):
+    study = Counted.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, trials=trials)
+    assert [one.values for one in study.proposals()] == [(0.5,)] * cells
+    assert study.asked == asked

@@ -1,0 +1,250 @@
+"""Each method's loss and gradient in the real trainer, against formulas in double precision.
+
+What the policy says of the tokens is taken from the trainer's own passes; advantages, ratios,
+masks and normalisers are computed anew, one token at a time.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+from math import comb, exp, log
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from trl import GRPOTrainer
+
+from sage_cli.config.algorithms import algorithm_settings
+from sage_cli.models.load import load_model
+
+PROMPTS, GROUP, LIMIT = 4, 4, 12
+Row = dict[str, Any]
+
+
+def group_advantages(rewards: list[float]) -> list[float]:
+    mean = sum(rewards) / GROUP
+    deviation = (sum((one - mean) ** 2 for one in rewards) / (GROUP - 1)) ** 0.5
+    return [(one - mean) / (deviation + 1e-4) for one in rewards]
+
+
+def best_of_two(rewards: list[float]) -> list[float]:
+    """Mean over the pairs with a completion of their normalised best verdict."""
+    pairs = {pair: max(rewards[i] for i in pair) for pair in combinations(range(GROUP), 2)}
+    mean = sum(pairs.values()) / len(pairs)
+    deviation = (sum((one - mean) ** 2 for one in pairs.values()) / len(pairs)) ** 0.5
+    of = [[best - mean for pair, best in pairs.items() if i in pair] for i in range(GROUP)]
+    return [sum(one) / len(one) / deviation if deviation else 0.0 for one in of]
+
+
+def worth_in_pairs(rewards: list[float]) -> list[float]:
+    """What the best of each pair loses without the completion, over all pairs, times the group."""
+    pairs = list(combinations(range(GROUP), 2))
+    return [
+        GROUP
+        * sum(
+            max(rewards[a], rewards[b]) - rewards[b if a == i else a]
+            for a, b in pairs
+            if i in (a, b)
+        )
+        / comb(GROUP, 2)
+        for i in range(GROUP)
+    ]
+
+
+BY_GROUP = {"pass-at-k": best_of_two, "pkpo": worth_in_pairs}
+
+
+def token_advantages(name: str, rows: list[Row], clip: tuple[float, float]) -> list[list[float]]:
+    """Of each token, with everything else of the micro-batch at hand."""
+    tokens = [(b, t) for b, row in enumerate(rows) for t in range(len(row["logp"]))]
+    found = [[row["advantage"]] * len(row["logp"]) for row in rows]
+    at = lambda key, b, t: rows[b][key][t]  # noqa: E731
+    if name == "entropy-shaped":
+        for b, t in tokens:
+            found[b][t] += min(0.4 * at("entropy", b, t), abs(found[b][t]) / 2)
+    if name == "steer":
+        omega = {}
+        for b, t in tokens:
+            pi, old = exp(at("logp", b, t)), exp(at("old", b, t))
+            rate = found[b][t] / old * pi * (1 - pi) * (log(pi) + at("old_entropy", b, t))
+            omega[b, t] = abs(rate)
+        least, greatest = min(omega.values()), max(omega.values())
+        for b, t in tokens:
+            share = (omega[b, t] - least) / (greatest - least) if greatest > least else 0.5
+            found[b][t] *= 1.2 - 0.4 * share
+    if name in ("clip-cov", "kl-cov"):
+        means = [
+            np.mean([rows[b]["advantage"] for b, _ in tokens]),
+            np.mean([at("logp", b, t) for b, t in tokens]),
+        ]
+        covariance = {
+            (b, t): (rows[b]["advantage"] - means[0]) * (at("logp", b, t) - means[1])
+            for b, t in tokens
+        }
+        if name == "kl-cov":
+            count = max(1, int(0.1 * len(tokens)))
+            for b, t in sorted(tokens, key=lambda one: covariance[one])[-count:]:
+                if covariance[b, t] > 0:
+                    rows[b]["held"].add(t)
+        else:
+            rows[0]["candidates"] = {
+                (b, t)
+                for b, t in tokens
+                if 0.3 < covariance[b, t] < 5 and not clipped(rows[b], t, clip)
+            }
+            rows[0]["count"] = max(1, int(0.1 * len(tokens)))
+    return found
+
+
+def clipped(row: Row, t: int, clip: tuple[float, float]) -> bool:
+    ratio = exp(row["logp"][t] - row["old"][t])
+    return (
+        ratio > 1 + clip[1]
+        if row["advantage"] > 0
+        else ratio < 1 - clip[0] and row["advantage"] < 0
+    )
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "pass-at-k": {"advantage_options": {"k": 2}},
+    "pkpo": {"advantage_options": {"k": 2}},
+    "entropy-shaped": {},
+    "steer": {},
+    "kl-cov": {"advantage_options": {"share": 0.1}},
+    "clip-cov": {"advantage_options": {"share": 0.1, "low": 0.3}},
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_loss_and_gradient_of_every_micro_batch_and_update(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    settings = algorithm_settings(name) | {"dynamic_sampling": False} | METHODS[name]
+    settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2, "warmup_ratio": 0.0}
+    config = configure(rl={"algo": name, "learning_rate": 1e-2, **settings}, anchor={"kl": "none"})
+    rl = config.rl
+    trainer = bench.trainer(config)
+    seen: dict[str, Any] = {"updates": 0, "moved": 0.0}
+    plain_pass, plain_loss = (
+        GRPOTrainer._get_per_token_logps_and_entropies,
+        GRPOTrainer._compute_loss,
+    )
+
+    def passing(self: Any, *args: Any, **named: Any) -> Any:
+        found = plain_pass(self, *args, **(named | {"compute_entropy": True}))
+        if self._buffered is None:
+            seen.setdefault("first", []).append(found)
+        else:
+            found[0].retain_grad()
+            seen["now"] = found
+        return found
+
+    def scoring(self: Any, inputs: Any) -> Any:
+        seen["first"] = []
+        return plain_score(self, inputs)
+
+    plain_score = GRPOTrainer._generate_and_score_completions
+
+    def computing(self: Any, model: Any, view: dict[str, Any]) -> Any:
+        loss = plain_loss(self, model, view)
+        logps_BT = seen["now"][0]
+        (gradient_BT,) = torch.autograd.grad(loss, logps_BT, retain_graph=True)
+        check(loss.item(), gradient_BT.double(), view)
+        return loss
+
+    def check(loss: float, gradient_BT: Any, view: dict[str, Any]) -> None:
+        ids, lengths = view["row_ids_B"].tolist(), view["completion_mask"].sum(dim=1).tolist()
+        logps_BT, entropy_BT = (one.detach().double() for one in seen["now"][:2])
+        old_BT, old_entropy_BT = (one.double() for one in seen["first"][0][:2])
+        rewards_PN = trainer.rewards_BF.sum(dim=1).double().reshape(PROMPTS, GROUP).tolist()
+        rows = []
+        for b, (i, length) in enumerate(zip(ids, lengths, strict=True)):
+            of_group = BY_GROUP.get(name, group_advantages)(rewards_PN[i // GROUP])
+            rows.append({
+                "advantage": of_group[i % GROUP], "held": set(),
+                "logp": logps_BT[b, :length].tolist(), "old": old_BT[i, :length].tolist(),
+                "entropy": entropy_BT[b, :length].tolist(),
+                "old_entropy": old_entropy_BT[i, :length].tolist(),
+            })  # fmt: skip
+        clip = (rl.epsilon_low, rl.epsilon_high)
+        advantages = token_advantages(name, rows, clip)
+        if name == "clip-cov":  # which of the candidates were drawn is the trainer's affair
+            drawn = {(b, t) for b, row in enumerate(rows) for t in range(len(row["logp"]))
+                     if view["advantages"][b, t] == 0 and row["advantage"] != 0}  # fmt: skip
+            candidates = rows[0]["candidates"]
+            assert drawn <= candidates
+            assert len(drawn) <= rows[0]["count"]  # some may be of groups without advantage
+            for b, t in drawn:
+                advantages[b][t] = 0.0
+            seen["drawn"] = seen.get("drawn", 0) + len(drawn)
+        expected, slopes_BT = 0.0, torch.zeros_like(gradient_BT)
+        for b, row in enumerate(rows):
+            for t, advantage in enumerate(advantages[b]):
+                x = row["logp"][t] - row["old"][t]
+                ratio = exp(x)
+                value, slope = -ratio * advantage, -ratio * advantage
+                if rl.clip:
+                    high = min(ratio, rl.delta) if rl.delta else ratio
+                    within = min(max(ratio, 1 - clip[0]), 1 + clip[1])
+                    value = -min(high * advantage, within * advantage)
+                    slope = value if abs(value + ratio * advantage) < 1e-12 else 0.0
+                if t in row["held"]:
+                    value, slope = value + abs(x), slope + np.sign(x)
+                weight = 1 / len(row["logp"]) / len(rows) / 2  # of two micro-batches
+                if rl.loss == "dapo":
+                    weight = 1 / view["num_items_in_batch"].item()
+                elif rl.loss == "dr_grpo":
+                    weight = 1 / LIMIT / len(rows) / 2
+                expected += weight * value
+                slopes_BT[b, t] = weight * slope
+                seen["moved"] = max(seen["moved"], abs(x))
+        assert loss == pytest.approx(expected, abs=1e-5)
+        torch.testing.assert_close(gradient_BT, slopes_BT, atol=1e-5, rtol=1e-5)
+        seen["updates"] += 1
+
+    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", passing)
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", scoring)
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", computing)
+    trainer.train()
+    assert seen["updates"] == 2 * 4  # micro-batches, updates
+    assert seen["moved"] > 0.01  # in the second update of a generation the ratio isn't 1
+    assert name != "clip-cov" or seen["drawn"] > 0
+
+
+def rank_of(hidden_TD: Any) -> float:
+    values = np.linalg.svd(hidden_TD - hidden_TD.mean(axis=0), compute_uv=False)
+    shares = values[values > 1e-9] / values.sum()
+    return exp(-sum(q * log(q) for q in shares))
+
+
+def test_verl_measures_the_policys_hidden_states(bench: Any, configure: Any):
+    options = {"advantage": "verl", "advantage_options": {"stride": 3}}
+    trainer = bench.trainer(configure(rl={"steps": 1, "micro_batch": 8, **options}))
+    trainer.train()
+    model, measured = load_model(bench.base), {}
+    found = {}
+    for batch in trainer._buffered_inputs:
+        for b, i in enumerate(batch["row_ids_B"].tolist()):
+            prompt = batch["prompt_ids"][b][batch["prompt_mask"][b].bool()]
+            completion = batch["completion_ids"][b][batch["completion_mask"][b].bool()]
+            with torch.no_grad():
+                states = model(torch.cat([prompt, completion])[None], output_hidden_states=True)
+            hidden_TD = states.hidden_states[-1][0, len(prompt) :].double().numpy()
+            m = [rank_of(hidden_TD[:end]) for end in range(3, len(hidden_TD), 3)]
+            v = [m[j] - sum(m[:j]) / j for j in range(1, len(m))]
+            steps = [b - a for a, b in pairwise(v)]
+            rank = rank_of(hidden_TD) if len(hidden_TD) > 1 else 1.0
+            measured[i] = [rank, sum(v) / max(1, len(v)), sum(steps) / max(1, len(steps))]
+            found[i] = batch["advantages"][b].item()
+    rewards_PN = trainer.rewards_BF.sum(dim=1).double().reshape(PROMPTS, GROUP).tolist()
+    assert len(found) == PROMPTS * GROUP
+    for i, (_, change, growth) in measured.items():
+        advantage = group_advantages(rewards_PN[i // GROUP])[i % GROUP]
+        # the moving means begin at 0: every measure is as far above or below as can be
+        gate = 1 / (1 + exp(-10 * np.sign(growth)))
+        phi = gate * np.tanh(5) + (1 - gate) * np.tanh(5 * np.sign(change))
+        expected = advantage + min(max(0.0, phi), abs(advantage) / 2)
+        assert found[i] == pytest.approx(expected, abs=1e-5)
+    usual = [0.3 * sum(column) / len(measured) for column in zip(*measured.values(), strict=True)]
+    assert trainer.advantage_memory["usual"] == pytest.approx(usual, abs=1e-4)

@@ -1,0 +1,68 @@
+"""Whole trainings of each method: guides without strength change nothing, a kill nothing either."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sage_cli.config.algorithms import algorithm_settings
+from sage_cli.config.exploration import EXPLORATION
+from sage_cli.store.metrics_file import MetricsFile
+
+OPTIONS = {
+    "pass-at-k": {"k": 2},
+    "pkpo": {"k": 2},
+    "clip-cov": {"share": 0.1, "low": 0.1},
+    "kl-cov": {"share": 0.1},
+}
+
+
+class KilledError(Exception):
+    pass
+
+
+def killing(record: Any) -> None:
+    if record["step"] == 3:
+        raise KilledError
+
+
+def comparable(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What neither a clock nor a guide says."""
+    skipped = ("time/", "guide/")
+    return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
+
+
+def weights(folder: Any) -> bytes:
+    return (folder / "model/model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("name", EXPLORATION)
+def test_with_a_flat_guide_killed_and_resumed_it_ends_as_plain_to_the_last_bit(
+    bench: Any, configure: Any, name: str
+):
+    settings = algorithm_settings(name) | {"advantage_options": OPTIONS.get(name, {})}
+    settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2}
+    if settings["entropy_target"]:
+        settings["entropy_target"] = 50.0  # far above, so that the bonus acts
+    if settings["overlong_punishment"]:
+        settings["overlong_buffer"] = 0.5
+    plain = bench.run(configure(rl=settings), "plain")
+    branch = {"name": "branch", "tau": 0.5}
+    flat = configure(rl=settings, guide=branch | {"rho": 0.0})
+    with pytest.raises(KilledError):
+        bench.run(flat, "flat", on_step=killing)
+    bench.run(flat, "flat")
+    found = MetricsFile(bench.folder / "flat/metrics.jsonl").read()
+    assert comparable(found) == json.loads(json.dumps(comparable(plain)))
+    assert weights(bench.folder / "flat") == weights(bench.folder / "plain")
+    steep, *_ = bench.run(configure(rl=settings | {"steps": 2}, guide=branch | {"rho": 3.0}), "on")
+    assert steep["loss"] != plain[0]["loss"]
+    # what a step draws: all of a generation's completions in its first step, none in the second
+    drawn = [record["drawn/completions"] for record in plain]
+    assert min(drawn[::2]) >= 16
+    assert drawn[1::2] == [0, 0]
+    if name == "adaptive-entropy":
+        coefficients = [record["entropy/coefficient"] for record in plain]
+        assert coefficients == pytest.approx([0.005, 0.01, 0.015, 0.02])

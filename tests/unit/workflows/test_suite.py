@@ -1,0 +1,66 @@
+"""What a suite's page says of its sweep."""
+
+import pytest
+from sweep_cells import PASS_1, at, done
+
+from sage_cli.progress import Silent
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweeps.data import Axis
+from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.suite.arms import Asked
+from sage_cli.suite.plan import planned
+from sage_cli.workflows.suite import report_suite
+from sage_cli.workflows.suite_plan import sweeps_of
+
+AXES = (
+    Axis("tau", "guide.tau", (0.8, 1.2, 2.0)),
+    Axis("rho", "guide.rho", (0.1, 0.3, 0.5)),
+)
+PRINTED = "Published: table6, Qwen2.5-Math-7B-Base"
+
+
+@pytest.fixture
+def asked(tmp_path):
+    return Asked(("tiny",), (), None, {"run": {"root": str(tmp_path / "runs")}})
+
+
+def sweep_folder(asked):
+    (sweep,) = sweeps_of(planned("table6", asked))
+    return sweep.folder
+
+
+def sections(page):
+    (chapter,) = page.report.document.data["chapters"]
+    return chapter["sections"]
+
+
+def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(asked):
+    cells = [
+        done(at(AXES, tau, rho), 3 * i + j)
+        for i, tau in enumerate(AXES[0].values)
+        for j, rho in enumerate(AXES[1].values)
+    ]
+    sweep_document(AXES, (PASS_1,), cells, Provenance()).write(sweep_folder(asked))
+    page = report_suite("table6", asked, Silent())
+    found = sections(page)
+    assert len(found["sweep"]["cells"]) == 9
+    assert found["published"]["rows"][4]["pass@1"] == 0.433  # the paper's choice
+    html = page.file.read_text(encoding="utf-8")
+    for said in ("sweep over tau, rho", PRINTED, "the paper takes tau 1.2, rho 0.3"):
+        assert said in html
+    assert "<svg" in html[html.index("sweep over tau, rho") : html.index(PRINTED)]
+    assert (page.file.parent / "sweep-heatmap.png").is_file()
+
+
+def test_without_an_outcome_the_page_says_so(asked):
+    page = report_suite("table6", asked, Silent())
+    assert sections(page)["sweep"]["notes"] == ["the sweep hasn't come to its end yet"]
+    assert PRINTED in page.file.read_text(encoding="utf-8")
+
+
+def test_a_torn_outcome_is_named(asked):
+    folder = sweep_folder(asked)
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text('{"cells": [')
+    (note,) = sections(report_suite("table6", asked, Silent()))["sweep"]["notes"]
+    assert "sweep.json is torn or was edited" in note
