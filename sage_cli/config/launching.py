@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.config.presets import accelerate_file, read_yaml
-from sage_cli.config.training import RlSection
 from sage_cli.errors import SageError
 
 SHARDED = ("FSDP", "DEEPSPEED")
@@ -35,33 +33,36 @@ def sharded_by(accelerate: str | None) -> str | None:
     return kind if kind in SHARDED else None
 
 
-def launch_problems(rl: RlSection, model: PretrainedModel | ScratchModel) -> list[str]:
-    """What stands against `rl.accelerate`, one sentence each; a broken file is refused later."""
-    if rl.accelerate is None:
+def launch_problems(accelerate: str | None, processes: int, tuning: str) -> list[str]:
+    """What stands against `rl.accelerate` for `rl.processes` and `model.tuning`, one sentence each.
+
+    A broken file is refused later.
+    """
+    if accelerate is None:
         return []
-    if rl.processes == 1:
+    if processes == 1:
         return [
-            f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "
+            f"rl.accelerate '{accelerate}' launches several processes, and rl.processes is 1 "
             "(use --processes N, one for each GPU)"
         ]
     try:
-        said = read_yaml(accelerate_file(rl.accelerate))
+        said = read_yaml(accelerate_file(accelerate))
     except (SageError, OSError):
         return []
     found = []
-    processes, machines = _count(said, "num_processes"), _count(said, "num_machines")
-    if processes not in (None, rl.processes):
+    meant, machines = _count(said, "num_processes"), _count(said, "num_machines")
+    if meant not in (None, processes):
         found.append(
-            f"rl.accelerate '{rl.accelerate}' is for {processes} processes, and rl.processes is "
-            f"{rl.processes} (use --processes {processes}, or leave num_processes out of the file)"
+            f"rl.accelerate '{accelerate}' is for {meant} processes, and rl.processes is "
+            f"{processes} (use --processes {meant}, or leave num_processes out of the file)"
         )
     if machines not in (None, 1):
         found.append(
-            f"rl.accelerate '{rl.accelerate}' is for {machines} machines, and --processes starts "
+            f"rl.accelerate '{accelerate}' is for {machines} machines, and --processes starts "
             "all of them on this one (use torchrun on each machine, as docs/scaling.md shows)"
         )
-    if _zero_stage(said) == ZERO_3 and model.tuning == "lora":
-        found.append(f"rl.accelerate '{rl.accelerate}': {ADAPTERS_UNDER_ZERO_3}")
+    if _zero_stage(said) == ZERO_3 and tuning == "lora":
+        found.append(f"rl.accelerate '{accelerate}': {ADAPTERS_UNDER_ZERO_3}")
     return found
 
 

@@ -83,7 +83,7 @@ def contradictions(config: SageConfig) -> list[str]:
         found.append(error.cause)
     else:
         found += inert(rl, config.anchor, config.rollout)
-    found += launch_problems(rl, config.model)
+    found += launch_problems(rl.accelerate, rl.processes, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
         found.append(
             f"evaluation.every looks at the policy in one process, and rl.accelerate "

@@ -51,6 +51,7 @@ RECORDED: Mapping[str, str] = {
     "memory/peak_gib": "Peak memory of the step on the fullest GPU; without one, the process's.",
     "memory/peak_gib/*": "The same of each process, where there are several.",
     "time/step_s": "Seconds of the whole step.",
+    "time/look_s": "Seconds of looking at the development problems, apart from the step's.",
 }
 """Key, or pattern of keys -> what it is."""
 
