@@ -102,7 +102,8 @@ def memory_explained(asked: Asked, run: Run) -> Iterator[None]:
         where, total = _device()
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OutOfMemoryError(
-            f"{where} of {total / _GIB:.0f} GiB can't hold {asked.what} ({said})",
+            f"the training ran out of memory: {where} of {total / _GIB:.0f} GiB can't hold "
+            f"{asked.what} ({said})",
             advice(asked, resident, _peak(), total) + _saved(run),
         ) from error
 
