@@ -16,6 +16,7 @@ from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.cli.run_tables import diff, list_facts
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run, Runs
+from sage_cli.store.speed import speed_figures
 
 app = new_app("List, show, compare, archive, locate and remove runs.")
 SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "commit", "command",
@@ -66,18 +67,19 @@ def list_(
 
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """A run's manifest, its last metrics and what evaluations found."""
+    """A run's manifest, its speed, its last metrics and what evaluations found."""
     run = _runs(runs).find(name)
     last, looked, found = *_last_and_looked(run), evaluation_figures(run)
+    speed = speed_figures(run.metrics.read())
     if json:
         shown = {"manifest": run.manifest, "last": last, "looked": looked, "evaluations": found}
-        emit({**shown, "folder": str(run.folder)})
+        emit({**shown, "speed": speed, "folder": str(run.folder)})
         return
     table = Table(show_header=False, box=None)
     for key in SHOWN:
         if run.manifest.get(key) is not None:
             table.add_row(key, escape(str(run.manifest[key])))
-    for key, value in {**last, **found, **looked}.items():
+    for key, value in {**last, **speed, **found, **looked}.items():
         table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
     console.print(f"[bold]{run.id}[/]", table)
 

@@ -11,6 +11,7 @@ from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.remarks import beta_in_words
+from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import RlSection, batch_of
 
 
@@ -75,7 +76,7 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         "completions": f"{rl.steps * batch.completions:,}",
         "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
         "rollout": f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}"
-        f", {rollout.max_tokens} new tokens, {rollout.backend}",
+        f", {rollout.max_tokens} new tokens, {_engine(rollout)}",
         "learning rate": f"{rl.learning_rate:g}, {rl.scheduler}, "
         f"warm-up {rl.warmup_ratio:g} of the steps",
         "weight decay": f"{rl.weight_decay:g}",
@@ -97,6 +98,17 @@ def evaluation_facts(recipe: EvaluationRecipe) -> dict[str, Any]:
         "grading": f"{recipe.grading.mode}, answers from "
         + (recipe.grading.extract or recipe.prompt.answer),
     }
+
+
+def _engine(rollout: RolloutSection) -> str:
+    if rollout.backend == "transformers":
+        return "transformers"
+    vllm = rollout.vllm
+    place = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
+    if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
+        place += f" over {vllm.tensor_parallel} GPUs each"
+    said = f"vLLM {place}, importance correction {vllm.importance_correction}"
+    return said if rollout.backend == "vllm" else f"{said}; transformers without a GPU or vLLM"
 
 
 def _processes(rl: RlSection) -> str:

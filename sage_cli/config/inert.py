@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, batch_of
+from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.training import AnchorSection, RlSection, batch_of
 
 _QUANTILE_LIMIT = 2**24
 """Values that `torch.quantile` takes."""

@@ -17,13 +17,11 @@ from sage_cli.config.plugins import AS_STORED
 from sage_cli.config.presets import DEFAULT_PRESET, read_preset
 from sage_cli.config.records import default_root
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.stored import current
 from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
 
 STORED = "stored configuration"
-NOT_TAKEN_OVER = {"run": ("name", "tags", "root", "sweep"), "sweep": ("k",)}
-"""Settings that a stored configuration may hold and that don't travel with it: where and for what
-it was made, and those of earlier releases, none of which changed a run's result."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def _layers(
     sets: Sequence[str],
     stored: Mapping[str, Any] | None,
 ) -> list[Layer]:
-    layers = [Layer(STORED, _current(stored))] if stored is not None else []
+    layers = [Layer(STORED, current(stored))] if stored is not None else []
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
     return [*layers, Layer("flag", _given(flags)), _assignments(sets)]
@@ -128,20 +126,6 @@ def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
     A choice brings its settings along, as it does when it is typed.
     """
     return validate(rechosen(config, settings))
-
-
-def _current(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration without what doesn't travel with it, in today's words."""
-    kept = {
-        section: {key: v for key, v in inside.items() if key not in NOT_TAKEN_OVER.get(section, ())}
-        if isinstance(inside, Mapping)
-        else inside
-        for section, inside in stored.items()
-    }
-    sweep = stored.get("sweep")
-    if isinstance(sweep, Mapping) and "k" in sweep:  # what objectives were called before
-        kept["sweep"]["objective"] = [f"pass@{k}" for k in sweep["k"]]
-    return kept
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:

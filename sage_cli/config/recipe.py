@@ -9,9 +9,10 @@ from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection
 from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel, sampled_dtype
+from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import AnchorSection, RlSection, RolloutSection, SftSection
+from sage_cli.config.training import AnchorSection, RlSection, SftSection
 
 
 @dataclass(frozen=True)

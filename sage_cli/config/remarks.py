@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sage_cli.config.compat import OFFICIAL
 from sage_cli.config.inert import MORE_UPDATES, ONE_UPDATE
-from sage_cli.config.model import trained_dtype
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import AnchorSection
 
@@ -21,7 +20,7 @@ def remarks(config: SageConfig) -> list[str]:
         "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
     ]
     found = official if config.rl.compat == OFFICIAL else []
-    return found + _of_the_ratio(config) + _of_the_anchor(config) + _of_the_weights(config)
+    return found + _of_the_ratio(config) + _of_the_anchor(config)
 
 
 def _of_the_ratio(config: SageConfig) -> list[str]:
@@ -60,15 +59,3 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
 def beta_in_words(anchor: AnchorSection) -> str:
     """The anchor's weight, and where it goes."""
     return f"{anchor.beta:g}" + (" falling to 0" if anchor.schedule == "cosine" else "")
-
-
-def _of_the_weights(config: SageConfig) -> list[str]:
-    """For vLLM the trainer merges the adapter into its base and takes it out again, every step."""
-    coarse = trained_dtype(config.model) != "float32"
-    if config.model.tuning == "full" or config.rollout.backend == "transformers" or not coarse:
-        return []
-    return [
-        "warning: rollouts by vLLM add the adapter to the frozen weights and subtract it again at "
-        "every step: in bfloat16 rounding moves those weights (a quarter of a layer's after 1,000 "
-        "steps; model.dtype=float32 with model.compute_dtype=bfloat16 holds them still)"
-    ]

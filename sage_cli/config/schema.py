@@ -11,7 +11,7 @@ from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
 from sage_cli.config.inert import inert
-from sage_cli.config.launching import sharded_by
+from sage_cli.config.launching import launch_problems, sharded_by
 from sage_cli.config.model import (
     ModelSection,
     PretrainedModel,
@@ -20,12 +20,12 @@ from sage_cli.config.model import (
     trained_dtype,
 )
 from sage_cli.config.records import RunSection, TrackingSection
+from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.sweep import SweepSection
 from sage_cli.config.training import (
     AnchorSection,
     RlSection,
-    RolloutSection,
     SftSection,
     batch_of,
 )
@@ -90,11 +90,7 @@ def contradictions(config: SageConfig) -> list[str]:
         found.append(error.cause)
     else:
         found += inert(rl, config.anchor, config.rollout)
-    if rl.accelerate is not None and rl.processes == 1:
-        found.append(
-            f"rl.accelerate '{rl.accelerate}' launches several processes, and rl.processes is 1 "
-            "(use --processes N, one for each GPU)"
-        )
+    found += launch_problems(rl.accelerate, rl.processes, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
         found.append(
             f"evaluation.every looks at the policy in one process, and rl.accelerate "
@@ -137,10 +133,10 @@ def _of_the_second_stage(config: SageConfig) -> list[str]:
     if config.rl.dars is None:
         return []
     found = []
-    if config.rollout.backend == "vllm-server":
+    if config.rollout.backend != "transformers" and config.rollout.vllm.mode == "server":
         found.append(
-            "rl.dars draws unequal numbers of completions of a prompt, and rollout.backend "
-            "'vllm-server' is asked for equal ones (use rollout.backend=vllm or transformers)"
+            "rl.dars draws unequal numbers of completions of a prompt, and a vLLM server is asked "
+            "for equal ones (use rollout.vllm.mode=colocate or rollout.backend=transformers)"
         )
     if config.anchor.kl == "forward":
         found.append(

@@ -1,4 +1,4 @@
-"""`sft`, `rl`, `rollout`, `anchor`: how the policy is trained and what holds it."""
+"""`sft`, `rl`, `anchor`: how the policy is trained and what holds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sage_cli.config.advantages import (
     advantage_options,
 )
 from sage_cli.config.base import COSMETIC, Section
-from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.own_terms import against_dars, against_pacs
 from sage_cli.config.plugins import require_name
 from sage_cli.errors import ConfigurationError
@@ -167,7 +166,7 @@ class RlSection(Section):
     """Gradients are scaled down to this norm."""
     optimizer: Optimizer = "adamw_8bit"
     """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes."""
-    gradient_checkpointing: bool = True
+    gradient_checkpointing: bool = Field(True, json_schema_extra=COSMETIC)
     """Compute activations twice instead of keeping them: less memory, more time."""
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
     """Optimiser steps from one checkpoint to the next."""
@@ -258,18 +257,6 @@ def batch_of(rl: RlSection, processes: int) -> Batch:
             "prompts x rollouts is a multiple of micro_batch x processes",
         )
     return Batch(completions, micro_batch, completions // (micro_batch * processes))
-
-
-class RolloutSection(DecodingSection):
-    """How training samples."""
-
-    backend: Literal["transformers", "vllm", "vllm-server"] = "transformers"
-    """What draws training's completions; `vllm` shares the GPU with training, `vllm-server`
-    is TRL's server elsewhere."""
-    temperature: float = Field(1.0, gt=0)
-    """Of the softmax that tokens are drawn from."""
-    importance_cap: float = Field(2.0, gt=0)
-    """vLLM rollouts: token-level truncation of the importance ratio between engine and trainer."""
 
 
 class AnchorSection(Section):

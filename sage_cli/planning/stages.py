@@ -83,7 +83,7 @@ def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
     counted = f"{batch.micro_batch} of {prompt} + {recipe.rollout.max_tokens} tokens"
     advice = (
         "rl.micro_batch smaller, rl.gradient_checkpointing=true, a smaller rollout.max_tokens, "
-        "LoRA, --accelerate zero3 over several cards, or rollout.backend=vllm-server"
+        "LoRA, --accelerate zero3 over several cards, or rollout.vllm.mode=server"
     )
     return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
 

@@ -10,11 +10,17 @@ import httpx
 from sage_cli.errors import SamplingError
 
 
-def served_model(client: httpx.Client, server: str, meant: str, named: str | None) -> str:
+def served_model(
+    client: httpx.Client,
+    server: str,
+    meant: str,
+    named: str | None,
+    setting: str = "sampling.server_model",
+) -> str:
     """What `server` calls the model that is meant, a folder or a name of the Hub.
 
-    A server that doesn't tell, or tells of others, is refused unless the user has said how it
-    calls the model (`named`). Raises SamplingError.
+    A server that doesn't tell, or tells of others, is refused unless the user has said in
+    `setting` how it calls the model (`named`). Raises SamplingError.
     """
     try:
         response = client.get(f"{server}/v1/models")
@@ -28,7 +34,7 @@ def served_model(client: httpx.Client, server: str, meant: str, named: str | Non
         if names and named not in names:
             raise SamplingError(
                 f"{server} serves {', '.join(names)}, and not '{named}'",
-                "name one of those with --set sampling.server_model=NAME",
+                f"name one of those with --set {setting}=NAME",
             )
         return named
     for model in models:
@@ -37,8 +43,8 @@ def served_model(client: httpx.Client, server: str, meant: str, named: str | Non
     tells = f"serves {', '.join(names)}" if names else "doesn't say which model it serves"
     raise SamplingError(
         f"{server} {tells}, and {meant} is meant",
-        "serve that one; or, to measure what is served under a name of its own, say so with "
-        f"--set sampling.server_model={names[0] if names else 'NAME'}",
+        "serve that one; or, to take what is served under a name of its own, say so with "
+        f"--set {setting}={names[0] if names else 'NAME'}",
     )
 
 

@@ -51,13 +51,17 @@ RECORDED: Mapping[str, str] = {
     "reward/paid": "RLPR: mean of the reward that the advantages are made of.",
     "entropy/coefficient": "The coefficient of the entropy bonus, where it adapts.",
     "eval/pass@*": "pass@k on the development problems, where `evaluation.every` looks at them.",
-    "time/generation_s": "Seconds of drawing completions.",
-    "time/reward_s": "Seconds of grading.",
-    "time/reward_share": "Share of the step's time that grading took.",
+    "time/generate_s": "Seconds of drawing completions, in the first process as all phases.",
+    "time/sync_s": "Seconds of handing weights to vLLM.",
+    "time/grade_s": "Seconds of grading.",
+    "time/reference_s": "Seconds of the reference's and earlier policies' log-probabilities.",
+    "time/loss_s": "Seconds of the loss with its gradients.",
+    "time/generated_tokens_per_s": "Tokens drawn by all processes, in the time that it took.",
+    "time/trained_tokens_per_s": "Tokens in the loss, in the step's time.",
+    "memory/peak_gib": "Peak memory of the step on the fullest GPU; without one, the process's.",
+    "memory/peak_gib/*": "The same of each process, where there are several.",
     "time/step_s": "Seconds of the whole step.",
-    "time/*_s": "Seconds of a part of the step: reference, loss, handing weights to the engine.",
-    "tokens/*": "Tokens a second, generated and trained.",
-    "memory/*": "Peak memory of a device, in GiB.",
+    "time/look_s": "Seconds of looking at the development problems, apart from the step's.",
 }
 """Key, or pattern of keys -> what it is."""
 

@@ -68,6 +68,11 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
                 outputs=("log_probs", "entropy"),
             )
 
+    @property
+    def in_loss(self) -> bool:
+        """Whether log-probabilities are asked for by the loss, and so with gradients."""
+        return self._buffered is not None
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._entropies.clear()
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -98,7 +103,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         first = self.keeps_old_entropy and not self._entropies
-        if self._buffered is None and (self.guide.reads_reference_entropy or first):
+        if not self.in_loss and (self.guide.reads_reference_entropy or first):
             kwargs["compute_entropy"] = True
         found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._buffered is None:

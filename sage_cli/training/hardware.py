@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sage_cli.config.model import ComputeDtype
+from sage_cli.config.model import ComputeDtype, PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.errors import ConfigurationError
 
 
@@ -16,18 +16,44 @@ def precision(compute_dtype: ComputeDtype) -> dict[str, Any]:
 
     Raises ConfigurationError for bfloat16 on a GPU that doesn't have it.
     """
+    if compute_dtype == "bfloat16":
+        _require_bf16("model.compute_dtype", "float32")
     on_gpu = torch.cuda.is_available()
-    has_bf16 = on_gpu and torch.cuda.is_bf16_supported()
-    if compute_dtype == "bfloat16" and on_gpu and not has_bf16:
-        gpu = torch.cuda.get_device_name()
-        raise ConfigurationError(
-            f"model.compute_dtype is 'bfloat16', and the {gpu} doesn't have it",
-            "use --set model.compute_dtype=float32",
-        )
+    auto = on_gpu and _has_bf16()
     return {
         "use_cpu": not on_gpu,
-        "bf16": has_bf16 if compute_dtype == "auto" else compute_dtype == "bfloat16",
+        "bf16": auto if compute_dtype == "auto" else compute_dtype == "bfloat16",
     }
+
+
+def require_hardware(model: PretrainedModel | ScratchModel, processes: int) -> None:
+    """Raise ConfigurationError where this machine's GPUs can't train `model` in so many processes.
+
+    Types of which the GPU has none and processes of which two would share a GPU are refused.
+    """
+    precision(model.compute_dtype)
+    if trained_dtype(model) == "bfloat16":
+        _require_bf16("model.dtype", "float16" if model.tuning == "lora" else "float32")
+    there = torch.cuda.device_count() if torch.cuda.is_available() else processes
+    if processes > there:
+        raise ConfigurationError(
+            f"{processes} processes take a GPU each, and this machine has {there}",
+            f"use --processes {there}, or several machines (docs/scaling.md)",
+        )
+
+
+def _require_bf16(setting: str, instead: str) -> None:
+    if torch.cuda.is_available() and not _has_bf16():
+        gpu = torch.cuda.get_device_name()
+        raise ConfigurationError(
+            f"{setting} is 'bfloat16', and the {gpu} doesn't have it",
+            f"use --set {setting}={instead}",
+        )
+
+
+def _has_bf16() -> bool:
+    """In its circuits: torch also counts emulation, which is slower than float32."""
+    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def device() -> str:

@@ -2,7 +2,8 @@
 
 The command holds a lock for as long as it lives, however it ends; a process that finds it free ends
 at once, so that nobody goes on writing whom nobody watches. Between them is a launcher, which hands
-down neither pipes nor signals in time; hence files.
+down neither pipes nor signals in time; hence files. Where somebody else typed the launcher
+(torchrun, srun, accelerate), a process ends with that, its parent.
 """
 
 from __future__ import annotations
@@ -42,10 +43,16 @@ def ask_to_stop(folder: Path, number: int) -> None:
 
 
 def follow() -> None:
-    """In a process that a command of ours launched: from now on stop and end with it."""
+    """In a launched process: from now on end with whom it was launched by, a command or a launcher.
+
+    It stops as well when a command of ours passes a signal on.
+    """
     folder = os.environ.get(VARIABLE)
     if folder is not None:
-        threading.Thread(target=_follow, args=(Path(folder),), daemon=True).start()
+        follower = threading.Thread(target=_follow, args=(Path(folder),), daemon=True)
+    else:
+        follower = threading.Thread(target=_follow_parent, args=(os.getppid(),), daemon=True)
+    follower.start()
 
 
 def is_followed() -> bool:
@@ -59,6 +66,12 @@ def _follow(folder: Path) -> None:
         if not asked and (number := _asked(folder)):
             asked = True
             os.kill(os.getpid(), number)
+        time.sleep(LOOK_S)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _follow_parent(parent: int) -> None:
+    while os.getppid() == parent:
         time.sleep(LOOK_S)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -6,7 +6,8 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sage_cli.errors import TrainingError
+from sage_cli.config.launching import ADAPTERS_UNDER_ZERO_3, ZERO_3
+from sage_cli.errors import ConfigurationError, TrainingError
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -36,6 +37,19 @@ def require_all_processes() -> None:
             "another run than the one asked for",
             "use another --accelerate configuration, or --processes N alone",
         )
+
+
+def require_stage_for(tuning: str) -> None:
+    """Raise ConfigurationError under a launcher that shards in a way that `tuning` can't bear."""
+    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() == "true"
+    stage = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE")
+    if tuning == "lora" and deepspeed and stage == str(ZERO_3):
+        raise ConfigurationError(ADAPTERS_UNDER_ZERO_3)
+
+
+def processes_here(meant: int) -> int:
+    """How many of the processes that train together are on this machine; `meant` if none yet."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if is_launched() else meant
 
 
 def join_processes() -> PartialState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from trl.rewards import get_soft_overlong_punishment
 
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.records import TrackingSection
-from sage_cli.config.training import RlSection, RolloutSection, batch_of
+from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.training import RlSection
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags
 from sage_cli.guides import build_guide
@@ -22,21 +24,23 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
+from sage_cli.training.memory_errors import loading, memory_explained, training
 from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes, world_size
-from sage_cli.training.resource_errors import disk_explained, memory_explained
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.rollout_engine import settled_engine
 from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.verdicts import VerdictReward
-from sage_cli.training.vllm_rollouts import require_rollouts, seeded_engine
+from sage_cli.training.vllm_rollouts import context_length, seeded_engine
 from sage_cli.training.watch import OnStep
 
 
@@ -48,19 +52,18 @@ def train_rl(
     `on_step` hears each optimiser step's record, after it is in metrics.jsonl. Raises Interrupted
     at the end of the generation batch, with a checkpoint, in which a signal asked to stop.
     """
-    require_rollouts(recipe.rollout)
+    recipe = replace(recipe, rollout=settled_engine(recipe.rollout, world_size()))
     with join_processes().main_process_first():
         checkpoint = prepare_resume(run, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
-    with seeded_engine(recipe.rl.seed, done):
+    with seeded_engine(recipe.rl.seed, done), memory_explained(loading(recipe), run):
         trainer = build_trainer(recipe, inputs, tracking, run, on_step)
     if done >= recipe.rl.steps:
         trainer._load_from_checkpoint(str(checkpoint))
     else:
-        micro_batch = batch_of(recipe.rl, world_size()).micro_batch
         interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.iterations)
         trainer.add_callback(interruption)
-        with memory_explained(micro_batch, recipe.rollout.max_tokens), interruption:
+        with memory_explained(training(recipe, world_size()), run), interruption:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     with disk_explained(run.checkpoints, run.model):
         trainer.save_model(str(run.model))
@@ -71,11 +74,13 @@ def train_rl(
 def build_trainer(
     recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
-    """The trainer that `train_rl` runs, ready to train."""
+    """The trainer that `train_rl` runs, ready to train; what draws is settled."""
     rl, anchor = recipe.rl, recipe.anchor
     guide = build_guide(recipe.guide, rl.steps)
     advantage = build_advantage(rl.advantage, rl.advantage_options)
     arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
+    if recipe.rollout.backend == "vllm":
+        arguments.vllm_max_model_length = _context_length(recipe.rollout, inputs)
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
@@ -120,6 +125,13 @@ def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
     tags = AnswerTags(prompt.answer_open, prompt.answer_close)
     earlier = run.metrics.read()
     return ProbabilityReward(inputs.grader, inputs.prompts, tags, recipe.rl.reward_filter, earlier)
+
+
+def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
+    texts = [text for text, _ in inputs.prompts]
+    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    positions = getattr(inputs.model.config, "max_position_embeddings", None)
+    return context_length(rollout, map(len, ids), positions)
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:

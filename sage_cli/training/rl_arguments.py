@@ -10,7 +10,8 @@ from trl import GRPOConfig
 
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.training import RlSection, RolloutSection, batch_of
+from sage_cli.config.rollout import RolloutSection, VllmRolloutSection
+from sage_cli.config.training import RlSection, batch_of
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.training.hardware import precision
 from sage_cli.training.optimizers import optimizer_name
@@ -19,7 +20,8 @@ from sage_cli.training.optimizers import optimizer_name
 def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRPOConfig:
     """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
 
-    Raises ConfigurationError when a step's completions can't be divided among processes and
+    vLLM draws where `rollout.backend` says so: `auto` has been decided before. Raises
+    ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """
     rl, anchor, model = recipe.rl, recipe.anchor, recipe.model
@@ -86,13 +88,13 @@ def engine_stop(recipe: RlRecipe) -> str | None:
 
     TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.
     """
-    if recipe.rollout.backend == "transformers":
+    if recipe.rollout.backend != "vllm":
         return None
     return PromptTemplate(recipe.prompt, "").stop
 
 
 def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
-    """How completions are drawn; vLLM's importance correction is per token, truncated."""
+    """How completions are drawn."""
     ending = {"stop": [stop], "include_stop_str_in_output": True}
     return {
         "generation_kwargs": ending if stop is not None else None,
@@ -101,9 +103,24 @@ def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
         "top_k": rollout.top_k,
         "min_p": rollout.min_p or None,
         "max_completion_length": rollout.max_tokens,
-        "use_vllm": rollout.backend != "transformers",
-        "vllm_mode": "server" if rollout.backend == "vllm-server" else "colocate",
-        "vllm_importance_sampling_correction": True,
-        "vllm_importance_sampling_mode": "token_truncate",
-        "vllm_importance_sampling_clip_max": rollout.importance_cap,
+        **(_vllm(rollout.vllm) if rollout.backend == "vllm" else {}),
+    }
+
+
+def _vllm(vllm: VllmRolloutSection) -> dict[str, Any]:
+    """The engine; the length of its context is decided by the prompts (`vllm_rollouts`)."""
+    corrected = vllm.importance_correction != "none"
+    mode = {"vllm_importance_sampling_mode": vllm.importance_correction} if corrected else {}
+    return {
+        "use_vllm": True,
+        "vllm_mode": vllm.mode,
+        "vllm_tensor_parallel_size": vllm.tensor_parallel,
+        "vllm_gpu_memory_utilization": vllm.memory_share,
+        "vllm_enable_sleep_mode": vllm.sleep,
+        "vllm_server_base_url": vllm.server_url,
+        "vllm_server_timeout": vllm.server_timeout_s,
+        "vllm_group_port": vllm.server_group_port,
+        "vllm_importance_sampling_correction": corrected,
+        "vllm_importance_sampling_clip_max": vllm.importance_cap,
+        **mode,
     }

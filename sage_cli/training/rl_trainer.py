@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,40 +12,33 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
-from sage_cli.store.atomic import write_json
-from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.batch_advantages import (
-    TRLS_OWN,
-    batch_advantages,
-    update_advantages,
-)
+from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages, update_advantages
 from sage_cli.training.batch_record import batch_record, unfinished
-from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.pacs_loss import PacsLoss
+from sage_cli.training.phases import Phases, peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
-from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
+from sage_cli.training.sealing_trainer import SealingTrainer
 from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import VerdictReward
+from sage_cli.training.weight_sync import merge_beside
 
 Record = dict[str, Any]
 
 _COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
 
-_MEMORY = "advantage.json"
-"""A checkpoint's file of what an advantage keeps from batch to batch."""
 DRAWN = ("drawn/completions", "drawn/tokens")
 """What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
 
-class RlTrainer(AnchoredTrainer):
-    """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `writer`.
+class RlTrainer(SealingTrainer):
+    """SealingTrainer that knows verdicts; hands every optimiser step's record to `writer`.
 
     `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
     `rewards_BF` what each reward function F says of the completions of all processes. A text that
@@ -76,25 +66,36 @@ class RlTrainer(AnchoredTrainer):
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
         self.looks, self.second_stage, self.pacs = looks, second_stage, pacs
-        self.advantage_memory: Record = {}
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
-        self._generation_s, self._spent = 0.0, [0, 0]
+        self.phases = Phases()
+        self._spent = [0, 0]
         self._step_began = time.perf_counter()
         kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
         how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
-        super().__init__(**how, keeps_old_entropy=kept, **arguments)
+        super().__init__(
+            **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
+        )
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
+        if self.use_vllm:
+            merge_beside(self.vllm_generation)
+            self.vllm_generation.sync_weights = self._timed_sync(self.vllm_generation.sync_weights)
+
+    def _timed_sync(self, sync_weights: Callable[[], None]) -> Callable[[], None]:
+        def timed() -> None:
+            with self.phases.during("sync"):
+                sync_weights()
+
+        return timed
 
     def _generate(self, prompts: list[Any]) -> Any:
         """Completions in TRL's form; those that dynamic sampling has drawn already, once."""
         if self._drawn is not None:
             drawn, self._drawn = self._drawn, None
             return drawn
-        began = time.perf_counter()
-        drawn = super()._generate(prompts)
-        self._generation_s += time.perf_counter() - began
+        with self.phases.during("generate"):
+            drawn = super()._generate(prompts)
         self._spent[0] += len(prompts)
         self._spent[1] += sum(map(len, drawn[_COMPLETION_IDS]))
         return drawn
@@ -106,13 +107,13 @@ class RlTrainer(AnchoredTrainer):
     def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
         """Whether each completion of the whole generation batch is right, one row per prompt."""
         texts = drawn[_COMPLETION_TEXTS]
-        statuses = self.reward.grade([row["gold"] for row in rows], texts)
+        with self.phases.during("grade"):
+            statuses = self.reward.grade([row["gold"] for row in rows], texts)
         right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
         return right_PN
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        self.reward.begin()
-        self._generation_s, self._spent = 0.0, [0, 0]
+        self._spent = [0, 0]
         if self.dynamic is not None:
             inputs, self._drawn = self.dynamic.draw(self, inputs)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -146,6 +147,18 @@ class RlTrainer(AnchoredTrainer):
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
         return batch, self._gather_statuses(self.reward.statuses)
 
+    def training_step(self, *arguments: Any, **named: Any) -> Tensor:
+        """One micro-batch; what it does besides the loss and its gradients counts apart."""
+        with self.phases.during("loss"):
+            loss: Tensor = super().training_step(*arguments, **named)
+        return loss
+
+    def _get_per_token_logps_and_entropies(self, *arguments: Any, **named: Any) -> Any:
+        if self.in_loss:
+            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+        with self.phases.during("reference"):
+            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         if self.second_stage is None:
             return self.loss_of(model, inputs)
@@ -172,7 +185,8 @@ class RlTrainer(AnchoredTrainer):
         return update_advantages(self, self.advantage, batch, *signals_BT)
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
-        rewards_BF: Tensor = super()._calculate_rewards(*arguments)
+        with self.phases.during("grade"):
+            rewards_BF: Tensor = super()._calculate_rewards(*arguments)
         self.rewards_BF = rewards_BF
         return rewards_BF
 
@@ -198,14 +212,10 @@ class RlTrainer(AnchoredTrainer):
         }
 
     def _spent_record(self) -> Record:
-        """What all processes have drawn for the batch at hand, and this one's seconds."""
+        """What all processes have drawn for the batch at hand."""
         device = self.accelerator.device
         spent = self.accelerator.gather(torch.tensor([self._spent], device=device)).sum(dim=0)
-        return {
-            **dict(zip(DRAWN, spent.tolist(), strict=True)),
-            "time/generation_s": self._generation_s,
-            "time/reward_s": self.reward.seconds,
-        }
+        return dict(zip(DRAWN, spent.tolist(), strict=True))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
@@ -215,9 +225,7 @@ class RlTrainer(AnchoredTrainer):
             return
         now = time.perf_counter()
         step_s, self._step_began = now - self._step_began, now
-        generated = (self.state.global_step - 1) % self.rl.steps_per_batch == 0
-        reward_s = self._batch_record["time/reward_s"] if generated else 0.0
-        if not generated:
+        if (self.state.global_step - 1) % self.rl.steps_per_batch:
             self._batch_record |= dict.fromkeys(DRAWN, 0)
         signals = self.tokens.drain(self.accelerator)
         record = {
@@ -232,8 +240,10 @@ class RlTrainer(AnchoredTrainer):
             "grad_norm": float(logs["grad_norm"]),
             **self.anchor_record(self.anchor.beta),
             "learning_rate": float(logs["learning_rate"]),
-            "time/step_s": step_s,
-            "time/reward_share": reward_s / step_s,
+            **self.phases.record(
+                step_s, drawn=self._batch_record["drawn/tokens"], trained=len(signals["entropy"])
+            ),
+            **peak_memory(self.accelerator),
         }
         record |= self._looked()
         if self.accelerator.is_main_process:
@@ -273,28 +283,3 @@ class RlTrainer(AnchoredTrainer):
         """Train; the first step's time counts from here."""
         self._step_began = time.perf_counter()
         return super().train(*arguments, **named)
-
-    def create_model_card(self, *_: Any, **__: Any) -> None:
-        """No card: a run's manifest says what a checkpoint is."""
-
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Save without TRL's copy of the adapter, which would be resumed in the policy's place."""
-        super()._save(output_dir, state_dict)
-        shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and (file := Path(checkpoint) / _MEMORY).is_file():
-            self.advantage_memory.update(json.loads(file.read_text(encoding="utf-8")))
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        with disk_explained(folder, checkpoint):
-            super()._save_checkpoint(model, trial)
-            self.accelerator.wait_for_everyone()
-            if self.args.should_save:
-                if self.advantage_memory:
-                    write_json(checkpoint / _MEMORY, self.advantage_memory)
-                seal(checkpoint)
-                rotate(folder, self.rl.keep_checkpoints, int(self.args.save_steps))

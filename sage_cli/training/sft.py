@@ -17,11 +17,12 @@ from sage_cli.errors import DataError
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
+from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.hardware import precision
 from sage_cli.training.interruption import Interruption
+from sage_cli.training.memory_errors import memory_explained, warming_up
 from sage_cli.training.muon import Muon
 from sage_cli.training.optimizers import optimizer_name
-from sage_cli.training.resource_errors import disk_explained
 from sage_cli.training.watch import OnStep
 
 IGNORED = -100
@@ -78,7 +79,7 @@ def train_sft(
     if checkpoint and _is_last(checkpoint):  # the trainer would take one step more
         trainer._load_from_checkpoint(str(checkpoint))
     else:
-        with interruption:
+        with memory_explained(warming_up(section), run), interruption:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     with disk_explained(run.checkpoints, run.model):
         trainer.model.save_pretrained(run.model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,8 +26,8 @@ class VerdictReward:
     """TRL's reward function around a grader.
 
     `completions` and `statuses` are the last batch's, in its order, `record` what else there is to
-    say of it, and `seconds` what grading has taken since `begin`. Completions graded while groups
-    are replaced are asked about again: a grader remembers.
+    say of it. Completions graded while groups are replaced are asked about again: a grader
+    remembers.
     """
 
     __name__ = "verdict"
@@ -37,19 +36,11 @@ class VerdictReward:
         self.grader = grader
         self.completions: list[str] = []
         self.statuses: list[str] = []
-        self.seconds = 0.0
         self.record: dict[str, float] = {}
-
-    def begin(self) -> None:
-        """Count a new batch's time."""
-        self.seconds = 0.0
 
     def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
         """The status of each completion."""
-        began = time.perf_counter()
-        statuses = [grade.status for grade in self.grader(golds, completions)]
-        self.seconds += time.perf_counter() - began
-        return statuses
+        return [grade.status for grade in self.grader(golds, completions)]
 
     def filtered(self, trainer: Any, batch: dict[str, Any]) -> Tensor:  # noqa: ARG002
         """The batch's advantages, with 0 where a reward leaves groups out; verdicts leave none."""

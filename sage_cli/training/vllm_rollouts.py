@@ -1,36 +1,37 @@
-"""Rollouts through vLLM: refused where they can't run, seeded where TRL doesn't seed them."""
+"""Rollouts through vLLM, where TRL leaves something to be wished for: seeds, lengths, weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import torch
 from trl.generation import vllm_generation
 
-from sage_cli.config.training import RolloutSection
+from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import ConfigurationError
 
 
-def require_rollouts(rollout: RolloutSection) -> None:
-    """Raise ConfigurationError where the configured rollouts can't run on this machine."""
-    if rollout.backend == "transformers":
-        return
-    instead = "use --set rollout.backend=transformers"
-    if not torch.cuda.is_available():
+def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: int | None) -> int:
+    """`max_model_len` for prompts of so many tokens, in a model of so many `positions`.
+
+    Raises ConfigurationError where the longest prompt and a whole completion don't fit.
+    """
+    longest = max(prompts)
+    needed = longest + rollout.max_tokens
+    length = rollout.vllm.max_model_len or needed
+    room = min(length, positions or length)
+    if needed > room:
+        whose = "rollout.vllm.max_model_len" if room == length else "the model's context"
         raise ConfigurationError(
-            f"rollout.backend '{rollout.backend}' needs a GPU, and this machine has none: on CPUs "
-            "the weights can't be handed from the trainer to the engine",
-            instead,
+            f"the longest prompt has {longest} tokens, and with rollout.max_tokens "
+            f"{rollout.max_tokens} that is more than {whose} of {room}",
+            f"use --set rollout.max_tokens={room - longest}"
+            if room > longest
+            else "leave the longest prompts out, or take a model with a longer context",
         )
-    if find_spec("vllm") is None:
-        raise ConfigurationError(
-            f"rollout.backend '{rollout.backend}' needs vLLM, which isn't installed",
-            f"pip install 'sage-rlvr[vllm]', or {instead}",
-        )
+    return room
 
 
 @contextmanager

@@ -173,9 +173,9 @@ def _optimizers(config: SageConfig) -> str:
 
 def _rollouts(config: SageConfig) -> str:
     if config.rollout.backend != "transformers":  # that one is always here, and TRL loads slowly
-        from sage_cli.training.vllm_rollouts import require_rollouts
+        from sage_cli.training.rollout_engine import settled_engine
 
-        require_rollouts(config.rollout)
+        settled_engine(config.rollout, config.rl.processes)
     if config.rl.accelerate is not None:
         from sage_cli.training.launch import accelerate_configuration
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +20,7 @@ from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.evaluation.reference import reference_completions, reference_samples
+from sage_cli.evaluation.rollouts import require_rollouts
 from sage_cli.grading import Grade
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
@@ -47,7 +50,9 @@ from sage_cli.training.plugins import require_plugins
 from sage_cli.training.processes import (
     is_launched,
     join_processes,
+    processes_here,
     require_all_processes,
+    require_stage_for,
     world_size,
 )
 from sage_cli.workflows.sft import base_policy, plan_base
@@ -55,6 +60,7 @@ from sage_cli.workflows.sft import base_policy, plan_base
 if TYPE_CHECKING:
     from sage_cli.training.watch import Watch
 
+_OF_THE_BASE = ("--preset", "-p", "--config", "--set", "--runs")
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
 SHOWN |= {"eval/pass@1": "dev pass@1"}
 
@@ -78,6 +84,7 @@ def rl(
     recipe = RlRecipe.of(config)
     if is_launched():
         follow()
+        require_stage_for(recipe.model.tuning)
         _require_base(config, init)
         if not join_processes().is_main_process:
             return _train_beside(config, init)
@@ -102,12 +109,14 @@ def rl(
         if measurement is not None:
             measurement.take(run, progress)
         return run
+    _refuse_unfit_machine(recipe)
     require_optimizer(recipe.rl.optimizer, "rl.optimizer")
     with progress.doing(f"reading {recipe.data.rl.name}"):
         problems = load_training_problems(recipe.data)  # a broken file is named before any training
         development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
+    require_rollouts(recipe.rollout, base, _processes(recipe))
     if fresh:  # from here on nothing is known to be against it
         run = begin_anew(run)
     _refuse_foreign(run, base)
@@ -138,8 +147,7 @@ def planned_parent(config: SageConfig, init: str | None) -> Policy:
 def planned_run(config: SageConfig, parent: Policy) -> Run:
     """Where the policy that `sage rl` trains from `parent` is or will be."""
     recipe = RlRecipe.of(config)
-    processes = world_size() if is_launched() else recipe.rl.processes
-    return rl_run(recipe, parent, Runs(config.run.root), processes)
+    return rl_run(recipe, parent, Runs(config.run.root), _processes(recipe))
 
 
 def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
@@ -170,13 +178,35 @@ def plan(
     ]
 
 
+def _processes(recipe: RlRecipe) -> int:
+    """How many train together: as many as a launcher started, or as are to be launched."""
+    return world_size() if is_launched() else recipe.rl.processes
+
+
 def _require_base(config: SageConfig, init: str | None) -> None:
     """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
-    if init is None and config.sft.enabled:
+    if init is not None or not config.sft.enabled:
+        return
+    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
+    if not base.exists:
         raise ConfigurationError(
-            "a launcher started this command, and its base may have to be trained first",
-            "run `sage sft` alone and name its run with --init, or use --processes instead",
+            f"a launcher started this command, and its base {base.label} isn't trained yet, "
+            "which is one process's work",
+            f"train it first: `{base_command(sys.argv[1:])}`; then the same command again",
         )
+
+
+def base_command(words: Sequence[str]) -> str:
+    """The command that trains the base of the `sage rl` that was typed in these words.
+
+    Of its options those that decide the base: presets, a stored configuration, settings, folder.
+    """
+    kept, rest = ["sage", "sft"], iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        if name in _OF_THE_BASE:
+            kept += [word] if equals else [word, next(rest, "")]
+    return shlex.join(kept)
 
 
 def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
@@ -188,6 +218,15 @@ def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
     if init:
         allowed = recipe.rl.allow_template_mismatch
         refuse_unfit_start(base, recipe.model, recipe.prompt, other_template=allowed)
+
+
+def _refuse_unfit_machine(recipe: RlRecipe) -> None:
+    """Refuse before anything is trained what this machine can't compute or draw."""
+    from sage_cli.training.hardware import require_hardware
+    from sage_cli.training.rollout_engine import settled_engine
+
+    require_hardware(recipe.model, processes_here(recipe.rl.processes))
+    settled_engine(recipe.rollout, _processes(recipe))
 
 
 def _refuse_foreign(run: Run, base: Policy) -> None:
@@ -258,11 +297,13 @@ def _train(
 
     Of several only the first is watched.
     """
+    from sage_cli.training.memory_errors import loading, memory_explained
     from sage_cli.training.rl import train_rl
     from sage_cli.training.rl_inputs import Looks, RlInputs
 
     template = PromptTemplate.from_section(recipe.prompt, tokenizer := base.tokenizer())
-    model, reference = policy_and_reference(recipe, base)
+    with memory_explained(loading(recipe), run):
+        model, reference = policy_and_reference(recipe, base)
     with ExitStack() as held:
         grader = held.enter_context(grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt))
         looks = None

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from free_port import free_port
 from offline_wandb import read_offline
 from safetensors.torch import load_file
 from toy_policy import base, tokenizer
@@ -149,6 +150,29 @@ def test_torchrun_trains_the_same(launched: Path, tmp_path: Path, base: Path):
     assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
     (one,), (two,) = (folder.glob("runs/rl-*") for folder in (launched, tmp_path))
     assert one.name == two.name  # one identity, whoever launched
+
+
+def test_two_nodes_train_the_same(launched: Path, tmp_path: Path, base: Path):
+    """An agent of torchrun on each of two nodes, which here are both this machine."""
+    program, port = tmp_path / "sage.py", str(free_port())
+    program.write_text(SCRIPT[1])
+    (tmp_path / "small.yaml").write_text(SMALL)
+    said = ["rl", "--preset", "tiny", "--preset", "small.yaml", *NOISY, "--init", str(base)]
+    agents = [
+        subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank", rank,
+             "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", port,
+             str(program), *said],
+            cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for rank in ("0", "1")
+    ]  # fmt: skip
+    outputs = [agent.communicate(timeout=400)[0] for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)[-3000:]
+    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
+    other = weights(tmp_path)
+    assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
 
 
 def test_accelerates_ddp_goes_on_with_what_was_interrupted(

@@ -107,7 +107,10 @@ class Lab:
 
 def untimed(records: list[dict[str, Any]], *more: str) -> list[dict[str, Any]]:
     """Records without timings and other keys that begin as `more` say."""
-    return [{k: v for k, v in r.items() if not k.startswith(("time/", *more))} for r in records]
+    return [
+        {k: v for k, v in r.items() if not k.startswith(("time/", "memory/", *more))}
+        for r in records
+    ]
 
 
 def squeezed(said: str) -> str:

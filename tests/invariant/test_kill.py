@@ -115,6 +115,10 @@ def timeless_records(run: Path) -> list[dict[str, Any]]:
     """The run's records without what a clock says."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
     return [
-        {key: value for key, value in json.loads(line).items() if not key.startswith("time/")}
+        {
+            key: value
+            for key, value in json.loads(line).items()
+            if not key.startswith(("time/", "memory/"))
+        }
         for line in lines
     ]

@@ -40,7 +40,7 @@ def weights(folder: Path) -> bytes:
 
 
 def without_looks(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    apart = ("time/", "eval/")
+    apart = ("time/", "memory/", "eval/")
     return [{k: v for k, v in record.items() if not k.startswith(apart)} for record in records]
 
 

@@ -19,7 +19,7 @@ Records = list[dict[str, Any]]
 
 def comparable(records: Records) -> Records:
     """Records without timings and the guide's own keys."""
-    skipped = ("time/", "guide/")
+    skipped = ("time/", "memory/", "guide/")
     return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
 
 

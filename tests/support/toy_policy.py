@@ -72,7 +72,9 @@ def configuration(**sections: dict[str, Any]) -> SageConfig:
         "save_every": 2,
         "seed": 7,
     } | sections.pop("rl", {})
-    rollout = {"max_tokens": 12, "min_p": 0.0} | sections.pop("rollout", {})
+    rollout = {"backend": "transformers", "max_tokens": 12, "min_p": 0.0} | sections.pop(
+        "rollout", {}
+    )
     return SageConfig.model_validate({"rl": rl, "rollout": rollout, **sections})
 
 

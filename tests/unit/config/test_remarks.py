@@ -29,20 +29,6 @@ def test_no_anchor_and_forward_kl():
 
 
 @pytest.mark.parametrize(
-    ("backend", "model", "warned"),
-    [
-        ("vllm", {}, 1), ("vllm-server", {"dtype": "bfloat16"}, 1), ("transformers", {}, 0),
-        ("vllm", {"dtype": "float32"}, 0), ("vllm", {"tuning": "full"}, 0),
-    ],
-)  # fmt: skip
-def test_frozen_weights_that_vllm_rollouts_move_are_warned_of(
-    backend: str, model: dict[str, str], warned: int
-):
-    lines = said(rollout={"backend": backend}, model=model)
-    assert sum("rounding moves those weights" in line for line in lines) == warned
-
-
-@pytest.mark.parametrize(
     ("rl", "remarked"),
     [
         ({}, 0),

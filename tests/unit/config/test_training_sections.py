@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.load import load
+from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
-from sage_cli.config.training import Batch, RlSection, RolloutSection, batch_of
+from sage_cli.config.training import Batch, RlSection, batch_of
 from sage_cli.errors import ConfigurationError
 
 

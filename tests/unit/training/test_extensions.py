@@ -182,7 +182,7 @@ def test_a_guide_that_gives_nan_stops_the_first_step_by_name(bench: Any, configu
 
 
 def comparable(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if not k.startswith("time/")} for r in records]
+    return [{k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))} for r in records]
 
 
 @pytest.mark.parametrize("estimator", ["k3", "reward"])

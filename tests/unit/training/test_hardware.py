@@ -3,13 +3,17 @@
 import pytest
 import torch
 
+from sage_cli.config.model import PretrainedModel
 from sage_cli.errors import ConfigurationError
-from sage_cli.training.hardware import precision
+from sage_cli.training.hardware import precision, require_hardware
 
 
 def on(monkeypatch, *, gpu, bf16=False):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: bf16)
+    # an old GPU emulates it
+    supported = lambda including_emulation=True: bf16 or including_emulation  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", supported)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
 
 
@@ -32,6 +36,30 @@ def test_a_gpu_without_bfloat16_is_named(monkeypatch):
     on(monkeypatch, gpu=True)
     with pytest.raises(ConfigurationError, match="the Some GPU doesn't have it"):
         precision("bfloat16")
+
+
+def model(**settings):
+    return PretrainedModel.model_validate(settings)
+
+
+def test_bfloat16_weights_on_a_gpu_without_it_are_refused(monkeypatch):
+    on(monkeypatch, gpu=True)
+    require_hardware(model(), 1)
+    with pytest.raises(ConfigurationError, match=r"model\.dtype is 'bfloat16', and the Some GPU"):
+        require_hardware(model(dtype="bfloat16"), 1)
+    with pytest.raises(ConfigurationError, match=r"model\.compute_dtype is 'bfloat16'"):
+        require_hardware(model(compute_dtype="bfloat16"), 1)
+    on(monkeypatch, gpu=True, bf16=True)
+    require_hardware(model(dtype="bfloat16"), 1)
+
+
+def test_a_gpu_each(monkeypatch):
+    on(monkeypatch, gpu=True, bf16=True)
+    require_hardware(model(), 2)
+    with pytest.raises(ConfigurationError, match=r"3 processes take a GPU each, and .* has 2"):
+        require_hardware(model(), 3)
+    on(monkeypatch, gpu=False)
+    require_hardware(model(), 3)  # CPUs are shared
 
 
 def test_what_is_lost_in_bfloat16():

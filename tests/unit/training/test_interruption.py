@@ -57,7 +57,10 @@ def train(request: pytest.FixtureRequest, bench: Any, configure: Any) -> Train:
 
 def records(run: Run) -> list[dict[str, Any]]:
     """Without what a clock says."""
-    return [{k: v for k, v in r.items() if not k.startswith("time/")} for r in run.metrics.read()]
+    return [
+        {k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))}
+        for r in run.metrics.read()
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -178,7 +181,11 @@ def test_the_boundary_is_a_generations_end(bench: Any, configure: Any):
         assert caught.value.saved == f"torn is saved at step {boundary}"
     bench.run(config, "torn")
     assert records(Run(bench.folder / "torn")) == [
-        {k: v for k, v in json.loads(json.dumps(r)).items() if not k.startswith("time/")}
+        {
+            k: v
+            for k, v in json.loads(json.dumps(r)).items()
+            if not k.startswith(("time/", "memory/"))
+        }
         for r in whole
     ]
 

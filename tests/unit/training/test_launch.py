@@ -180,6 +180,29 @@ def test_processes_die_with_the_command_that_launched_them(tmp_path: Path):
         pass
 
 
+ORPHAN = """
+import os, sys, time
+from pathlib import Path
+from sage_cli.training.lifeline import follow
+follow()
+Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(60)
+"""
+
+
+def test_a_process_ends_with_a_launcher_that_somebody_else_typed(tmp_path: Path):
+    """torchrun, srun and accelerate start each process themselves: they are its parents."""
+    said = tmp_path / "pid"
+    launcher = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
+    parent = subprocess.Popen([sys.executable, "-c", launcher, ORPHAN, str(said)])
+    until(lambda: said.exists() and said.read_text() != "")
+    child = int(said.read_text())
+    assert not gone(child)
+    parent.kill()
+    parent.wait()
+    until(lambda: gone(child))
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not condition():

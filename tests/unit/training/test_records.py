@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +98,6 @@ class Graded:
 
 def test_rewards_are_one_for_right_and_zero_for_everything_else():
     def grader(golds: Sequence[str], completions: Sequence[str]) -> list[Graded]:
-        time.sleep(0.01)
         pairs = zip(golds, completions, strict=True)
         return [Graded("right" if gold == text else "timeout") for gold, text in pairs]
 
@@ -108,9 +106,6 @@ def test_rewards_are_one_for_right_and_zero_for_everything_else():
     assert reward.statuses == []
     assert reward(completions=["1", "3"], gold=["2", "3"], prompts=[]) == [0.0, 1.0]
     assert reward.statuses == ["timeout", "right"]
-    assert reward.seconds >= 0.02  # both calls
-    reward.begin()
-    assert reward.seconds == 0
 
 
 def checkpoint(folder: Path, step: int, *, sealed: bool = True) -> Path:

@@ -30,7 +30,7 @@ def weights(folder: Path) -> bytes:
 
 
 def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in r.items() if not k.startswith("time/")} for r in records]
+    return [{k: v for k, v in r.items() if not k.startswith(("time/", "memory/"))} for r in records]
 
 
 class KilledError(Exception):

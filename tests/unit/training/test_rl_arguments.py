@@ -33,8 +33,7 @@ def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
         "use_bias_correction_kl": False, "epsilon": 0.2, "epsilon_high": 0.2,
         "temperature": 0.9, "top_p": 0.8, "top_k": 5, "min_p": 0.1, "max_completion_length": 33,
         "save_steps": 6, "seed": 9, "data_seed": 9, "warmup_steps": 0.1, "use_vllm": False,
-        "vllm_importance_sampling_mode": "token_truncate",
-        "vllm_importance_sampling_clip_max": 2.0, "gradient_checkpointing": False,
+        "gradient_checkpointing": False,
         "mask_truncated_completions": False, "logging_nan_inf_filter": False,
     }  # fmt: skip
     assert {name: getattr(found, name) for name in expected} == expected
@@ -101,13 +100,41 @@ def test_checkpoints_fall_on_generation_boundaries():
     assert save_interval(RlSection(save_every=52, iterations=4)) == 52
 
 
-@pytest.mark.parametrize("backend", ["vllm", "vllm-server"])
-def test_vllm_ends_a_rollout_at_the_closing_tag_and_keeps_it(configure: Any, backend: str):
-    found = arguments(configure(rollout={"backend": backend}))
+SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
+
+
+@pytest.mark.parametrize("vllm", [{}, SERVER])
+def test_vllm_ends_a_rollout_at_the_closing_tag_and_keeps_it(configure: Any, vllm: dict[str, str]):
+    found = arguments(configure(rollout={"backend": "vllm", "vllm": vllm}))
     assert found.use_vllm
     assert found.generation_kwargs == {"stop": ["</SOLUTION>"], "include_stop_str_in_output": True}
-    boxed = configure(rollout={"backend": backend}, prompt={"answer": "boxed"})
+    boxed = configure(rollout={"backend": "vllm", "vllm": vllm}, prompt={"answer": "boxed"})
     assert arguments(boxed).generation_kwargs is None
+
+
+def test_vllms_settings_are_handed_on(configure: Any):
+    vllm = {"tensor_parallel": 2, "memory_share": 0.45, "sleep": True, "importance_cap": 3.5}
+    colocated = arguments(configure(rollout={"backend": "vllm", "vllm": vllm}))
+    served = arguments(configure(rollout={"backend": "vllm", "vllm": SERVER}))
+    expected = {
+        "vllm_mode": "colocate", "vllm_tensor_parallel_size": 2,
+        "vllm_gpu_memory_utilization": 0.45, "vllm_enable_sleep_mode": True,
+        "vllm_importance_sampling_correction": True,
+        "vllm_importance_sampling_mode": "token_truncate",
+        "vllm_importance_sampling_clip_max": 3.5,
+    }  # fmt: skip
+    assert {name: getattr(colocated, name) for name in expected} == expected
+    assert (served.vllm_mode, served.vllm_server_base_url) == ("server", SERVER["server_url"])
+    assert served.vllm_importance_sampling_clip_max == 2.0
+
+
+@pytest.mark.parametrize("correction", ["sequence_mask", "none"])
+def test_the_importance_correction_is_the_one_that_is_named(configure: Any, correction: str):
+    rollout = {"backend": "vllm", "vllm": {"importance_correction": correction}}
+    found = arguments(configure(rollout=rollout))
+    assert found.vllm_importance_sampling_correction is (correction != "none")
+    if correction != "none":
+        assert found.vllm_importance_sampling_mode == correction
 
 
 def test_transformers_can_stop_at_no_text(configure: Any):

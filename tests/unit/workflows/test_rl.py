@@ -1,5 +1,7 @@
 """What `sage rl` says and refuses before anything is trained."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from sage_cli.config.load import load
@@ -9,7 +11,7 @@ from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs
-from sage_cli.workflows.rl import SftRecipe, plan, planned_policy, rl
+from sage_cli.workflows.rl import SftRecipe, base_command, plan, planned_policy, rl
 
 
 def config(tmp_path, *sets):
@@ -26,8 +28,36 @@ def test_a_launcher_that_starts_too_few_is_found_out(tmp_path, monkeypatch):
 def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    with pytest.raises(ConfigurationError, match="its base may have to be trained first"):
+    monkeypatch.setattr("sys.argv", ["sage", "rl", "--algo", "dapo", "--set", "sft.seed=3"])
+    with pytest.raises(ConfigurationError, match=r"its base .* isn't trained yet") as caught:
         rl(config(tmp_path), Silent())
+    assert "train it first: `sage sft --set sft.seed=3`;" in str(caught.value.next_step)
+
+
+def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
+    monkeypatch.setattr("sage_cli.workflows.rl.join_processes", lambda: alone)
+    settings = config(tmp_path)
+    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_policy(settings).run)
+    assert rl(settings, Silent()).id == planned_policy(settings).run.id
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (["rl", "-p", "tiny", "--guide", "branch", "--processes", "2"], "sage sft -p tiny"),
+        (
+            ["rl", "--preset=a b.yaml", "--runs", "r", "--fresh"],
+            "sage sft '--preset=a b.yaml' --runs r",
+        ),
+        (["rl", "--config", "runs/x/config.json"], "sage sft --config runs/x/config.json"),
+    ],
+)
+def test_the_command_that_trains_the_base(typed, expected):
+    assert base_command(typed) == expected
 
 
 def finish(run, weights="w"):
@@ -93,3 +123,14 @@ def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
     with pytest.raises(StoreError, match="has been changed: its training left weights"):
         rl(settings, Silent())
     assert not planned_policy(settings).run.folder.exists()
+
+
+def test_adapters_under_zero_3_are_refused_before_anything_is_loaded(tmp_path, monkeypatch):
+    said = {"LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    said |= {"ACCELERATE_USE_DEEPSPEED": "true", "ACCELERATE_DEEPSPEED_ZERO_STAGE": "3"}
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match="ZeRO stage 3 fails at the first step"):
+        rl(config(tmp_path, "model.tuning=lora"), Silent())
+    with pytest.raises(ConfigurationError, match="isn't trained yet"):  # the next obstacle
+        rl(config(tmp_path, "model.tuning=full"), Silent())

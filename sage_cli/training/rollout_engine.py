@@ -1,0 +1,63 @@
+"""What draws rollouts on this machine, and what stands against it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import torch
+
+from sage_cli.config.rollout import RolloutSection
+from sage_cli.errors import ConfigurationError
+
+_INSTEAD = "use --set rollout.backend=transformers"
+
+
+def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
+    """`rollout` with the backend that draws here: `auto` is decided.
+
+    Raises ConfigurationError where vLLM is asked for and can't run in so many `processes`.
+    """
+    obstacle = _obstacle()
+    backend = rollout.backend
+    if backend == "auto":
+        backend = "transformers" if obstacle else "vllm"
+    if backend == "vllm":
+        if obstacle:
+            raise ConfigurationError(f"rollout.backend 'vllm' {obstacle[0]}", obstacle[1])
+        _require_groups(rollout, processes)
+    return rollout.model_copy(update={"backend": backend})
+
+
+def require_heads(rollout: RolloutSection, heads: int | None) -> None:
+    """Raise ConfigurationError where a model's attention heads can't be dealt out to an engine."""
+    parts = rollout.vllm.tensor_parallel
+    if rollout.backend == "vllm" and heads is not None and heads % parts:
+        fitting = [str(n) for n in range(1, parts) if heads % n == 0]
+        raise ConfigurationError(
+            f"rollout.vllm.tensor_parallel {parts} doesn't divide the model's {heads} "
+            "attention heads",
+            f"use one of {', '.join(fitting)}: --set rollout.vllm.tensor_parallel={fitting[-1]}",
+        )
+
+
+def _require_groups(rollout: RolloutSection, processes: int) -> None:
+    parts = rollout.vllm.tensor_parallel
+    if rollout.vllm.mode == "colocate" and processes % parts:
+        raise ConfigurationError(
+            f"rollout.vllm.tensor_parallel {parts} doesn't divide the training's {processes} "
+            f"process{'es' if processes > 1 else ''}, which hold the engine on a GPU each",
+            f"use --processes {-(-processes // parts) * parts}, or a smaller tensor_parallel",
+        )
+
+
+def _obstacle() -> tuple[str, str] | None:
+    """Why vLLM can't draw rollouts here, and what to do; None where it can."""
+    if not torch.cuda.is_available():
+        return (
+            "needs a GPU, and this machine has none: on CPUs the weights can't be handed from the "
+            "trainer to the engine",
+            _INSTEAD,
+        )
+    if find_spec("vllm") is None:
+        return "needs vLLM, which isn't installed", f"pip install 'sage-rlvr[vllm]', or {_INSTEAD}"
+    return None

@@ -1,0 +1,76 @@
+"""`rollout`: the engine's settings, what they refuse, and what they were called before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sage_cli.config.in_words import rl_facts
+from sage_cli.config.load import load
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.rollout import RolloutSection
+from sage_cli.errors import ConfigurationError
+
+SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["memory_share=1.5"], "rollout.vllm.memory_share is 1.5: input should be less than 1"),
+        (["mode=server"], "rollout.vllm: mode 'server' needs the server's address"),
+        (["mode=colocated"], r"rollout.vllm.mode is 'colocated'.* \(did you mean colocate\?\)"),
+        (["tensor_paralel=2"], r"no 'tensor_paralel' \(did you mean tensor_parallel\?\)"),
+        (["max_model_len=48"], "rollout: vllm.max_model_len 48 is prompt and completion together"),
+        (["importance_correction=token"], "it can be token_truncate, token_mask"),
+    ],
+)
+def test_what_cannot_be_is_refused_when_it_is_read(sets: list[str], said: str):
+    with pytest.raises(ConfigurationError, match=said):
+        load(sets=[f"rollout.vllm.{one}" for one in sets])
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"backend": "transformers"}, {"backend": "transformers"}),
+        ({"backend": "vllm"}, {"backend": "vllm"}),
+        (
+            {"backend": "vllm-server"},
+            {"backend": "vllm",
+             "vllm": {"mode": "server", "server_url": "http://0.0.0.0:8000"}},
+        ),
+    ],
+)  # fmt: skip
+def test_a_configuration_of_before_says_the_same(before: dict[str, Any], now: dict[str, Any]):
+    stored = load().config.model_dump(mode="json")
+    stored["rollout"] = {"max_tokens": 48, "importance_cap": 2.5, **before}
+    now = {**now, "vllm": {"importance_cap": 2.5, **now.get("vllm", {})}}
+    assert load(stored=stored).config.rollout == RolloutSection(max_tokens=48, **now)
+
+
+def test_vllm_decides_nothing_where_transformers_draw():
+    plain = RolloutSection(backend="transformers")
+    other = RolloutSection(backend="transformers", vllm={"importance_cap": 9})  # type: ignore[arg-type]
+    assert plain.determinants() == other.determinants()
+    by_vllm = [
+        RolloutSection(backend="vllm", vllm=vllm).determinants()  # type: ignore[arg-type]
+        for vllm in ({}, {"importance_cap": 9}, {"tensor_parallel": 2}, {"memory_share": 0.5})
+    ]
+    assert by_vllm[0] not in by_vllm[1:3]
+    assert by_vllm[3] == by_vllm[0]  # how much memory it has changes no result
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ([], "vLLM colocated, importance correction token_truncate; transformers without a GPU"),
+        (["rollout.backend=vllm", *SERVER], "vLLM in http://gpu7:8000, importance"),
+        (["rollout.vllm.tensor_parallel=2"], "vLLM colocated over 2 GPUs each"),
+        (["rollout.backend=transformers"], "new tokens, transformers"),
+    ],
+)
+def test_a_dry_run_names_the_engine(sets: list[str], said: str):
+    config = load(["qwen2.5-math-7b"], sets=sets).config
+    assert said in rl_facts(RlRecipe.of(config))["rollout"]
