@@ -31,8 +31,8 @@ PROMPT_TOKENS = 512
 """Taken for the longest prompt of a model whose tokenizer isn't asked."""
 CHARACTERS_PER_TOKEN = 3
 """A low count for mathematics in English, so that prompts come out rather too long."""
-ENGINE_SHARE, ROLLOUT_SHARE = 0.9, 0.3
-"""Shares of a card that vLLM takes: by itself, and beside a training (TRL's)."""
+ENGINE_SHARE = 0.9
+"""The share of a card that vLLM takes by itself; beside a training the setting says it."""
 
 Model = PretrainedModel | ScratchModel
 
@@ -70,7 +70,8 @@ def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
     if shape is None:
         return _unknown(title, recipe.model)
     prompt, batch = prompt_tokens(recipe), batch_of(rl, rl.processes)
-    beside = recipe.rollout.backend == "vllm"
+    vllm = recipe.rollout.vllm
+    beside = recipe.rollout.backend != "transformers" and vllm.mode == "colocate"
     found = training_memory(
         shape,
         how_trained(recipe, shape, card),
@@ -78,7 +79,7 @@ def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
         rollouts=batch.micro_batch * batch.accumulation * rl.steps_per_generation,
         prompt=prompt,
         completion=recipe.rollout.max_tokens,
-        engine=int(ROLLOUT_SHARE * card.memory_gb * 10**9) if beside else 0,
+        engine=int(vllm.memory_share * card.memory_gb * 10**9) if beside else 0,
     )
     counted = f"{batch.micro_batch} of {prompt} + {recipe.rollout.max_tokens} tokens"
     advice = (
