@@ -135,10 +135,15 @@ class Bench:
         """The configuration of a training of `steps` steps."""
         return configuration(steps, self.sizes.prompts, self.sizes.rollouts, self.sizes.tokens)
 
+    def policy(self) -> tuple[Any, Path | None]:
+        """A policy to train, and the folder of its reference."""
+        base = self.folder / "base"
+        return load_model(base), base
+
     def sage(self, steps: int, *callbacks: TrainerCallback) -> Any:
         """Our trainer."""
-        config, base = self.config(steps), self.folder / "base"
-        inputs = RlInputs(load_model(base), base, self.tokenizer, self.prompts, grade)
+        config = self.config(steps)
+        inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
             RlRecipe.of(config), inputs, config.tracking, Run(self.folder), lambda _: None
         )
@@ -154,7 +159,7 @@ class Bench:
 
         config, rows = self.config(steps), prompt_rows(self.prompts)
         trainer = GRPOTrainer(
-            model=load_model(self.folder / "base"),
+            model=self.policy()[0],
             reward_funcs=[reward],
             args=grpo_arguments(RlRecipe.of(config), self.folder / "bare"),
             train_dataset=rows.select(training_order(len(rows), config.rl)),

@@ -20,6 +20,7 @@ class Analysis:
     runs' trainings wrote; with `base` those of the base too, and two policies at least. `reader`
     names a model that has to read first: the base or the policy itself reads the completions, or
     the policy itself the `announcements` of modes; this loads a model, and what it found is kept.
+    `itself, where kept` takes what the policy has read of its own completions, and loads nothing.
     `options` are those of the command that it looks at.
     """
 
@@ -28,5 +29,5 @@ class Analysis:
     of: Callable[[Material], Document]
     records: bool = False
     base: bool = False
-    reader: Literal["base", "itself", "announcements"] | None = None
+    reader: Literal["base", "itself", "itself, where kept", "announcements"] | None = None
     options: frozenset[Option] = frozenset()

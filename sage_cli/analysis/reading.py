@@ -25,7 +25,7 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
 from sage_cli.store.readings import ReadingStore
 
-Kind = Literal["base", "itself", "announcements"]
+Kind = Literal["base", "itself", "itself, where kept", "announcements"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,13 @@ class Reader:
                     store.flush()
             self.progress.end()
         return replace(answers, readings=stores)
+
+    def kept(self, answers: Answers, writer: PolicySamples) -> Answers:
+        """The answers with readings where all have been read, else as they are."""
+        lacking, _ = self.unread(answers, writer)
+        if lacking:
+            return answers
+        return replace(answers, readings=self._stores(writer, read_only=True))
 
     def unasked(self, benchmark: Benchmark) -> tuple[int, int]:
         """For how many of the problems it hasn't told the chances of modes, and of how many."""

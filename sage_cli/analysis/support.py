@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.found import beside, records
+from sage_cli.analysis.leash import entropies_of, equal_k, leash, thresholds
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.pictures import strips
 from sage_cli.metrics import Support, compare_support
@@ -13,14 +15,17 @@ from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.reports.document import Document
 from sage_cli.reports.table import Column, Measure, Row, Table
 
-NAN = float("nan")
-
 
 def support(material: Material) -> Document:
-    """A table of the support at each delta per run, one of transitions, and a strip per policy."""
-    tables, sheet_rows, data = [], [], []
+    """A table of the support at each delta per run, one of transitions, and a strip per policy.
+
+    Raises DataError where the policies have unequal numbers of samples.
+    """
+    tables, sheet_rows, data, seen_at = [], [], [], {}
     for benchmark, answers in material.answers.items():
         base, *runs = answers
+        k = equal_k(answers)
+        seen_at[benchmark] = {"k": k, **thresholds(k, material.asked.confidence)}
         for run in runs:
             found = [
                 compare_support(
@@ -43,43 +48,24 @@ def support(material: Material) -> Document:
         benchmark: {one.policy: one.counts.c_P / one.counts.n_P for one in answers}
         for benchmark, answers in material.answers.items()
     }
+    entropy = entropies_of(material)
     return Document(
         name="support",
         title=f"support against {material.policies[0]}",
         provenance=material.provenance,
-        data={"base": material.policies[0], "runs": data},
-        tables=tuple(tables),
+        data={"base": material.policies[0], "runs": data, "thresholds": seen_at,
+              "entropies": records("entropy", entropy, "mean")},
+        tables=(*tables, beside("entropies, mean over problems", "entropy", entropy)),
         sheets={"support": sheet, "support-problems": _problems(material)},
         figures=(strips("support", shares),),
         notes=_notes(material),
-    )
+    )  # fmt: skip
 
 
 NAMES = (
     "delta", "kept", "lost", "lost by chance", "surely lost", "gained", "gained by chance",
     "surely gained", "absent", "SRR", "NDR", "SDS", "NSCR",
 )  # fmt: skip
-
-
-def leash(found: Support) -> dict[str, float]:
-    """The ratios of The Invisible Leash from kept (P), gained (E) and lost (S); NaN for 0 / 0.
-
-    Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
-    change (E - S) / (P + E + S).
-    """
-    kept, gained, lost = len(found.kept), len(found.gained), len(found.lost)
-    retention, novel = _ratio(kept, kept + lost), _ratio(gained, kept + gained)
-    both = retention + novel
-    return {
-        "SRR": retention,
-        "NDR": novel,
-        "SDS": 2 * retention * novel / both if both > 0 else (0.0 if both == 0 else NAN),
-        "NSCR": _ratio(gained - lost, kept + gained + lost),
-    }
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else NAN
 
 
 def _cells(found: Support) -> tuple[Any, ...]:
@@ -133,16 +119,20 @@ def _json(found: Support) -> Mapping[str, Any]:
 def _notes(material: Material) -> tuple[str, ...]:
     confidence = material.asked.confidence
     fewest = min(int(one.counts.n_P.min()) for one in material.each())
+    visible = thresholds(fewest, confidence)
     return (
         "a problem is in the support at delta where more than that share of the samples is right; "
-        f"with {fewest} samples a problem, a success probability below "
-        f"{1 - (1 - confidence) ** (1 / fewest):.2g} may go unseen",
+        f"with {fewest} samples a problem, a success probability below {visible['exact']:.2g} may "
+        f"go unseen (-ln(zeta) / k, as The Invisible Leash has it: {visible['paper']:.2g})",
         "by chance: the number to expect if base and run were one model, all right samples of a "
         "problem falling among both as from one urn; surely: Fisher's exact test, Holm over all "
         f"problems, at {confidence:.0%}",
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
         "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
         f"{OFTEN}: in at least half of the samples; in brackets what chance alone would show",
+        "answer entropy: of the shares of a problem's different answers, none being one more; low "
+        "by about (answers - 1) / 2n; token entropy stands there for policies that `sage analyze "
+        "entropy` has had read their samples",
     )
 
 
@@ -151,5 +141,6 @@ SUPPORT = Analysis(
     "problems kept, lost and gained against the base at several delta, beyond chance (Def. 4.1)",
     support,
     base=True,
+    reader="itself, where kept",
     options=frozenset({"delta"}),
 )

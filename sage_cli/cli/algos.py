@@ -10,7 +10,7 @@ from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
 from sage_cli.config.advantages import advantage_options
 from sage_cli.config.algorithm import Algorithm
-from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings
+from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer, algorithm_settings
 
 
 def command(json: Json = False) -> None:
@@ -39,6 +39,7 @@ def _facts(name: str, row: Algorithm) -> dict[str, Any]:
         "differs": row.differs or None,
         "kl": row.kl_without_guide,
         **algorithm_settings(name),
+        "anchor": algorithm_layer(name)["anchor"],
         "advantage_options": _options(row),
     }
 
@@ -48,6 +49,7 @@ def _settings(name: str, row: Algorithm) -> str:
     plain = algorithm_settings("grpo")
     own = {key: value for key, value in algorithm_settings(name).items() if value != plain[key]}
     own = {"loss": row.rl["loss"], "advantage": row.rl["advantage"], **own, **_options(row)}
+    own |= {f"anchor.{key}": value for key, value in row.anchor.items()}
     kl = "" if row.kl_without_guide == "reverse" else ", no KL without a guide"
     said = {key: _shown(value) for key, value in own.items() if value is not None}
     return ", ".join(f"{key} {value}" for key, value in said.items()) + kl

@@ -18,6 +18,7 @@ from sage_cli.cli.options import (
     Compat,
     ConfigFile,
     DryRun,
+    Gpu,
     Json,
     Ks,
     Limit,
@@ -30,7 +31,7 @@ from sage_cli.cli.options import (
     Sets,
     Train,
 )
-from sage_cli.cli.plans import show_plan
+from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import show_report
 
 Published = Literal["paper"]
@@ -63,9 +64,11 @@ def command(
     runs: RunRoot = None,
     train: Train = None,
     dry_run: DryRun = False,
+    gpu: Gpu = None,
     json: Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
+    refuse_card(gpu, dry_run)
     names = measured_names(names, set_)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS
@@ -75,7 +78,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.passk import plan
 
-        show_plan(plan(settings, names), json)
+        show_plan(plan(settings, names, gpu), json)
         return
     from sage_cli.workflows.evaluate import evaluate
 

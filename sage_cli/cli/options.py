@@ -22,6 +22,12 @@ Sets = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and touch nothing.")]
+Gpu = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu", help="With --dry-run: lay the memory needed against a card, as h100-80g."
+    ),
+]
 Fresh = Annotated[
     bool,
     typer.Option("--fresh", help="Start over; what is there stays until the new run is finished."),

@@ -20,6 +20,7 @@ from sage_cli.cli.options import (
     Compat,
     ConfigFile,
     DryRun,
+    Gpu,
     Json,
     Ks,
     Limit,
@@ -33,7 +34,7 @@ from sage_cli.cli.options import (
     Train,
     load_config,
 )
-from sage_cli.cli.plans import show_plan
+from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import Out, show_report
 
 
@@ -56,10 +57,12 @@ def command(
     runs: RunRoot = None,
     train: Train = None,
     dry_run: DryRun = False,
+    gpu: Gpu = None,
     out: Out = None,
     json: Json = False,
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
+    refuse_card(gpu, dry_run)
     if from_:
         _show_files(from_, k, runs, set_, out, json)
         return
@@ -70,7 +73,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.passk import plan
 
-        show_plan(plan(settings, names), json)
+        show_plan(plan(settings, names, gpu), json)
         return
     from sage_cli.workflows.passk import passk
 

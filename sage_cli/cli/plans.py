@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.config.in_words import Stage
+
+
+def refuse_card(gpu: str | None, dry_run: bool) -> None:
+    """Raise ConfigurationError for a card that is named where nothing would read it."""
+    if gpu is not None and not dry_run:
+        raise ConfigurationError(
+            f"--gpu {gpu} names the card that a plan is made for, and --dry-run is missing",
+            "add --dry-run, or leave out --gpu",
+        )
 
 
 def show_plan(planned: Sequence[Stage], json: bool = False) -> None:

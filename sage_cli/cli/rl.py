@@ -11,6 +11,7 @@ from sage_cli.cli.options import (
     ConfigFile,
     DryRun,
     Fresh,
+    Gpu,
     Json,
     Measure,
     OtherTemplate,
@@ -20,7 +21,7 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.plans import show_plan
+from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
 
 Algo = Annotated[
@@ -61,9 +62,11 @@ def command(
     replace_parent: ReplaceParent = False,
     measure: Measure = False,
     dry_run: DryRun = False,
+    gpu: Gpu = None,
     json: Json = False,
 ) -> None:
     """Train a policy by RL whose KL anchor is shaped by a guide."""
+    refuse_card(gpu, dry_run)
     loaded = load_config(
         preset,
         config,
@@ -86,7 +89,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.rl import plan
 
-        show_plan(plan(loaded.config, init, measure=measure), json)
+        show_plan(plan(loaded.config, init, measure=measure, gpu=gpu), json)
         return
     from sage_cli.workflows.rl import rl
 

@@ -11,6 +11,7 @@ from sage_cli.cli.options import (
     ConfigFile,
     DryRun,
     Fresh,
+    Gpu,
     Json,
     Measure,
     Presets,
@@ -19,7 +20,7 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
-from sage_cli.cli.plans import show_plan
+from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
 
 
@@ -34,16 +35,18 @@ def command(
     replace_parent: ReplaceParent = False,
     measure: Measure = False,
     dry_run: DryRun = False,
+    gpu: Gpu = None,
     json: Json = False,
 ) -> None:
     """Train the base by supervised fine-tuning, or find it trained already."""
+    refuse_card(gpu, dry_run)
     loaded = load_config(
         preset, config, set_, sft={"steps": steps, "seed": seed}, run={"root": runs}
     )
     if dry_run:
         from sage_cli.workflows.sft import plan
 
-        show_plan(plan(loaded.config, measure=measure), json)
+        show_plan(plan(loaded.config, measure=measure, gpu=gpu), json)
         return
     from sage_cli.workflows.sft import sft
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import ConfigFile, DryRun, Json, Presets, RunRoot, Sets, load_config
-from sage_cli.cli.plans import show_plan
+from sage_cli.cli.options import ConfigFile, DryRun, Gpu, Json, Presets, RunRoot, Sets, load_config
+from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import show_report
 from sage_cli.cli.rl import Compat
 
@@ -82,9 +82,11 @@ def command(
     set_: Sets = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,
+    gpu: Gpu = None,
     json: Json = False,
 ) -> None:
     """Train and measure the cells of a search space on development problems."""
+    refuse_card(gpu, dry_run)
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},
@@ -105,7 +107,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.sweep import plan
 
-        show_plan(plan(settings), json)
+        show_plan(plan(settings, gpu), json)
         return
     from sage_cli.workflows.sweep import sweep
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One row: its source, the `rl` settings that make it up, its KL when no guide needs one.
+    """One row: its source, the `rl` and `anchor` settings that make it up, its KL when no guide
+    needs one.
 
     `form` says whether it is the method as published or a reduced one, `read` what it was read
     from (the authors' code, their paper, or what others write of it), `differs` what is otherwise
@@ -21,3 +22,4 @@ class Algorithm:
     form: Literal["faithful", "reduced"] = "faithful"
     read: Literal["code", "paper", "secondary"] = "paper"
     differs: str = ""
+    anchor: dict[str, Any] = field(default_factory=dict)

@@ -10,6 +10,8 @@ from sage_cli.config.exploration import EXPLORATION
 _WITHOUT: dict[str, Any] = {
     "dynamic_sampling": False,
     "overlong_punishment": False,
+    "reward": "verdict",
+    "dars": None,
     "clip": True,
     "epsilon_low": 0.2,
     "epsilon_high": 0.2,
@@ -20,6 +22,7 @@ _WITHOUT: dict[str, Any] = {
     "top_entropy_quantile": 1.0,
     "steps_per_generation": 1,
 }
+_ANCHOR_WITHOUT: dict[str, Any] = {"schedule": "constant"}
 """Said by every row that doesn't have them, so that none is left over from another's choice."""
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -54,6 +57,14 @@ ALGORITHMS: dict[str, Algorithm] = {
 def algorithm_settings(name: str) -> dict[str, Any]:
     """The `rl` settings that make up algorithm `name`."""
     return {**_WITHOUT, **ALGORITHMS[name].rl}
+
+
+def algorithm_layer(name: str) -> dict[str, dict[str, Any]]:
+    """All settings that make up algorithm `name`, by section."""
+    return {
+        "rl": algorithm_settings(name),
+        "anchor": {**_ANCHOR_WITHOUT, **ALGORITHMS[name].anchor},
+    }
 
 
 def kl_of(name: str, *, guided: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sage_cli.config.algorithms import algorithm_settings, kl_of
+from sage_cli.config.algorithms import algorithm_layer, kl_of
 from sage_cli.config.compat import OFFICIAL, official_settings
 from sage_cli.config.layers import Layer, Merged, chosen_for_compat, leaves, merge
 from sage_cli.config.preset_of import guide_settings
@@ -30,7 +30,7 @@ def rechosen(config: SageConfig, settings: Mapping[str, Any]) -> Merged:
         for name, value in settings.items():
             merged.put({name: value}, "changed")
         return merged
-    row = {f"rl.{key}": value for key, value in algorithm_settings(config.rl.algo).items()}
+    row = dict(leaves(algorithm_layer(config.rl.algo)))
     said = {key: flat[key] for key, value in row.items() if flat[key] != value}
     led = _led(config, flat)
     layers = [Layer("configuration", _nested({k: v for k, v in flat.items() if k not in led}))]

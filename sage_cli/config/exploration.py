@@ -101,4 +101,33 @@ EXPLORATION: dict[str, Algorithm] = {
         differs="one bonus for a completion; their code has it on the last token, their script not "
         "at all",
     ),
+    "annealed-kl": Algorithm(
+        "Chen et al. 2025b (arXiv 2503.04548): GRPO whose beta falls to 0 on a cosine",
+        _GRPO,
+        read="paper",
+        differs="beta starts at anchor.beta, theirs at 1e-3",
+        anchor={"schedule": "cosine"},
+    ),
+    "pacs": Algorithm(
+        "Li et al. 2025 (arXiv 2509.02522): verdicts as labels of the policy's log-ratios, a "
+        "cross-entropy over each group; no advantages, no clipping",
+        {"loss": "pacs", "advantage": "none"},
+        kl_without_guide="none",
+        read="code",
+    ),
+    "rlpr": Algorithm(
+        "Yu et al. 2025 (arXiv 2506.18254): the gold's probability in the answer's place as "
+        "reward, groups of little deviation left out",
+        {**_GRPO, "epsilon_high": 0.27, "reward": "probability"},
+        kl_without_guide="none",
+        read="code",
+        differs="groups that are left out stay in the batch with advantage 0",
+    ),
+    "dars": Algorithm(
+        "Yang et al. 2025 (arXiv 2508.13755): hard prompts get a second stage of rollouts (ET, up "
+        "to 32; rl.dars=hw weighs the hardest more), rewards less their pool's mean",
+        {"loss": "dr_grpo", "advantage": "none", "dars": "et"},
+        kl_without_guide="none",
+        read="code",
+    ),
 }

@@ -10,6 +10,7 @@ from sage_cli.config.guide import GuideSection
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.remarks import beta_in_words
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import RlSection, batch_of
 
@@ -38,6 +39,13 @@ def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
     }
 
 
+def _loss(rl: RlSection) -> str:
+    if rl.loss == "pacs":
+        weighted = "right and wrong of a group alike" if rl.pacs_weighted else "unweighted"
+        return f"pacs, log-ratio x {rl.pacs_beta:g}, {weighted}, no clipping"
+    return f"{rl.loss}, advantage {rl.advantage}, clip {rl.epsilon_low:g}/{rl.epsilon_high:g}"
+
+
 def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
     rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
@@ -46,12 +54,14 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     return {
         "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
         "compat": rl.compat,
-        "loss": f"{rl.loss}, advantage {rl.advantage}, clip {rl.epsilon_low:g}/{rl.epsilon_high:g}",
+        "loss": _loss(rl),
+        "reward": rl.reward,
         "dynamic sampling": rl.dynamic_sampling,
+        "second stage": rl.dars or False,
         "overlong punishment": rl.overlong_punishment,
         "anchor": "none"
         if anchor.kl == "none"
-        else f"{anchor.kl} KL, beta {anchor.beta:g}, estimator {anchor.estimator}, "
+        else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
         f"reference {anchor.reference}",
         "guide": _guide(recipe.guide),
         "tuning": _tuning(recipe.model),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sage_cli.config.algorithms import ALGORITHMS, algorithm_settings, kl_of
+from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer, kl_of
 from sage_cli.config.compat import (
     OFFICIAL,
     WARM_UP,
@@ -95,12 +95,12 @@ def merge(layers: Iterable[Layer]) -> Merged:
         for settings in fitting if guide == before else merged.guides.get(guide, []):
             merged.put({"guide": settings.values}, settings.origin)
         algorithm, advantage = (_inside(values, "rl", key) for key in ("algo", "advantage"))
-        row = algorithm_settings(algorithm) if algorithm in ALGORITHMS else {}
-        advantage = advantage or row.get("advantage")
+        row = algorithm_layer(algorithm) if algorithm in ALGORITHMS else {}
+        advantage = advantage or row.get("rl", {}).get("advantage")
         if advantage not in (None, merged.get("rl", "advantage", advantage)):
             merged.drop_options()
         if row:
-            merged.put({"rl": row}, f"algorithm {algorithm}")
+            merged.put(row, f"algorithm {algorithm}")
         merged.put(values, layer.origin)
     if "anchor.kl" not in merged.origins:
         algorithm = _inside(merged.values, "rl", "algo") or "grpo"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sage_cli.config.compat import OFFICIAL
 from sage_cli.config.inert import MORE_UPDATES, ONE_UPDATE
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import AnchorSection
 
 ESTIMATORS = {
     "k3": "k3 as a loss term (the authors'): the pull towards q pi_ref at each state",
@@ -39,11 +40,12 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
         return ["no KL anchor: no reference is loaded"]
     if anchor.kl == "forward":
         return [
-            f"forward KL, beta {anchor.beta:g}: cross-entropy on {anchor.reference_samples} "
-            f"completions per prompt of the reference ({anchor.reference})"
+            f"forward KL, beta {beta_in_words(anchor)}: cross-entropy on "
+            f"{anchor.reference_samples} completions per prompt of the reference "
+            f"({anchor.reference})"
         ]
     found = [
-        f"reverse KL, beta {anchor.beta:g}, reference: {anchor.reference}; "
+        f"reverse KL, beta {beta_in_words(anchor)}, reference: {anchor.reference}; "
         f"estimator {anchor.estimator}: {ESTIMATORS[anchor.estimator]}"
     ]
     if config.guide.name == "branch" and anchor.estimator == "k3-corrected":
@@ -52,3 +54,8 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
             "k3-corrected: it only adds variance (use anchor.estimator=k3 or reward)"
         )
     return found
+
+
+def beta_in_words(anchor: AnchorSection) -> str:
+    """The anchor's weight, and where it goes."""
+    return f"{anchor.beta:g}" + (" falling to 0" if anchor.schedule == "cosine" else "")

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from sage_cli.config.base import COSMETIC
 from sage_cli.config.decoding import DecodingSection
+from sage_cli.config.engine import engine_problems
 from sage_cli.config.plugins import require_name
 
 SAMPLER_GROUP = "sage_cli.samplers"
@@ -23,6 +24,11 @@ class SamplingSection(DecodingSection):
     """What draws: `auto`, `transformers`, `vllm`, `server`, or what a package registers."""
     options: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
     """Settings of a registered backend that change how it draws, not what."""
+    vllm: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
+    """Arguments of vLLM's engine that change how it draws, not what: tensor_parallel_size,
+    max_model_len, gpu_memory_utilization, and whatever else it knows."""
+    data_parallel: int = Field(1, ge=1, json_schema_extra=COSMETIC)
+    """Engines that fill the same sample set, each a process with GPUs of its own."""
     temperature: float = Field(0.3, ge=0)
     """0 is greedy decoding."""
     stop_at_answer: bool = True
@@ -57,6 +63,23 @@ class SamplingSection(DecodingSection):
                 f"options are settings of a registered backend; '{self.backend}' reads none"
             )
         return self
+
+    @model_validator(mode="after")
+    def _engines_can_run(self) -> SamplingSection:
+        found = engine_problems(self.vllm)
+        if self.data_parallel > 1 and self.asks_servers:
+            found.append(
+                "data_parallel starts engines here, and servers draw: name several servers, or "
+                "start one with `vllm serve --data-parallel-size`"
+            )
+        if found:
+            raise ValueError("\n".join(found))
+        return self
+
+    @property
+    def tensor_parallel(self) -> int:
+        """GPUs of one engine."""
+        return int(self.vllm.get("tensor_parallel_size", 1))
 
     @property
     def asks_servers(self) -> bool:

@@ -75,6 +75,13 @@ def contradictions(config: SageConfig) -> list[str]:
         )
     if guided and config.anchor.beta == 0:
         found.append("anchor.beta is 0: the guide would have no effect (use --beta above 0)")
+    if config.anchor.schedule != "constant" and (kl == "none" or config.anchor.beta == 0):
+        found.append(
+            f"anchor.schedule '{config.anchor.schedule}' takes beta down to 0, and there is no KL "
+            "anchor: anchor.kl is 'none' or anchor.beta 0 (use --kl reverse and --beta above 0)"
+        )
+    found += _of_the_reward(config)
+    found += _of_the_second_stage(config)
     found += _of_the_model(config)
     rl = config.rl
     try:
@@ -118,6 +125,50 @@ def contradictions(config: SageConfig) -> list[str]:
             f"sweep.objective asks for pass@{needed} of {config.sweep.samples} samples "
             f"(use --set sweep.samples={needed})"
         )
+    return found
+
+
+def _of_the_second_stage(config: SageConfig) -> list[str]:
+    """What draws or weighs completions group by group, of equal size."""
+    if config.rl.dars is None:
+        return []
+    found = []
+    if config.rollout.backend != "transformers" and config.rollout.vllm.mode == "server":
+        found.append(
+            "rl.dars draws unequal numbers of completions of a prompt, and rollout.vllm.mode "
+            "'server' is asked for equal ones (use rollout.vllm.mode=colocate)"
+        )
+    if config.anchor.kl == "forward":
+        found.append(
+            "rl.dars has batches of unequal size, and forward KL takes the reference's completions "
+            "row by row in turn (use --kl reverse or none)"
+        )
+    return found
+
+
+def _of_the_reward(config: SageConfig) -> list[str]:
+    """What pays for probabilities has a place to look for them, and nobody who reads verdicts."""
+    rl, prompt = config.rl, config.prompt
+    if rl.reward == "verdict":
+        return []
+    found = []
+    if prompt.answer != "tags":
+        found.append(
+            "rl.reward 'probability' puts the gold between the answer's tags, and prompt.answer is "
+            f"'{prompt.answer}' (use prompt.answer=tags, or rl.reward=verdict)"
+        )
+    readers = {
+        f"rl.loss '{rl.loss}'": rl.loss == "pacs",
+        f"rl.advantage '{rl.advantage}'": rl.advantage in ("beta", "pass-at-k"),
+        "rl.dynamic_sampling": rl.dynamic_sampling,
+        "rl.dars": rl.dars is not None,
+    }
+    found += [
+        f"{name} reads verdicts, and rl.reward is 'probability': what is paid for would be another "
+        "thing than what is chosen by (use rl.reward=verdict, or --algo rlpr)"
+        for name, reads in readers.items()
+        if reads
+    ]
     return found
 
 

@@ -15,6 +15,7 @@ from sage_cli.config.advantages import (
     advantage_options,
 )
 from sage_cli.config.base import COSMETIC, Section
+from sage_cli.config.own_terms import against_dars, against_pacs
 from sage_cli.config.plugins import require_name
 from sage_cli.errors import ConfigurationError
 
@@ -81,18 +82,30 @@ class RlSection(Section):
     algo: Literal[
         "grpo", "bnpo", "dapo", "dr-grpo", "entropy-bonus", "adaptive-entropy", "80-20", "gspo",
         "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "verl",
+        "annealed-kl", "pacs", "rlpr", "dars",
     ] = "grpo"  # fmt: skip
     """The row of `sage algos` that fills in what makes up the algorithm."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
-    loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo"] = "grpo"
-    """How the policy's term is clipped and averaged."""
+    loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "pacs"] = "grpo"
+    """How the policy's term is clipped and averaged. `pacs` has verdicts as labels of the policy's
+    log-ratios, without advantages or clipping; the anchor's term keeps `grpo`'s mean."""
+    pacs_beta: float = Field(1.0, gt=0)
+    """Weight of the log-ratio in a PACS score."""
+    pacs_weighted: bool = True
+    """Right and wrong completions of a group count alike, however many there are of either."""
     advantage: str = "group"
     """`group` divides by the group's deviation, `none` only centres, `beta` by a Beta density;
     docs/methods.md has the others. Or one that a package registers under the entry-point group
     `sage_cli.advantages`."""
     advantage_options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the advantage (`sage_cli.config.advantages`), or of a registered one."""
+    reward: Literal["verdict", "probability"] = "verdict"
+    """`verdict`: 1 for a right answer. `probability` (RLPR): the gold's mean probability in the
+    answer's place, above what it was right after the prompt at the start; verdicts are logged."""
+    reward_filter: float = Field(0.5, ge=0)
+    """`probability`: from step 11 on, groups whose rewards deviate by less than this share of the
+    running average teach nothing. RLPR: .5 for Qwen, .9 for Llama, 1.0 for Gemma; 0 keeps all."""
     clip: bool = True
     """Whether the ratio pi / pi_old is clipped, to 1 - epsilon_low and 1 + epsilon_high."""
     epsilon_low: float = Field(0.2, gt=0, le=1)
@@ -118,6 +131,11 @@ class RlSection(Section):
     entropy bonus); the KL term has all of them. 1 keeps all (Wang et al. 2025 use .2)."""
     dynamic_sampling: bool = False
     """Replace groups whose completions all have one reward (DAPO)."""
+    dars: Literal["et", "hw"] | None = None
+    """A second stage of rollouts for prompts that fewer than half of the first solve: `et` until
+    their advantages weigh as much as those of a prompt at one half, `hw` more, the harder."""
+    dars_most: int | None = Field(None, ge=2)
+    """Rollouts of a prompt in both stages; null is the authors' 32 for `et`, 64 for `hw`."""
     max_extra_generations: int = Field(3, ge=0)
     """Dynamic sampling: generations beyond the first that a step may spend on replacing groups."""
     overlong_punishment: bool = False
@@ -194,7 +212,7 @@ class RlSection(Section):
 
     @model_validator(mode="after")
     def _settings_agree(self) -> RlSection:
-        clips, found = self.loss in CLIPPING, []
+        clips, found = self.loss in CLIPPING, [*against_dars(self), *against_pacs(self)]
         if self.delta is not None and not clips:
             found.append(f"delta is read by the losses {', '.join(CLIPPING)}, not by '{self.loss}'")
         if self.delta is not None and self.delta <= 1 + self.epsilon_high:
@@ -252,6 +270,8 @@ class AnchorSection(Section):
     """Direction of the divergence to the anchor; `none` has no anchor."""
     beta: float = Field(0.05, ge=0)
     """Weight of the KL term."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
     estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
     """`k3`, `k3-corrected` or `reward`: which gradient the KL term has."""
     reference: Literal["sft", "base"] = "sft"

@@ -10,6 +10,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.build import build_sampler
+from sage_cli.sampling.engines import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
 from sage_cli.store.completion import Completion
@@ -19,23 +20,23 @@ OnStored = Callable[[list[Completion]], None]
 
 
 class Drawing:
-    """A policy's sampler, loaded when the first sample is missing, closed at the end of the block.
+    """A policy's sampler, or several engines, loaded when the first sample is missing.
 
-    Use it as a context manager.
+    Use it as a context manager: they are closed at the end of the block.
     """
 
     def __init__(
         self, samples: PolicySamples, sampling: SamplingSection, progress: Progress
     ) -> None:
         self._samples, self._section, self._progress = samples, sampling, progress
-        self._sampler: Sampler | None = None
+        self._drawer: Sampler | Engines | None = None
 
     def __enter__(self) -> Drawing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._sampler is not None:
-            self._sampler.close()
+        if self._drawer is not None:
+            self._drawer.close()
 
     def samples_at(self, seed: int) -> SampleSet:
         """The set of `seed`, as it is."""
@@ -57,8 +58,7 @@ class Drawing:
         missing = inventory.count_missing([problem.id for problem in problems], n)
         if not missing:
             return samples
-        sampler = self._loaded()
-        template = self._template()
+        drawer, template = self._loaded(), self._template()
         text = template.user_turn if self._samples.in_chat else template.render
         prompts = {problem.id: text(problem.question) for problem in problems}
         total = n * len(prompts)
@@ -69,27 +69,37 @@ class Drawing:
             self._progress.advance(len(rows))
             on_stored(rows)
 
-        fill(samples, prompts, n, sampler, stored)
+        if isinstance(drawer, Engines):
+            drawer.fill(samples, prompts, n, stored)
+        else:
+            fill(samples, prompts, n, drawer, stored)
         self._progress.end()
         return samples
 
-    def _loaded(self) -> Sampler:
-        if self._sampler is None:
-            policy = self._samples.policy
-            self._progress.say(f"loading {policy.label}")
-            # what servers may decide is what the samples are named by
-            unsaid = {"server_model": None, "server_form": "completions"}
-            setup = SamplerSetup(
-                policy.path,
-                self._samples.parameters,
-                self._section.model_copy(update={**unsaid, **self._samples.served}),
-                dtype=self._samples.dtype,
-                prompt=self._samples.prompt,
-                **policy.loading,
-            )
-            with self._progress.doing(f"starting the engine that samples {policy.label}"):
-                self._sampler = build_sampler(setup)
-        return self._sampler
+    def _loaded(self) -> Sampler | Engines:
+        """What draws: one sampler in this process, or several engines."""
+        if self._drawer is None:
+            label, setup = self._samples.policy.label, self._setup()
+            self._progress.say(f"loading {label}")
+            if self._section.data_parallel > 1:
+                self._drawer = Engines(setup)
+            else:
+                with self._progress.doing(f"starting the engine that samples {label}"):
+                    self._drawer = build_sampler(setup)
+        return self._drawer
+
+    def _setup(self) -> SamplerSetup:
+        policy = self._samples.policy
+        # what servers may decide is what the samples are named by
+        unsaid = {"server_model": None, "server_form": "completions"}
+        return SamplerSetup(
+            policy.path,
+            self._samples.parameters,
+            self._section.model_copy(update={**unsaid, **self._samples.served}),
+            dtype=self._samples.dtype,
+            prompt=self._samples.prompt,
+            **policy.loading,
+        )
 
     def _template(self) -> PromptTemplate:
         """A chat template is rendered by the tokenizer itself."""

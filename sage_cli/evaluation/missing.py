@@ -12,6 +12,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_verdicts
+from sage_cli.planning.hours import hours_fact
 from sage_cli.policies.policy import Policy
 
 
@@ -61,10 +62,13 @@ def plan_measurement(config: SageConfig, policies: Sequence[Policy]) -> Stage:
     """The measurement of policies, trained or not yet."""
     recipe = EvaluationRecipe.of(config)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
+    found = missing(policies, benchmarks, recipe, config.run.root)
+    left = sum(one.wanted - one.held for one in found)
+    hours = hours_fact(config.model, sampled=left * recipe.sampling.max_tokens)
     stored = {
         f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} samples "
         f"to draw, {one.wanted - one.judged:,} to grade"
         + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
-        for one in missing(policies, benchmarks, recipe, config.run.root)
+        for one in found
     }
-    return Stage("3. measure", {**evaluation_facts(recipe), **stored})
+    return Stage("3. measure", {**evaluation_facts(recipe), **stored, **hours})

@@ -32,11 +32,17 @@ def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> st
     return tagged if boxed is None else boxed
 
 
-def _last_tagged(text: str, tags: AnswerTags) -> str | None:
+def answer_begin(text: str, tags: AnswerTags) -> int | None:
+    """Where the answer in the last closed pair of tags begins; None where no pair is closed."""
     last_close = text.rfind(tags.close)
     opened = text.rfind(tags.open, 0, max(last_close, 0))
-    if opened < 0:
-        return None
     begin = opened + len(tags.open)
-    end = text.find(tags.close, begin)  # before last_close where closing tags follow each other
-    return text[begin:end] if end >= 0 else None
+    return begin if opened >= 0 and text.find(tags.close, begin) >= 0 else None
+
+
+def _last_tagged(text: str, tags: AnswerTags) -> str | None:
+    begin = answer_begin(text, tags)
+    if begin is None:
+        return None
+    # before the last closing tag where several follow each other
+    return text[begin : text.find(tags.close, begin)]

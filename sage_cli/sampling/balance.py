@@ -20,6 +20,7 @@ class Balance:
         self.servers, self._clock = tuple(servers), clock
         self._open = dict.fromkeys(self.servers, 0)
         self._rests_until_s = dict.fromkeys(self.servers, 0.0)
+        self._asked_until_s = dict.fromkeys(self.servers, 0.0)
         self._lock = threading.Lock()
 
     @contextmanager
@@ -40,7 +41,19 @@ class Balance:
         `asked_s` is how long it asks to be left alone.
         """
         with self._lock:
-            self._rests_until_s[server] = self._clock() + max(REST_S, asked_s)
+            now_s = self._clock()
+            self._rests_until_s[server] = now_s + max(REST_S, asked_s)
+            self._asked_until_s[server] = now_s + asked_s
+
+    def all_rest(self) -> bool:
+        """Whether every server has failed a short while ago."""
+        with self._lock:
+            return min(self._rests_until_s.values()) > self._clock()
+
+    def asked_s(self) -> float:
+        """How long it is until one of the servers may be asked, as they have said themselves."""
+        with self._lock:
+            return max(0.0, min(self._asked_until_s.values()) - self._clock())
 
     def _rank(self, server: str) -> tuple[float, int]:
         rest_s = max(0.0, self._rests_until_s[server] - self._clock())

@@ -30,14 +30,17 @@ def fill(
     n: int,
     sampler: Sampler,
     on_stored: Callable[[list[Completion]], None] = lambda _: None,
+    *,
+    chunk: int | None = None,
 ) -> Filled:
     """Draw samples 0 to n - 1 of each problem that `samples` doesn't hold yet.
 
     `prompts` maps problem ids to prompt texts. `on_stored` is called with fresh completions once
     they are on disk (grade them, count them). Others may fill the set at the same time: each
-    draws its share, and this returns when all samples are there. Raises StoreError when the set
-    can't be written, SamplingError when the sampler fails, RefusedPromptsError when it has drawn
-    all but the samples of prompts that it can't answer; what was drawn is kept in any case.
+    draws its share, `chunk` samples at a time where that is said, and this returns when all
+    samples are there. Raises StoreError when the set can't be written, SamplingError when the
+    sampler fails, RefusedPromptsError when it has drawn all but the samples of prompts that it
+    can't answer; what was drawn is kept in any case.
     """
     drawn = tokens = 0
     refused: dict[str, str] = {}
@@ -50,7 +53,7 @@ def fill(
     problem_ids = list(prompts)
     with named("sampler", type(sampler)):
         provenance = dict(sampler.provenance)
-    with samples.writing(provenance, stored) as writer:
+    with samples.writing(provenance, stored, chunk) as writer:
         while share := writer.claim(problem_ids, n):
             requests = [
                 SampleRequest(problem, prompts[problem], indices, samples.identity.seed)

@@ -60,6 +60,8 @@ class ServerClient:
         began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
         attempts = self._patience.attempts
         while True:
+            if asked_s := self._balance.asked_s():  # of others, whom servers have told to wait
+                self._giving_up.wait(min(asked_s, self._patience.total_s))
             with self._balance.chosen() as server:
                 try:
                     response = self._http.post(f"{server}{path}", json=body_for(server))
@@ -84,8 +86,9 @@ class ServerClient:
                     else:
                         failure = answered
                     asked_s = _retry_after_s(response)
-            wait_s = max(pause_s, asked_s)
             self._balance.failed(server, asked_s)
+            all_rest = self._balance.all_rest()  # else another one is asked at once
+            wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
             spent_s = time.monotonic() - began
             if attempt >= attempts or spent_s + wait_s > self._patience.total_s:
                 break

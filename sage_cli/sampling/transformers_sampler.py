@@ -11,6 +11,7 @@ import torch
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.attention import MemoryModel
 from sage_cli.sampling.decoder import Decoder
+from sage_cli.sampling.room import fitting_rows
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
 from sage_cli.sampling.stopping import Stopping
 from sage_cli.sampling.threads import threads_for
@@ -66,8 +67,9 @@ class TransformersSampler(Sampler):
         # the last token that is drawn is never read
         reach = len(tokenized[-1][1]) + self._max_tokens - 1
         model = MemoryModel(self._model, reach)
+        fitting = fitting_rows(self._model, len(tokenized[-1][1]), self._max_tokens)
         with model.attending(), threads_for(self._model):
-            for ended in self._decoder.run(model, tokenized):
+            for ended in self._decoder.run(model, tokenized, fitting):
                 yield from ended
 
     def close(self) -> None:

@@ -5,11 +5,26 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sage_cli.config.plugins import in_words
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.models.folders import ADAPTER_FILE, adapter_base, is_adapter, read_json
+from sage_cli.models.folders import (
+    ADAPTER_FILE,
+    adapter_base,
+    is_adapter,
+    model_files,
+    read_json,
+)
+from sage_cli.sampling.engine_settings import (
+    known_settings,
+    lora_rank,
+    refuse_division,
+    refuse_missing_gpus,
+    refuse_unknown,
+)
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
 from sage_cli.store.completion import Completion
 
@@ -22,6 +37,26 @@ def installed_vllm() -> str | None:
         except PackageNotFoundError:
             continue
     return None
+
+
+def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
+    """Refuse arguments that vLLM doesn't know, or that don't fit model or machine."""
+    found = find_spec("vllm")
+    if found is not None and found.origin is not None:
+        arguments = Path(found.origin).parent / "engine" / "arg_utils.py"
+        refuse_unknown(setup.section.vllm, known_settings(arguments))
+    each = setup.section.tensor_parallel
+    if each > 1:
+        path = str(setup.model)
+        base = adapter_base(Path(path)) if is_adapter(Path(path)) else path
+        refuse_division(each, read_json(model_files(base, setup.revision) / "config.json"))
+        refuse_missing_gpus(1, each, gpus)
+
+
+def _ends(base: str, revision: str | None) -> list[int]:
+    """The end-of-sequence ids of the model's generation_config.json, all that is used of it."""
+    named = read_json(model_files(base, revision) / "generation_config.json").get("eos_token_id")
+    return named if isinstance(named, list) else [] if named is None else [int(named)]
 
 
 def vllm_obstacle() -> str | None:
@@ -52,6 +87,8 @@ class VllmSampler(Sampler):
     def __init__(self, setup: SamplerSetup) -> None:
         require_vllm()
         import torch
+
+        _refuse_unfit(setup, torch.cuda.device_count())
         from vllm import LLM
         from vllm.lora.request import LoRARequest
 
@@ -60,9 +97,11 @@ class VllmSampler(Sampler):
         if is_adapter(model):
             base, adapter = adapter_base(model), LoRARequest("adapter", 1, str(model))
             rank = read_json(model / ADAPTER_FILE).get("r", 8)
-            options = {"enable_lora": True, "max_lora_rank": max(8, rank)}
+            options = {"enable_lora": True, "max_lora_rank": lora_rank(rank)}
         self._tokenizer, self._parameters = setup.tokenizer(), setup.parameters
         self._adapter, self._rows = adapter, setup.section.batch_rows
+        self._ends = _ends(base, setup.revision)
+        self._longest = setup.section.vllm.get("max_model_len")
         try:
             self._engine: Any = LLM(
                 base,
@@ -70,13 +109,22 @@ class VllmSampler(Sampler):
                 revision=setup.revision,
                 trust_remote_code=setup.trust_remote_code,
                 max_num_seqs=self._rows,
-                enable_prefix_caching=True,
-                enforce_eager=not torch.cuda.is_available(),  # compiling costs minutes on a CPU
+                generation_config="vllm",  # nothing of the model's own cuts and penalties
                 seed=0,  # each request brings its own
                 **options,
+                **{
+                    "enable_prefix_caching": True,
+                    # compiling costs minutes on a CPU
+                    "enforce_eager": not torch.cuda.is_available(),
+                    **setup.section.vllm,
+                },
             ).llm_engine
-        except (ValueError, RuntimeError, OSError) as error:
-            raise SamplingError(f"vLLM can't load {base}: {error}") from error
+        except (ValueError, RuntimeError, OSError, TypeError) as error:
+            said = setup.section.vllm
+            raise SamplingError(
+                f"vLLM can't load {base}: {error}",
+                f"sampling.vllm is {in_words(said)}" if said else None,
+            ) from error
 
     @property
     def provenance(self) -> Mapping[str, str]:
@@ -136,6 +184,11 @@ class VllmSampler(Sampler):
         from vllm import SamplingParams
 
         p = self._parameters
+        if self._longest is not None and len(ids) + p.max_tokens > self._longest:
+            raise ValueError(
+                f"{len(ids)} tokens and {p.max_tokens} new ones are more than "
+                f"sampling.vllm.max_model_len {self._longest}, which would cut answers off"
+            )
         name = f"{request.seed}/{request.problem_id}/{index}"
         params = SamplingParams(
             temperature=p.temperature,
@@ -147,6 +200,7 @@ class VllmSampler(Sampler):
             frequency_penalty=0.0,
             max_tokens=p.max_tokens,
             stop=p.stop,
+            stop_token_ids=self._ends,
             include_stop_str_in_output=True,
             seed=sample_seed(request.seed, request.problem_id, index),
         )

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.store.atomic import write_json
-from sage_cli.store.columns import as_numpy, empty_table
+from sage_cli.store.columns import as_column, as_numpy, empty_table
 from sage_cli.store.completion import Completion
 from sage_cli.store.inventory import Integers, Inventory
 from sage_cli.store.samples import SampleSet
@@ -114,13 +114,16 @@ class Annotations:
         known_S = inventory.select(problem_ids, n) & (row_S >= 0)
         columns = [self._column(name) for name in self._names]
         for numbers, rows in self._samples.read(inventory, known_S):
-            found = (column.take(row_S[numbers]).to_pylist() for column in columns)
+            rows_V = as_column(row_S[numbers])
+            found = (column.take(rows_V).to_pylist() for column in columns)
             yield from zip(rows, *found, strict=True)
 
     def _rows_of(self, inventory: Inventory) -> Integers:
         """Each sample's row in the table, -1 where there is none."""
         self.flush()
         row_S = np.full(len(inventory.part_S), -1)
+        if not any(map(len, self._tables)):
+            return row_S
         part, problem = (self._column(name) for name in ("part", "problem_id"))
         numbers = {name: i for i, (name, *_) in enumerate(inventory.parts)}
         parts = np.array([numbers.get(name, -1) for name in part.dictionary.to_pylist()], dtype=int)

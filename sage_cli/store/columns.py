@@ -1,7 +1,7 @@
-"""Columns of Arrow tables as NumPy arrays.
+"""Columns of Arrow tables as NumPy arrays, and back.
 
-pyarrow's own `to_numpy` and `empty_table` import pandas wherever it is installed, which takes
-longer than all that a command on stored results does.
+pyarrow's own `to_numpy`, `array` and `empty_table` import pandas wherever it is installed, which
+takes longer than all that a command on stored results does.
 """
 
 from __future__ import annotations
@@ -24,6 +24,12 @@ def as_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
         return bits[place : place + count].astype(bool)
     numbers = np.frombuffer(values, np.dtype(str(array.type).replace("double", "float64")))
     return numbers[place : place + count]
+
+
+def as_column(numbers: np.ndarray[Any, Any]) -> pa.Array:
+    """Whole numbers as a column, such as the rows that `take` is to take."""
+    whole = np.ascontiguousarray(numbers, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(whole), [None, pa.py_buffer(whole)])
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import replacing, storing
+from sage_cli.store.columns import as_numpy
 from sage_cli.store.completion import Completion
 
 SCHEMA = pa.schema(
@@ -92,7 +93,8 @@ def read_part(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
             f"{path} is torn or was altered: its content doesn't match the checksum in its name",
             "draw again with the same command: the part is set aside and its samples are redrawn",
         )
-    return pq.read_table(pa.BufferReader(content), columns=columns)
+    # `read_table` would import pandas (see `columns.py`)
+    return pq.ParquetFile(pa.BufferReader(content)).read(columns=columns)
 
 
 def completions_of(table: pa.Table, part: str) -> Iterator[Completion]:
@@ -151,8 +153,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def _tuples(column: Any) -> list[tuple[int, ...] | None]:
     """Lists of int32 as tuples; pyarrow's own conversion takes twenty times as long."""
-    offsets, values = column.offsets.to_numpy(), column.values.to_numpy(zero_copy_only=False)
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    offsets, values, valid = map(as_numpy, (column.offsets, column.values, column.is_valid()))
     return [
         tuple(values[start:stop].tolist()) if there else None
         for start, stop, there in zip(offsets[:-1], offsets[1:], valid, strict=True)

@@ -15,6 +15,7 @@ import numpy as np
 from sage_cli.errors import StoreError
 from sage_cli.store.atomic import storing, write_json
 from sage_cli.store.claims import Claims
+from sage_cli.store.columns import as_column
 from sage_cli.store.completion import Completion
 from sage_cli.store.index import FILE as INDEX
 from sage_cli.store.index import brought_up_to_date, keep_index, load_index
@@ -64,7 +65,7 @@ class SampleSet:
     """
 
     def __init__(self, root: Path, identity: SampleIdentity, *, read_only: bool = False) -> None:
-        self.identity, self.read_only = identity, read_only
+        self.root, self.identity, self.read_only = root, identity, read_only
         self.folder = root / "samples" / identity.key
         self._known: Inventory | None = None
 
@@ -116,7 +117,7 @@ class SampleSet:
         starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts) + 1))
         for part in np.flatnonzero(np.bincount(inventory.part_S[mask_S])).tolist():
             within = np.flatnonzero(mask_S[starts[part] : starts[part + 1]])
-            table = self._read(inventory.parts[part].name).take(within)
+            table = self._read(inventory.parts[part].name).take(as_column(within))
             name = inventory.parts[part].name
             yield starts[part] + within, list(completions_of(table, name))
 
@@ -153,10 +154,12 @@ class SampleSet:
         self,
         provenance: Mapping[str, str],
         on_stored: Callable[[list[Completion]], None] = lambda _: None,
+        chunk: int | None = None,
     ) -> Iterator[SampleWriter]:
         """Be one of the writers; what was added is on disk when the block is left, by error too.
 
-        `on_stored` is called with each part's completions once they are on disk.
+        `on_stored` is called with each part's completions once they are on disk. `chunk` samples
+        are claimed at once, where that is said.
         """
         claims = Claims(self.folder)
         with claims.held():
@@ -168,7 +171,7 @@ class SampleSet:
                 if dict(provenance) not in drawn_by:
                     write_json(self.folder / ENGINES, [*drawn_by, dict(provenance)])
             known = self.inventory()
-            writer = SampleWriter(self.folder, claims, known, provenance, on_stored)
+            writer = SampleWriter(self.folder, claims, known, provenance, on_stored, chunk)
             try:
                 yield writer
             finally:

@@ -30,7 +30,7 @@ class SampleWriter:
     """Collects completions and writes them as parts of some hundred rows or some seconds.
 
     `inventory` is what the set held when this writer looked last, `damaged` the parts that it set
-    aside.
+    aside. `chunk` samples are claimed at once, or else `CHUNK`.
     """
 
     def __init__(
@@ -40,11 +40,13 @@ class SampleWriter:
         inventory: Inventory,
         provenance: Mapping[str, str],
         on_stored: Callable[[list[Completion]], None],
+        chunk: int | None = None,
     ) -> None:
         self.inventory = inventory
         self.damaged: tuple[str, ...] = ()
         self._folder, self._claims = folder, claims
         self._provenance, self._on_stored = provenance, on_stored
+        self._chunk = chunk
         numbers = (part_number(part.name) for part in inventory.parts)
         self._next_number = max(numbers, default=-1) + 1
         self._rows: list[Completion] = []
@@ -72,7 +74,8 @@ class SampleWriter:
             self._due = {problem_id: set(indices) for problem_id, indices in free.items()}
             if free or not holders:
                 return free
-            if holders != awaited:
+            # engines of one owner, who are told their chunk, expect each other at the end
+            if holders != awaited and self._chunk is None:
                 log.warning("waiting for samples that %s is drawing", holders)
                 awaited = holders
             time.sleep(POLL_S)
@@ -114,7 +117,7 @@ class SampleWriter:
     ) -> tuple[dict[str, tuple[int, ...]], str]:
         """A chunk of what is missing and free, and who has claimed what was passed over."""
         missing = self.inventory.count_missing(problem_ids, n)
-        room = min(max(CHUNK, missing // 16), 16 * CHUNK)
+        room = self._chunk or min(max(CHUNK, missing // 16), 16 * CHUNK)
         share: dict[str, tuple[int, ...]] = {}
         holders: set[str] = set()
         for problem_id in problem_ids if missing else ():

@@ -7,25 +7,16 @@ from dataclasses import dataclass
 from functools import cache
 
 from sage_cli.config.data import DataSection
-from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import batch_of
 from sage_cli.errors import DataError
+from sage_cli.planning.hours import gpu_hours
 from sage_cli.policies.names import checkpoint_steps
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members
 from sage_cli.problems.sources import local_files
 from sage_cli.suite.tasks import CHECKPOINTS, RL, SFT, SuiteWork
-
-TOKENS_PER_S = {
-    "Qwen/Qwen2.5-Math-7B": (4000, 4000),
-    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": (4000, 4000),
-    "Qwen/Qwen2.5-3B-Instruct": (8000, 7000),
-    "Qwen/Qwen2.5-Math-1.5B-Instruct": (14000, 12000),
-}
-"""Tokens a second that one GPU of 80 GB samples, and that it trains on, by model: stated, to tell
-hours from weeks, and not measured."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ def cost_of(work: SuiteWork) -> Cost:
     if work.kind == RL:
         completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
         tokens = completions * config.rollout.max_tokens
-        hours = _hours(config, sampled=tokens, trained=tokens)
+        hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
         found += Cost(config.rl.steps, completions, tokens, hours)
     if work.measures:
         times = _kept(work) if work.kind == CHECKPOINTS else 1
@@ -81,7 +72,7 @@ def _measurement(config: SageConfig, policies: int) -> Cost:
     completions = policies * problems * evaluation.samples * evaluation.seeds
     tokens = completions * config.sampling.max_tokens
     unknown = tuple(f"the problems of {name}" for name, count in counts.items() if count is None)
-    return Cost(0, completions, tokens, _hours(config, sampled=tokens), unknown)
+    return Cost(0, completions, tokens, gpu_hours(config.model, sampled=tokens), unknown)
 
 
 def problem_count(name: str, data: DataSection) -> int | None:
@@ -101,13 +92,6 @@ def _counted(name: str, data_json: str) -> int | None:
         return len(load_problems(name, data)) if here else None
     except DataError:
         return None
-
-
-def _hours(config: SageConfig, sampled: int, trained: int = 0) -> float:
-    """GPU hours, 0 for a model whose throughput isn't stated."""
-    model = config.model
-    rates = TOKENS_PER_S.get(model.path) if isinstance(model, PretrainedModel) else None
-    return (sampled / rates[0] + trained / rates[1]) / 3600 if rates else 0.0
 
 
 def _kept(work: SuiteWork) -> int:

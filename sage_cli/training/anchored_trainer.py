@@ -21,6 +21,7 @@ from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.signals import OptionalSignal
 from sage_cli.objectives import log_ratio, reward_to_go
+from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
 from sage_cli.training.token_record import TokenRecord
 
 _EXPECTED = {
@@ -44,10 +45,16 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, guide: Guide, estimator: str, keeps_old_entropy: bool = False, **arguments: Any
+        self,
+        *,
+        guide: Guide,
+        estimator: str,
+        schedule: AnchorSchedule,
+        keeps_old_entropy: bool = False,
+        **arguments: Any,
     ) -> None:
         check_seam()
-        self.guide, self.estimator = guide, estimator
+        self.guide, self.estimator, self.schedule = guide, estimator, schedule
         self.keeps_old_entropy = keeps_old_entropy
         self._entropies: list[Tensor] = []
         self.tokens = TokenRecord()
@@ -87,7 +94,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self._buffered, self._view = inputs, dict(inputs)
-        self.beta = self.args.beta if self.estimator != "reward" else 0.0
+        self.beta = self.args.beta * self.beta_share if self.estimator != "reward" else 0.0
         try:
             loss: Tensor = super()._compute_loss(model, self._view)
         finally:
@@ -127,13 +134,26 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         log_q_BT = batch["log_q_BT"]
         self._view["ref_per_token_logps"] = reference_BT + log_q_BT
         if self.estimator == "reward":
-            divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, self.args.beta)
+            beta = self.args.beta * self.beta_share
+            divergence_BT = reward_to_go(batch["log_ratio_BT"], mask_BT, beta)
             advantages = self._view["advantages"]  # (B,), or (B, T) already
             per_token = advantages if advantages.dim() == 2 else advantages[:, None]
             self._view["advantages"] = per_token + divergence_BT
         self.tokens.add(
             mask_BT, entropy=entropy_BT, logps=logps_BT, reference=reference_BT, log_q=log_q_BT
         )
+
+    @property
+    def beta_share(self) -> float:
+        """How much of beta_0 holds in this step. By beta_0 itself TRL asks the reference or not."""
+        return share_of_beta(self.schedule, self.state.global_step, self.args.max_steps)
+
+    def anchor_record(self, beta: float) -> dict[str, float]:
+        """`anchor/beta`, the weight in the step that was just taken, where it changes."""
+        if self.schedule == "constant":
+            return {}
+        share = share_of_beta(self.schedule, self.state.global_step - 1, self.args.max_steps)
+        return {"anchor/beta": beta * share}
 
     def _now(self) -> int:
         """What the guide's clock shows; TRL's counter gives the place within the step alone."""

@@ -16,8 +16,10 @@ from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import RlSection
 from sage_cli.errors import TrainingError
+from sage_cli.grading.extract import AnswerTags
 from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
+from sage_cli.objectives.dars import MOST
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
@@ -28,11 +30,14 @@ from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.memory_errors import loading, memory_explained, training
+from sage_cli.training.pacs_loss import PacsLoss
+from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes, world_size
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollout_engine import settled_engine
+from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.verdicts import VerdictReward
 from sage_cli.training.vllm_rollouts import context_length, seeded_engine
@@ -79,7 +84,7 @@ def build_trainer(
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
-    reward = VerdictReward(inputs.grader)
+    reward = _reward(recipe, inputs, run)
     population = prompt_rows(inputs.prompts)
     trainer = RlTrainer(
         rl=rl,
@@ -88,6 +93,8 @@ def build_trainer(
         guide=guide,
         advantage=advantage,
         dynamic=dynamic_sampling(rl, population),
+        second_stage=_second_stage(rl, population),
+        pacs=PacsLoss(rl.pacs_beta, weighted=rl.pacs_weighted) if rl.loss == "pacs" else None,
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
@@ -99,6 +106,8 @@ def build_trainer(
         processing_class=inputs.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
+    if isinstance(reward, ProbabilityReward):
+        reward.begin_with(trainer)
     if inputs.looks is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
             "evaluation.every looks at the policy in one process, and the launcher spreads it over "
@@ -113,6 +122,16 @@ def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
     ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
     positions = getattr(inputs.model.config, "max_position_embeddings", None)
     return context_length(rollout, map(len, ids), positions)
+
+
+def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
+    """What pays: verdicts, or the gold's probability with verdicts beside it."""
+    if recipe.rl.reward == "verdict":
+        return VerdictReward(inputs.grader)
+    prompt = recipe.prompt
+    tags = AnswerTags(prompt.answer_open, prompt.answer_close)
+    earlier = run.metrics.read()
+    return ProbabilityReward(inputs.grader, inputs.prompts, tags, recipe.rl.reward_filter, earlier)
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
@@ -147,6 +166,13 @@ def dynamic_sampling(rl: RlSection, population: Dataset) -> DynamicSampling | No
     if not rl.dynamic_sampling:
         return None
     return DynamicSampling(population, rl.max_extra_generations, rl.seed)
+
+
+def _second_stage(rl: RlSection, population: Dataset) -> SecondStage | None:
+    """More rollouts for hard prompts, where the algorithm has them."""
+    if rl.dars is None:
+        return None
+    return SecondStage(population, rl.dars, rl.dars_most or MOST[rl.dars])
 
 
 def punishments(rl: RlSection, rollout: RolloutSection) -> list[Any]:

@@ -43,7 +43,7 @@ def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRP
         gradient_checkpointing=rl.gradient_checkpointing,
         seed=rl.seed,
         data_seed=rl.seed,
-        loss_type=rl.loss,
+        loss_type=rl.loss if rl.loss != "pacs" else "grpo",  # the KL term's reduction
         scale_rewards="group" if rl.advantage == "group" else "none",
         epsilon=rl.epsilon_low if rl.clip else 1.0,  # a ratio is never below 0
         epsilon_high=rl.epsilon_high if rl.clip else math.inf,

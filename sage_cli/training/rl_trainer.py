@@ -27,10 +27,12 @@ from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
+from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.phases import Phases, peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
+from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import VerdictReward
@@ -63,6 +65,8 @@ class RlTrainer(AnchoredTrainer):
         reward: VerdictReward,
         advantage: Advantage,
         dynamic: DynamicSampling | None,
+        second_stage: SecondStage | None,
+        pacs: PacsLoss | None,
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
         engine_stop: str | None,
@@ -73,7 +77,7 @@ class RlTrainer(AnchoredTrainer):
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks = looks
+        self.looks, self.second_stage, self.pacs = looks, second_stage, pacs
         self.advantage_memory: Record = {}
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
@@ -82,7 +86,8 @@ class RlTrainer(AnchoredTrainer):
         self._spent = [0, 0]
         self._step_began = time.perf_counter()
         kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
-        super().__init__(estimator=anchor.estimator, keeps_old_entropy=kept, **arguments)
+        how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
+        super().__init__(**how, keeps_old_entropy=kept, **arguments)
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
         if self.use_vllm:
             merge_beside(self.vllm_generation)
@@ -130,6 +135,10 @@ class RlTrainer(AnchoredTrainer):
         if self.rl.advantage not in TRLS_OWN:
             right_PN = status_PN == STATUSES.index("right")
             batch["advantages"] = batch_advantages(self, self.advantage, batch, right_PN)
+        batch["advantages"] = self.reward.filtered(self, batch)
+        if self.pacs is not None:
+            self.pacs.begin(status_PN == STATUSES.index("right"))
+            batch["advantages"] = torch.zeros_like(batch["advantages"])  # TRL's term is the KL's
         self._batch_record = self._describe(batch, status_PN)
         self.rollouts = rollout_rows(
             inputs,
@@ -138,7 +147,16 @@ class RlTrainer(AnchoredTrainer):
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
         )
+        if self.second_stage is not None:
+            batch = self.second_stage.pool(self, inputs, batch, status_PN)
+            self._batch_record |= {**self._spent_record(), **self.second_stage.record}
         return batch
+
+    def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:
+        """A batch of more completions, drawn and scored, and all processes' statuses of it."""
+        batch: dict[str, Any] = super()._generate_and_score_completions(rows)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
+        return batch, self._gather_statuses(self.reward.statuses)
 
     def training_step(self, *arguments: Any, **named: Any) -> Tensor:
         """One micro-batch; what it does besides the loss and its gradients counts apart."""
@@ -153,15 +171,26 @@ class RlTrainer(AnchoredTrainer):
             return super()._get_per_token_logps_and_entropies(*arguments, **named)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        if self.second_stage is None:
+            return self.loss_of(model, inputs)
+        return self.second_stage.loss(self, model, inputs)
+
+    def loss_of(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """The loss of rows that are no more than a micro-batch."""
         loss: Tensor = super()._compute_loss(model, inputs)
+        if self.pacs is not None:
+            loss = loss + self.pacs(self, inputs) / self.current_gradient_accumulation_steps
         if self.reference_completions is None:
             return loss
         forward = forward_kl_loss(self, model, inputs, self.reference_completions)
         self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
-        weight: float = self.anchor.beta / self.current_gradient_accumulation_steps
-        return loss + weight * forward
+        beta = self.anchor.beta * self.beta_share / self.current_gradient_accumulation_steps
+        with_forward: Tensor = loss + beta * forward
+        return with_forward
 
     def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
+        if self.pacs is not None:
+            self.pacs.logps_BT = signals_BT[0]
         if self.advantage.shape is None:
             return super()._advantages_now(batch)
         return update_advantages(self, self.advantage, batch, *signals_BT)
@@ -186,11 +215,19 @@ class RlTrainer(AnchoredTrainer):
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
-        spent = self.accelerator.gather(torch.tensor([self._spent], device=length_B.device)).sum(0)
         return {
-            **dict(zip(DRAWN, spent.tolist(), strict=True)),
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
+            **self.reward.record,
+            **self._spent_record(),
+        }
+
+    def _spent_record(self) -> Record:
+        """What all processes have drawn for the batch at hand."""
+        device = self.accelerator.device
+        spent = self.accelerator.gather(torch.tensor([self._spent], device=device)).sum(dim=0)
+        return {
+            **dict(zip(DRAWN, spent.tolist(), strict=True)),
         }
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -214,6 +251,7 @@ class RlTrainer(AnchoredTrainer):
             "clip_ratio": logs.get("clip_ratio/region_mean"),
             **self._entropy_bonus_record(logs),
             "grad_norm": float(logs["grad_norm"]),
+            **self.anchor_record(self.anchor.beta),
             "learning_rate": float(logs["learning_rate"]),
             **self._speed(step_s, trained=len(signals["entropy"])),
             **peak_memory(self.accelerator),

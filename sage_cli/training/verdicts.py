@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class HasStatus(Protocol):
@@ -22,8 +25,9 @@ GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
 class VerdictReward:
     """TRL's reward function around a grader.
 
-    `completions` and `statuses` are the last batch's, in its order. Completions graded while
-    groups are replaced are asked about again: a grader remembers.
+    `completions` and `statuses` are the last batch's, in its order, `record` what else there is to
+    say of it. Completions graded while groups are replaced are asked about again: a grader
+    remembers.
     """
 
     __name__ = "verdict"
@@ -32,10 +36,16 @@ class VerdictReward:
         self.grader = grader
         self.completions: list[str] = []
         self.statuses: list[str] = []
+        self.record: dict[str, float] = {}
 
     def grade(self, golds: Sequence[str], completions: Sequence[str]) -> list[str]:
         """The status of each completion."""
         return [grade.status for grade in self.grader(golds, completions)]
+
+    def filtered(self, trainer: Any, batch: dict[str, Any]) -> Tensor:  # noqa: ARG002
+        """The batch's advantages, with 0 where a reward leaves groups out; verdicts leave none."""
+        advantages: Tensor = batch["advantages"]
+        return advantages
 
     def __call__(self, *, completions: list[str], gold: list[str], **_: Any) -> list[float]:
         """Rewards for TRL: 1.0 where the status is right, else 0.0."""

@@ -141,6 +141,8 @@ def _of_samples(
             own = subject.answers(benchmark, recipe)
             if reader is not None and analysis.reader == "announcements":
                 modes[benchmark.name, own.policy] = reader.announcements(benchmark)
+            elif reader is not None and analysis.reader == "itself, where kept":
+                own = reader.kept(own, subject.samples)
             elif reader is not None:
                 own = reader.read(own, subject.samples)
             answers[benchmark.name].append(own)
@@ -161,7 +163,7 @@ def _reading_facts(
     """What a model would have to read."""
     facts = {}
     for subject, reader in readers(analysis.reader, subjects, recipe, Silent()):
-        if reader is None:
+        if reader is None or analysis.reader == "itself, where kept":
             continue
         for benchmark in benchmarks:
             if analysis.reader == "announcements":

@@ -172,15 +172,16 @@ def _optimizers(config: SageConfig) -> str:
 
 
 def _rollouts(config: SageConfig) -> str:
+    backend = config.rollout.backend
     if config.rollout.backend != "transformers":  # that one is always here, and TRL loads slowly
-        from sage_cli.training.vllm_rollouts import require_rollouts
+        from sage_cli.training.rollout_engine import settled_engine
 
-        require_rollouts(config.rollout)
+        backend = settled_engine(config.rollout, config.rl.processes).backend
     if config.rl.accelerate is not None:
         from sage_cli.training.launch import accelerate_configuration
 
         accelerate_configuration(config.rl.accelerate)
-    return f"{config.rollout.backend}, in {config.rl.processes} process(es)"
+    return f"{backend}, in {config.rl.processes} process(es)"
 
 
 def _sampling(config: SageConfig) -> str:

@@ -15,6 +15,8 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate, report_folder
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.planning.cards import card
+from sage_cli.planning.stages import memory_stages
 from sage_cli.policies.names import NoRunsError, chosen_policies, shown_labels
 from sage_cli.policies.planned import planned_base
 from sage_cli.progress import Progress
@@ -85,14 +87,18 @@ def passk_of_files(
     return passk_document(lines, provenance, ks).write(folder)
 
 
-def plan(config: SageConfig, names: Sequence[str]) -> list[Stage]:
-    """What `sage passk` and `sage eval` would measure, and what is stored of it."""
+def plan(config: SageConfig, names: Sequence[str], gpu: str | None = None) -> list[Stage]:
+    """What `sage passk` and `sage eval` would measure, and what is stored of it.
+
+    `gpu` names a card, against which memory is laid.
+    """
     runs = Runs(config.run.root)
     try:
         policies = chosen_policies(names, runs, config.model)
     except NoRunsError:
         policies = [planned_base(SftRecipe.of(config), runs)]
-    return [plan_measurement(config, policies)]
+    memory = memory_stages(config, card(gpu), training=False) if gpu else []
+    return [plan_measurement(config, policies), *memory]
 
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:

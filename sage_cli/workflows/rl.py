@@ -22,6 +22,8 @@ from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.evaluation.reference import reference_completions, reference_samples
 from sage_cli.evaluation.rollouts import require_rollouts
 from sage_cli.grading import Grade
+from sage_cli.planning.cards import card
+from sage_cli.planning.stages import memory_stages, rl_hours
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
 from sage_cli.policies.lineage import (
     note_weights,
@@ -153,16 +155,26 @@ def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
     return Policy.of_run(planned_run(config, planned_parent(config, init)))
 
 
-def plan(config: SageConfig, init: str | None = None, *, measure: bool = False) -> list[Stage]:
-    """The stages of `sage rl`: base, training and measurement, with what is there of them."""
+def plan(
+    config: SageConfig,
+    init: str | None = None,
+    *,
+    measure: bool = False,
+    gpu: str | None = None,
+) -> list[Stage]:
+    """The stages of `sage rl`: base, training and measurement, with what is there of them.
+
+    `gpu` names a card, against which memory is laid.
+    """
     recipe, parent = RlRecipe.of(config), planned_parent(config, init)
     run = planned_run(config, parent)
     return [
         plan_base(SftRecipe.of(config), parent)
         if init is None
         else Stage("1. start", {"policy": parent.label}),
-        Stage("2. RL", {**run_facts(run), **rl_facts(recipe)}),
+        Stage("2. RL", {**run_facts(run), **rl_facts(recipe), **rl_hours(recipe)}),
         *([plan_measurement(config, [Policy.of_run(run)])] if measure else []),
+        *(memory_stages(config, card(gpu), base=init is None, measure=measure) if gpu else []),
     ]
 
 

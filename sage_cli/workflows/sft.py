@@ -12,6 +12,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.missing import plan_measurement
+from sage_cli.planning.cards import card
+from sage_cli.planning.stages import memory_stages
 from sage_cli.policies.lineage import note_weights, require_childless
 from sage_cli.policies.names import NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base, sft_run
@@ -94,11 +96,22 @@ def policies_to_measure(
     return policies
 
 
-def plan(config: SageConfig, *, measure: bool = False) -> list[Stage]:
-    """The one stage of `sage sft`, with what is there of it; `measure` adds its measurement."""
+def plan(config: SageConfig, *, measure: bool = False, gpu: str | None = None) -> list[Stage]:
+    """The one stage of `sage sft`, with what is there of it; `measure` adds its measurement.
+
+    `gpu` names a card, against which memory is laid.
+    """
     recipe = SftRecipe.of(config)
     base = planned_base(recipe, Runs(config.run.root))
-    return [plan_base(recipe, base), *([plan_measurement(config, [base])] if measure else [])]
+    return [
+        plan_base(recipe, base),
+        *([plan_measurement(config, [base])] if measure else []),
+        *(
+            memory_stages(config, card(gpu), base=True, training=False, measure=measure)
+            if gpu
+            else []
+        ),
+    ]
 
 
 def plan_base(recipe: SftRecipe, base: Policy) -> Stage:

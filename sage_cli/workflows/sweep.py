@@ -13,6 +13,8 @@ from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
+from sage_cli.planning.cards import card
+from sage_cli.planning.stages import memory_stages, rl_hours
 from sage_cli.policies.state import state
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -80,8 +82,11 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     return report
 
 
-def plan(config: SageConfig) -> list[Stage]:
-    """What a sweep would do: its base, what its cells share, and every cell's run."""
+def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
+    """What a sweep would do: its base, what its cells share, and every cell's run.
+
+    `gpu` names a card, against which memory of the shared settings is laid.
+    """
     it = prepared(config)
     recipe, shared = RlRecipe.of(it.cells.shared), it.cells.shared
     known = list(it.space.cells()) if it.sampler == "grid" else []
@@ -106,8 +111,9 @@ def plan(config: SageConfig) -> list[Stage]:
     }
     return [
         plan_base(SftRecipe.of(shared), it.cells.base),
-        Stage("2. RL, shared by all cells", rl_facts(recipe)),
+        Stage("2. RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
         Stage("3. sweep", facts),
+        *(memory_stages(shared, card(gpu), base=True) if gpu else []),
     ]
 
 

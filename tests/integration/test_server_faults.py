@@ -253,3 +253,17 @@ class TestChat(SamplerContract):
             [self.endpoint.address], self.parameters, meant="tiny", in_flight=4,
             form=Chat(PromptSection(format="chat")),
         )  # fmt: skip
+
+
+def test_what_one_server_puts_off_another_is_asked_at_once(endpoint: Endpoint) -> None:
+    endpoint.says = lambda *_: (429, {"error": "slow"}, {"Retry-After": "3600"})
+    other = Endpoint()
+    with serving(other):
+        addresses = [endpoint.address, other.address]
+        sampler = ServerSampler(
+            addresses, OFF, meant="tiny", in_flight=1, patience=Patience(attempts=4, total_s=60)
+        )
+        # one that waited for the first server would be out of patience
+        assert len(list(sampler.sample(asked("a", "b")))) == 4
+    assert len(endpoint.bodies) == 1
+    assert len(other.bodies) == 4

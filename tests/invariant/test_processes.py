@@ -20,6 +20,7 @@ CASES = [
     ("grpo", "none", "per-token"),
     ("dr_grpo", "branch", "pkpo"),
     ("dapo", "branch", "entropy-shaped"),
+    ("pacs", "branch", "none"),
 ]
 
 
@@ -27,6 +28,7 @@ def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) 
     """The training of a case in so many processes."""
     loss, guide, advantage = case
     rl = {"loss": loss, "advantage": advantage, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0}
+    rl["iterations"] = 3 if loss == "pacs" else 1  # so that scores differ from 0
     return {
         "base": str(base),
         "folder": str(folder),

@@ -1,6 +1,7 @@
 """Analyses that count samples, each against numbers worked out by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,13 @@ from answered import Sample, answered, material
 from sage_cli.analysis.cases import cases, most_different, typical
 from sage_cli.analysis.diversity import diversity as diversity_document
 from sage_cli.analysis.diversity import variety
+from sage_cli.analysis.leash import answer_entropies, equal_k, leash, thresholds
 from sage_cli.analysis.lengths import lengths
 from sage_cli.analysis.levels import kinds, levels
 from sage_cli.analysis.majority import majority
 from sage_cli.analysis.said import said
 from sage_cli.analysis.skeleton import skeleton
-from sage_cli.analysis.support import leash, support
+from sage_cli.analysis.support import support
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 
@@ -142,6 +144,47 @@ def test_the_leash_ratios_of_the_papers_row():
     )
     nothing = leash(Support((), (), (), ids(4), 0, 0, (), (), 0, 0.95))
     assert all(math.isnan(value) for value in nothing.values())
+
+
+def test_the_thresholds_of_the_paper():
+    # zeta .05, -ln .05 = 2.995732: over 256 .011702, over 8,192 3.657e-4; exact 1 - .05^(1/256)
+    assert thresholds(256, 0.95) == pytest.approx({"exact": 0.011634, "paper": 0.011702}, abs=1e-6)
+    assert thresholds(8192, 0.95)["paper"] == pytest.approx(3.66e-4, abs=1e-6)
+
+
+def test_answer_entropy_counts_no_answer_as_one_more(tmp_path):
+    # a, a, b, NA: -(1/2 ln 1/2 + 2 (1/4 ln 1/4)) = 1.5 ln 2
+    own = answered(tmp_path, "p", {"a": [R, R, W, LOST], "b": [LOST] * 4})
+    assert answer_entropies(own).tolist() == pytest.approx([1.03972, 0], abs=1e-5)
+
+
+def test_unequal_numbers_of_samples_are_refused(tmp_path):
+    base = answered(tmp_path, "base", {"a": [R] * 4, "b": [W] * 4})
+    run = answered(tmp_path, "run", {"a": [R] * 3, "b": [W] * 2})
+    assert equal_k([base]) == 4
+    with pytest.raises(DataError, match=r"unequal .*\(base 4, run 2 to 3\)") as refused:
+        support(material(base, run))
+    assert "sage passk BASE RUN... --n N" in refused.value.next_step
+
+
+def test_token_entropy_stands_beside_answer_entropy_where_it_was_read(tmp_path):
+    # token entropies of a 1 and 3, of b 5 and 5: means 2 and 5, over problems 3.5
+    a, b = [R._replace(entropy=1.0), W._replace(entropy=3.0)], [W._replace(entropy=5.0)] * 2
+    run = answered(tmp_path, "run", {"a": a, "b": b})
+    base = replace(answered(tmp_path, "base", {"a": [R, R], "b": [R, W]}), readings=())
+    found = support(material(base, run)).data
+    means = {(row["entropy"], row["policy"]): row["mean"] for row in found["entropies"]}
+    # answers: run's a two different, b one; base's the other way round: ln 2 / 2 each
+    assert means == pytest.approx(
+        {
+            ("answer entropy (nats)", "base"): math.log(2) / 2,
+            ("answer entropy (nats)", "run"): math.log(2) / 2,
+            ("token entropy (nats)", "run"): 3.5,
+        }
+    )
+    # zeta .05, k 2: 1 - sqrt(.05)
+    assert found["thresholds"]["arithmetic"]["k"] == 2
+    assert found["thresholds"]["arithmetic"]["exact"] == pytest.approx(1 - math.sqrt(0.05))
 
 
 def test_support_as_a_document(tmp_path):

@@ -194,3 +194,20 @@ def test_a_shell_completes_commands(line, offered):
     words["COMP_CWORD"] = str(line.count(" "))
     result = CliRunner().invoke(app, [], prog_name="sage", env=words)
     assert result.output.split() == [offered]
+
+
+@pytest.mark.parametrize("words", [("rl",), ("sft",), ("sweep",), ("passk",), ("eval",)])
+def test_a_dry_run_lays_memory_against_a_card(sage, words):
+    typed = sage(*words, "--dry-run", "--gpu", "l4-24g", "--json")
+    assert typed.code == 0
+    memory = [one for one in json.loads(typed.stdout)["stages"] if "memory" in one["stage"]]
+    assert memory
+    assert all(one["fits"] is True and one["peak, GiB"] > 0 for one in memory)
+    assert typed.written == []
+
+
+def test_a_card_without_a_dry_run_is_refused(sage):
+    typed = sage("rl", "--gpu", "h100-80g")
+    assert typed.code == 2
+    assert "--dry-run is missing" in typed.words
+    assert typed.written == []

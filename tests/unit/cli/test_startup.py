@@ -55,6 +55,7 @@ def test_a_plan_loads_none_either():
     light = {"sage_cli.config.schema", "numpy"}
     for words in (("rl", "--guide", "branch"), ("sft",), ("sweep",), ("passk",), ("demo",)):
         assert set(loaded(*words, "--dry-run")) <= light
+    assert set(loaded("rl", "--measure", "--dry-run", "--gpu", "h100-80g")) <= light
 
 
 def test_suites_are_planned_without_any():

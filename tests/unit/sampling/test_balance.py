@@ -37,3 +37,19 @@ def test_when_all_have_failed_the_first_to_recover_is_asked() -> None:
     balance.failed("a")
     with balance.chosen() as server:
         assert server == "b"
+
+
+def test_how_long_all_servers_have_asked_to_be_left_alone() -> None:
+    now_s = 0.0
+    balance = Balance(["a", "b"], clock=lambda: now_s)
+    balance.failed("a", asked_s=8.0)
+    assert not balance.all_rest()
+    assert balance.asked_s() == 0.0  # b may be asked
+    balance.failed("b", asked_s=3.0)
+    assert balance.all_rest()
+    assert balance.asked_s() == 3.0
+    now_s = 4.0
+    assert balance.all_rest()  # b's failure is only four seconds old
+    assert balance.asked_s() == 0.0
+    now_s = REST_S
+    assert not balance.all_rest()

@@ -87,11 +87,18 @@ def plain_loss(
 
 @pytest.fixture
 def trainer_for(bench: Any, configure: Any) -> Callable[..., Any]:
-    def build(loss: str, estimator: str = "k3", kl: str = "reverse", **rl: Any) -> Any:
+    def build(
+        loss: str,
+        estimator: str = "k3",
+        kl: str = "reverse",
+        schedule: str = "constant",
+        beta: float = BETA,
+        **rl: Any,
+    ) -> Any:
         config = configure(
             rl={"loss": loss, "epsilon_low": LOW, "epsilon_high": HIGH, "micro_batch": 8, **rl},
             rollout={"max_tokens": LIMIT},
-            anchor={"beta": BETA, "estimator": estimator, "kl": kl},
+            anchor={"beta": beta, "estimator": estimator, "kl": kl, "schedule": schedule},
         )
         trainer = bench.trainer(config)
         trainer.current_gradient_accumulation_steps = ACCUMULATION
@@ -153,6 +160,27 @@ def test_without_kl_the_loss_is_the_policy_term(
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
     (found_gradient,) = torch.autograd.grad(found, logps_BT)
     torch.testing.assert_close(found_gradient, expected_gradient, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
+def test_an_annealed_anchor_is_one_of_its_present_beta(
+    trainer_for: Any, monkeypatch: pytest.MonkeyPatch, estimator: str
+):
+    annealed = trainer_for("grpo", estimator, schedule="cosine", steps=12)
+    # step 3 of 12: (1 + cos(pi / 4)) / 2
+    beta = BETA * (1 + 0.5**0.5) / 2
+    present = trainer_for("grpo", estimator, beta=beta)
+    for guide in GUIDES:
+        found = []
+        for trainer in (annealed, present):
+            trainer.guide = guide
+            batch, logps_BT, entropy_BT = batch_of(off_policy=True)
+            answer = answering(logps_BT, entropy_BT)
+            monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", answer)
+            loss = trainer._compute_loss(trainer.model, batch)
+            found.append((loss, *torch.autograd.grad(loss, logps_BT)))
+        torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=0)
+        assert annealed.beta == BETA  # by which TRL asks the reference for the next batch
 
 
 def surrogate(ratio_BT: Tensor, advantages_BT: Tensor, delta: float = torch.inf) -> Tensor:

@@ -1,0 +1,362 @@
+"""What a GPU does with a training step, its memory, the samplers and `tiny`: one page, one JSON.
+
+    python benchmarks/gpu.py --out gpu                 # gpu.md and gpu.json, nine minutes at most
+    python benchmarks/gpu.py --device cpu --shape toy  # the same on a toy, to see that it runs
+
+Models are made of random weights at a published model's sizes: nothing is fetched. Each part is a
+process of its own, which is ended when the time is over; the page says of each part what it found,
+why it was left out, or how it failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sage_cli.planning.memory import Trained, Widths, training_memory
+from sage_cli.planning.shape import PUBLISHED, Shape
+
+MINUTES = 9.0
+GOALS = {"branch / none": 1.02, "sage / TRL": 1.05, "sage passk / LLM.generate": 0.95}
+RANK, ALPHA = 8, 16
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model's shape and the work that is given to it."""
+
+    shape: Shape
+    dtype: str
+    prompts: int
+    rollouts: int
+    new_tokens: int
+    samples: int
+    pairs: int
+
+
+SIZES = {
+    "qwen2.5-1.5b": Size(
+        PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"], "bfloat16", 8, 8, 1024, 256, 2
+    ),
+    "toy": Size(Shape(32, 64, 2, 4, 2, 8, 200, True, True), "float32", 2, 2, 8, 8, 1),
+}
+
+
+def question(number: int) -> str:
+    """A prompt of about a hundred characters."""
+    return f"{number}+{number + 1}, " * 12 + "=?"
+
+
+def random_model(size: Size) -> Any:
+    """The shape with random weights, made where it will be; its end of sequence hardly comes."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    shape = size.shape
+    config = Qwen2Config(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        max_position_embeddings=4096,
+        tie_word_embeddings=shape.tied,
+        bos_token_id=None,
+        eos_token_id=tokenizer().eos_token_id,
+        pad_token_id=tokenizer().pad_token_id,
+    )
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, size.dtype))
+    try:
+        torch.manual_seed(0)
+        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+            model = Qwen2ForCausalLM(config)
+    finally:
+        torch.set_default_dtype(before)
+    return model
+
+
+def tokenizer() -> Any:
+    """One token per character; a model's other tokens read as nothing."""
+    from sage_cli.models.tokenizer import character_tokenizer
+
+    return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+
+
+def saved_model(size: Size, folder: Path) -> Path:
+    """The random model and its tokenizer as a folder."""
+    random_model(size).save_pretrained(folder / "model")
+    tokenizer().save_pretrained(folder / "model")
+    return folder / "model"
+
+
+def step_times(size: Size, folder: Path) -> dict[str, Any]:
+    """Seconds a step without a guide, with branch, and by bare TRL; peak memory, and as planned."""
+    import torch
+    from rl_step import Bench, Clock, guide_seconds
+
+    from sage_cli.config.model import LoraSection
+    from sage_cli.config.schema import SageConfig
+    from sage_cli.models.load import attach_lora
+    from sage_cli.problems.problem import Problem
+
+    class CardBench(Bench):
+        """`rl_step`'s bench with a LoRA policy of the size."""
+
+        def __init__(self) -> None:
+            self.folder, self.clock = folder, time.perf_counter
+            self.tokenizer = tokenizer()
+            texts = map(question, range(64))
+            self.prompts = [(text, Problem(text, "bench", text, "1")) for text in texts]
+
+        def config(self, steps: int) -> SageConfig:
+            """A training that changes nothing, so that every step is alike."""
+            return SageConfig.model_validate(
+                {
+                    "model": {"kind": "pretrained", "path": "random", "dtype": size.dtype},
+                    "rl": {
+                        "steps": steps, "prompts_per_step": size.prompts,
+                        "rollouts_per_prompt": size.rollouts, "micro_batch": size.rollouts,
+                        "learning_rate": 1e-30, "optimizer": "adamw",
+                        "save_every": 10 * steps, "stop_when_stuck": False,
+                    },
+                    "rollout": {"max_tokens": size.new_tokens, "min_p": 0},
+                    "anchor": {"beta": 0.04},
+                }
+            )  # fmt: skip
+
+        def policy(self) -> tuple[Any, None]:
+            """A policy whose reference is its own base: the same one every time."""
+            gc.collect()  # the last one's trainer
+            return attach_lora(random_model(size), LoraSection(rank=RANK, alpha=ALPHA)), None
+
+    bench = CardBench()
+    none_s, branch_s = guide_seconds(bench, size.pairs)
+    found: dict[str, Any] = {}
+    if torch.cuda.is_available():
+        found["peak, GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    clock = Clock(time.perf_counter)
+    bench.bare(size.pairs + 1, clock).train()
+    medians = [statistics.median(times) for times in (none_s, branch_s, clock.steps_s)]
+    adapter = size.shape.adapter_parameters(RANK, LoraSection().targets)
+    width = 2 if size.dtype == "bfloat16" else 4
+    how = Trained(Widths(width, width), "adamw", checkpointing=True, adapter=adapter)
+    plan = training_memory(
+        size.shape,
+        how,
+        rows=size.rollouts,
+        rollouts=size.prompts * size.rollouts,
+        prompt=len(question(63)),
+        completion=size.new_tokens,
+    )
+    return found | {
+        "planned peak, GiB": plan.peak / 2**30,
+        "none, s": medians[0],
+        "branch, s": medians[1],
+        "TRL, s": medians[2],
+        "branch / none": medians[1] / medians[0],
+        "sage / TRL": medians[0] / medians[2],
+        "completions a step": size.prompts * size.rollouts,
+        "tokens generated per s": size.prompts * size.rollouts * size.new_tokens / medians[0],
+    }
+
+
+def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
+    """Tokens a second of our own decoding loop."""
+    model = random_model(size).eval()
+    from sage_cli.sampling.transformers_sampler import TransformersSampler
+
+    sampler = TransformersSampler(model, tokenizer(), _parameters(size), 256)
+    return _drawn(lambda: list(sampler.sample(_requests(size))))
+
+
+def vllm(size: Size, folder: Path) -> dict[str, Any]:
+    """Tokens a second of bare `LLM.generate`, and of what `sage passk` does with the engine."""
+    from sage_cli.config.sampling import SamplingSection
+    from sage_cli.sampling.fill import fill
+    from sage_cli.sampling.sampler import SamplerSetup, sample_seed
+    from sage_cli.sampling.vllm_sampler import VllmSampler
+    from sage_cli.store.samples import SampleIdentity, SampleSet
+
+    path, requests = saved_model(size, folder), _requests(size)
+    common = {"max_model_len": 4096, "enforce_eager": True}
+    section = SamplingSection(backend="vllm", vllm=common)
+    setup = SamplerSetup(path, _parameters(size), section, dtype=size.dtype)
+    samples = SampleSet(folder, SampleIdentity("random", "none", {}, 0))
+    prompts = {request.problem_id: request.prompt for request in requests}
+    with VllmSampler(setup) as sampler:
+        list(sampler.sample(requests[:1]))  # warm
+        ours = _drawn(
+            lambda: (
+                fill(samples, prompts, len(requests[0].indices), sampler),
+                list(samples.completions()),
+            )[1]
+        )
+    from vllm import LLM, SamplingParams
+
+    bare = LLM(str(path), dtype=size.dtype, max_num_seqs=section.batch_rows, seed=0, **common)
+    each = [(r.prompt, sample_seed(0, r.problem_id, i)) for r in requests for i in r.indices]
+    params = [SamplingParams(temperature=1.0, max_tokens=size.new_tokens, seed=s) for _, s in each]
+    bare.generate([each[0][0]], params[0])
+    began = time.perf_counter()
+    outputs = bare.generate([text for text, _ in each], params)
+    tokens = sum(len(one.outputs[0].token_ids) for one in outputs)
+    rate = tokens / (time.perf_counter() - began)
+    return {
+        "sage, tokens per s": ours["tokens per s"],
+        "LLM.generate, tokens per s": rate,
+        "sage passk / LLM.generate": ours["tokens per s"] / rate,
+    }
+
+
+def tiny(size: Size, folder: Path) -> dict[str, Any]:
+    """Seconds of `sage rl --guide branch --measure`, its base included, in a fresh folder."""
+    sets = ["sft.steps=100", "evaluation.samples=16", "evaluation.k=1,16", "evaluation.limit=100"]
+    if size is SIZES["toy"]:
+        sets = ["sft.steps=5", "rl.prompts_per_step=2", "rl.rollouts_per_prompt=2"]
+        sets += ["evaluation.samples=2", "evaluation.k=1,2", "evaluation.limit=4"]
+    command = [sys.executable, "-m", "sage_cli", "rl", "--guide", "branch", "--steps", "5"]
+    command += ["--measure", "--json", "--runs", str(folder / "runs")]
+    for setting in sets:
+        command += ["--set", setting]
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stdout[-500:] + done.stderr[-500:])
+    return {"seconds": time.perf_counter() - began}
+
+
+PARTS: dict[str, Callable[[Size, Path], dict[str, Any]]] = {
+    "step": step_times,
+    "transformers sampler": transformers_sampler,
+    "tiny": tiny,
+    "vllm": vllm,
+}
+
+
+def _parameters(size: Size) -> Any:
+    from sage_cli.sampling.sampler import SamplingParameters
+
+    return SamplingParameters(1.0, 1.0, 0, 0.0, size.new_tokens, None)
+
+
+def _requests(size: Size) -> list[Any]:
+    from sage_cli.sampling.sampler import SampleRequest
+
+    each = max(1, size.samples // 32)
+    return [
+        SampleRequest(f"p{number}", question(number), tuple(range(each)))
+        for number in range(size.samples // each)
+    ]
+
+
+def _drawn(draw: Callable[[], list[Any]]) -> dict[str, Any]:
+    began = time.perf_counter()
+    rows = draw()
+    seconds, tokens = time.perf_counter() - began, sum(row.tokens for row in rows)
+    return {"completions": len(rows), "tokens per s": tokens / seconds, "seconds": seconds}
+
+
+def measured(name: str, asked: argparse.Namespace, seconds: float) -> dict[str, Any]:
+    """What a part finds in a process of its own, or why it found nothing."""
+    if name == "vllm" and find_spec("vllm") is None:
+        return {"left out": "vLLM isn't installed"}
+    if seconds <= 0:
+        return {"left out": "the time was over"}
+    command = [sys.executable, __file__, "--part", name, "--shape", asked.shape]
+    hidden = {"CUDA_VISIBLE_DEVICES": ""} if asked.device == "cpu" else {}
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [*command, "--out", folder],
+            env=os.environ | hidden | {"HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            out, said = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return {"left out": f"not done within the {seconds:.0f} s that were left"}
+    if process.returncode:
+        return {"failed": " ".join(said.strip().splitlines()[-1:])[-300:]}
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return found
+
+
+def machine(device: str) -> dict[str, str]:
+    """What it ran on."""
+    import torch
+
+    on_gpu = device == "cuda" and torch.cuda.is_available()
+    name = torch.cuda.get_device_name() if on_gpu else f"CPU ({platform.machine()})"
+    return {"device": name, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def page(found: dict[str, Any], asked: argparse.Namespace) -> str:
+    """The results as Markdown."""
+    where = found["machine"]
+    lines = [f"# {asked.shape} on {where['device']}", ""]
+    lines += [
+        f"torch {where['torch']}, Python {where['python']}; {found['seconds']:.0f} s in all.",
+        "",
+    ]
+    lines += ["| part | what | found | goal |", "|---|---|---|---|"]
+    for part, values in found["parts"].items():
+        for what, value in values.items():
+            shown = f"{value:,.3g}" if isinstance(value, float) and value < 1000 else value
+            shown = f"{shown:,.0f}" if isinstance(shown, float) else shown
+            lines.append(f"| {part} | {what} | {shown} | {GOALS.get(what, '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure all parts and write page and JSON; exit with 1 where a part failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--shape", choices=list(SIZES), default="qwen2.5-1.5b")
+    parser.add_argument("--minutes", type=float, default=MINUTES)
+    parser.add_argument("--out", type=Path, default=Path("gpu"), help="OUT.md and OUT.json.")
+    parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.part:
+        print(json.dumps(PARTS[asked.part](SIZES[asked.shape], asked.out)))
+        return
+    import torch
+
+    if asked.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch sees no GPU; --device cpu --shape toy shows that this runs")
+    began = time.perf_counter()
+    parts = {}
+    for name in PARTS:
+        left_s = 60 * asked.minutes - (time.perf_counter() - began)
+        parts[name] = measured(name, asked, left_s)
+        print(f"{name}: {json.dumps(parts[name])}", flush=True)
+    found = {
+        "machine": machine(asked.device),
+        "shape": asked.shape,
+        "seconds": time.perf_counter() - began,
+        "parts": parts,
+    }
+    asked.out.with_suffix(".json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    asked.out.with_suffix(".md").write_text(page(found, asked), encoding="utf-8")
+    sys.exit(any("failed" in values for values in parts.values()))
+
+
+if __name__ == "__main__":
+    main()

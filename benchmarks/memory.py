@@ -1,0 +1,126 @@
+"""Planned against measured memory: the arithmetic of `--gpu` beside real trainings on a CPU.
+
+    python benchmarks/memory.py [tiny asdiv-small ...]
+
+A process trains two steps of RL from a base of few warm-up steps, after one small training that
+loads every library. What it grew by at its peak is laid beside the planned peak, and the whole
+process beside plan and libraries. Linux; malloc is told to give memory back at once, so that what
+is resident is what is in use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from peak import peak_mb
+
+from sage_cli.config.load import load
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import batch_of
+from sage_cli.planning.memory import training_memory
+from sage_cli.planning.shape import shape_of
+from sage_cli.planning.stages import how_trained
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.problems.training import load_training_problems
+from sage_cli.progress import Silent
+
+ALLOWED = 0.15
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+SMALL = {"rl": {"prompts_per_step": 1, "rollouts_per_prompt": 2, "steps": 1}}
+STEPS = 2
+MB = 2**20
+
+
+def configuration(preset: str, root: Path, **sections: dict[str, object]) -> SageConfig:
+    """The preset with a base of 20 warm-up steps and a training of two."""
+    flags = {"sft": {"steps": 20}, "rl": {"steps": STEPS}, "run": {"root": root}}
+    for name, settings in sections.items():
+        flags[name] = {**flags.get(name, {}), **settings}
+    return load((preset,), flags).config
+
+
+def planned_mb(config: SageConfig, prompt: int) -> float:
+    """The peak that the plan says, for prompts of so many tokens."""
+    recipe, shape = RlRecipe.of(config), shape_of(config.model)
+    assert shape is not None
+    batch = batch_of(recipe.rl, 1)
+    found = training_memory(
+        shape,
+        how_trained(recipe, shape, None),
+        rows=batch.micro_batch,
+        rollouts=batch.micro_batch * batch.accumulation,
+        prompt=prompt,
+        completion=recipe.rollout.max_tokens,
+    )
+    return found.peak / MB
+
+
+def measure(preset: str, root: Path) -> None:
+    """Train, and print what the process was before and at its peak, in MB."""
+    from sage_cli.policies.planned import planned_base
+    from sage_cli.store.run import Runs
+    from sage_cli.training.rl import training_order
+    from sage_cli.workflows.rl import SftRecipe, rl
+
+    rl(configuration(preset, root, **SMALL), Silent())
+    gc.collect()
+    before_mb = resident_mb()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    config = configuration(preset, root)
+    rl(config, Silent())
+    after_mb = peak_mb()
+    recipe = RlRecipe.of(config)
+    tokenizer = planned_base(SftRecipe.of(config), Runs(root)).tokenizer()
+    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+    problems = load_training_problems(recipe.data)
+    taken = {problems[row].question for row in training_order(len(problems), recipe.rl)}
+    prompt = max(len(tokenizer(template.render(text))["input_ids"]) for text in taken)
+    print(json.dumps({"before": before_mb, "peak": after_mb, "prompt": prompt}))
+
+
+def resident_mb() -> float:
+    """What this process holds now, in MB (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / MB
+
+
+def main() -> None:
+    """Print a table; exit with 1 where something is further from its plan than allowed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("presets", nargs="*", default=["tiny", "asdiv-small"])
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.measure:
+        measure(asked.presets[0], asked.measure)
+        return
+    print("| preset | prompt | planned, MB | measured | ratio | process / plan and libraries |")
+    print("|---|---|---|---|---|---|")
+    worst = 0.0
+    for preset in asked.presets:
+        with tempfile.TemporaryDirectory() as root:
+            command = [sys.executable, __file__, preset, "--measure", root]
+            done = subprocess.run(
+                command, env=os.environ | MALLOC, stdout=subprocess.PIPE, text=True, check=True
+            )
+            found = json.loads(done.stdout.splitlines()[-1])
+            plan = planned_mb(configuration(preset, Path(root)), found["prompt"])
+        grown = found["peak"] - found["before"]
+        whole = found["peak"] / (plan + found["before"])
+        worst = max(worst, abs(whole - 1), abs(plan / grown - 1))
+        print(
+            f"| {preset} | {found['prompt']} | {plan:,.0f} | {grown:,.0f} | {plan / grown:.2f} "
+            f"| {whole:.2f} |"
+        )
+    sys.exit(worst > ALLOWED)
+
+
+if __name__ == "__main__":
+    main()

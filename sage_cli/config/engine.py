@@ -1,0 +1,60 @@
+"""`sampling.vllm`: what is handed on to vLLM's engine, and what isn't its user's to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_OURS = {
+    "model": "the command's model",
+    "tokenizer": "the command's model",
+    "dtype": "model.dtype",
+    "seed": "evaluation.seed",
+    "revision": "model.revision",
+    "trust_remote_code": "model.trust_remote_code",
+    "max_num_seqs": "sampling.batch_rows",
+    "data_parallel_size": "sampling.data_parallel",
+    "generation_config": "the settings of `sampling`",
+    "override_generation_config": "the settings of `sampling`",
+    "enable_lora": "the adapter itself",
+    "max_lora_rank": "the adapter itself",
+}
+"""Arguments of the engine that other settings decide."""
+_OTHER_MODEL = (
+    "quantization",
+    "kv_cache_dtype",
+    "calculate_kv_scales",
+    "hf_overrides",
+    "lora_dtype",
+    "logits_processors",
+    "load_format",
+    "model_impl",
+)
+"""Arguments that would have another model drawn from under this one's name."""
+
+
+def engine_problems(settings: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `sampling.vllm`, a sentence each; whether vLLM knows a key isn't asked."""
+    found = [
+        f"vllm.{name} is decided by {_OURS[name]}: leave it out"
+        for name in settings
+        if name in _OURS
+    ]
+    found += [
+        f"vllm.{name} changes what is drawn, under the name of a model as it is stored: save such "
+        "a model and measure that"
+        for name in settings
+        if name in _OTHER_MODEL
+    ]
+    share = settings.get("gpu_memory_utilization", 0.9)
+    if not _is_number(share) or not 0 < share <= 1:
+        found.append(f"vllm.gpu_memory_utilization {share} isn't a share of the card, in (0, 1]")
+    for name in ("tensor_parallel_size", "max_model_len"):
+        value = settings.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            found.append(f"vllm.{name} {value} isn't a whole number of at least 1")
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

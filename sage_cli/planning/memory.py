@@ -1,0 +1,194 @@
+"""The memory that training and sampling take, by part: arithmetic on a model's sizes.
+
+Bytes throughout. A part is resident (there all the time) or belongs to a phase; the peak is what
+is resident and the largest phase. Small things (token ids, masks, norms' statistics) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sage_cli.planning.shape import Shape
+
+TILE_TOKENS, TILE_VOCABULARY = 4096, 32768
+"""TRL 1.16 projects to the vocabulary in tiles (`TOKEN_CHUNK_SIZE`, `_CHUNKED_LOGPROB_CHUNK_SIZE`):
+whole logits of a batch are never there."""
+OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.0 + 2 * 4 / 256, "muon": 4.0}
+"""Of state for each trained number. AdamW: two moments in float32 (Loshchilov and Hutter 2019).
+8-bit: two bytes, and a float32 scale for each block of 256 of each moment (Dettmers et al. 2022;
+bitsandbytes' blocks). Muon: one momentum (Jordan et al. 2024)."""
+ADAPTER_BYTES = 4
+"""peft keeps adapters in float32 (`autocast_adapter_dtype`)."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Bytes of a number: of the stored weights, and of matrix products."""
+
+    weights: int
+    products: int
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a model is trained: `adapter` counts LoRA's numbers, 0 where all weights are trained.
+
+    `shards` is over how many cards weights, gradients and optimiser are spread; `fused` says that
+    kernels work on a tile of logits in place, as Triton's do on a GPU.
+    """
+
+    widths: Widths
+    optimizer: str
+    checkpointing: bool
+    adapter: int = 0
+    reference: bool = True
+    shards: int = 1
+    fused: bool = True
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes by part: what is resident, and what each phase adds."""
+
+    resident: Mapping[str, int]
+    phases: Mapping[str, Mapping[str, int]]
+
+    @property
+    def largest_phase(self) -> str:
+        """The phase in which the most is in use."""
+        return max(self.phases, key=lambda name: sum(self.phases[name].values()))
+
+    @property
+    def peak(self) -> int:
+        """The most that is in use at once."""
+        return sum(self.resident.values()) + sum(self.phases[self.largest_phase].values())
+
+
+def training_state(shape: Shape, how: Trained) -> dict[str, int]:
+    """Weights, reference and optimiser: what a training keeps between steps.
+
+    The reference of a LoRA training is a second adapter, that of full tuning a second model. With
+    ZeRO-3 or FSDP2 each card holds its share (Rajbhandari et al. 2020, section 5).
+    """
+    weights = shape.parameters * how.widths.weights
+    trained = how.adapter or shape.parameters
+    adapter = how.adapter * ADAPTER_BYTES
+    return {
+        "weights": (weights + adapter) // how.shards,
+        "reference": (adapter or weights) * how.reference // how.shards,
+        "optimizer": int(trained * OPTIMIZER_BYTES[how.optimizer]) // how.shards,
+    }
+
+
+def update(shape: Shape, how: Trained, rows: int, prompt: int, completion: int) -> dict[str, int]:
+    """Forward and backward pass of a micro-batch of `rows` texts.
+
+    Gradients have the type of the trained weights. Where weights are wider than products, autocast
+    keeps a copy of each in the products' type until the forward pass ends.
+    """
+    tokens = rows * (prompt + completion)
+    wide = how.widths.weights > how.widths.products and not how.adapter
+    gradients = how.adapter * ADAPTER_BYTES or shape.parameters * how.widths.weights
+    return {
+        "gradients": gradients // how.shards,
+        "cast weights": shape.parameters * how.widths.products * wide // how.shards,
+        "activations": activations(shape, how, tokens),
+        "logits": head(shape, how, tokens),
+    }
+
+
+def activations(shape: Shape, how: Trained, tokens: int) -> int:
+    """What a backward pass needs of the layers.
+
+    Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
+    one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
+    up and their product (3 f), of the residual stream and a norm (2 h).
+    """
+    layer = tokens * layer_bytes(shape, how)
+    gradients = tokens * (3 * shape.feed_forward + 2 * shape.hidden) * how.widths.products
+    if not how.checkpointing:
+        return shape.layers * layer + gradients
+    stream = how.widths.products if how.adapter else how.widths.weights
+    return shape.layers * tokens * shape.hidden * stream + layer + gradients
+
+
+def layer_bytes(shape: Shape, how: Trained) -> int:
+    """Bytes that one layer keeps of one token for its backward pass.
+
+    Counted from Transformers' Qwen2 layer with scaled-dot-product attention, as Korthikanti et
+    al. (2022, section 4.1) count GPT's. In the products' type: the outputs of both norms (2 h),
+    queries and attention's output (2 a d), keys and values (2 k d), and of the MLP gate, its
+    SiLU, up and their product (4 f). In float32: each norm's input, and where norms are trained
+    its normalised input too.
+    """
+    queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    products = 2 * shape.hidden + 2 * queries + 2 * keys + 4 * shape.feed_forward
+    norms = 2 * shape.hidden * (1 if how.adapter else 2)
+    return products * how.widths.products + norms * 4
+
+
+def head(shape: Shape, how: Trained, tokens: int) -> int:
+    """TRL's fused head: a tile of logits in float32, the last hidden states and their gradient.
+
+    Torch without Triton takes three tiles: logits, their exponentials, gradients. Where the head
+    is trained its gradient is summed in float32.
+    """
+    tile = min(tokens, TILE_TOKENS) * min(shape.vocabulary, TILE_VOCABULARY) * 4
+    states = tokens * shape.hidden * (how.widths.products + 4)
+    gradient = 0 if how.adapter else shape.vocabulary * shape.hidden * 4
+    return tile * (1 if how.fused else 3) + states + gradient
+
+
+def kv_cache(shape: Shape, rows: int, tokens: int, width: int) -> int:
+    """Keys and values of `rows` texts: 2 Y k d numbers a token (Pope et al. 2022, section 3.3)."""
+    return rows * tokens * 2 * shape.layers * shape.kv_heads * shape.head_size * width
+
+
+def drawing(shape: Shape, width: int, rows: int, prompt: int, completion: int) -> dict[str, int]:
+    """A batch of `rows` texts while its last token is drawn.
+
+    Logits in the products' type and in float32, their exponentials, and the cumulative sums of
+    these in float64; one layer's keys and values are there twice while a token is appended.
+    """
+    tokens = prompt + completion
+    cache = kv_cache(shape, rows, tokens, width)
+    return {
+        "KV cache": cache + cache // shape.layers,
+        "logits": rows * shape.vocabulary * (width + 4 + 4 + 8),
+    }
+
+
+def training_memory(
+    shape: Shape,
+    how: Trained,
+    *,
+    rows: int,
+    rollouts: int,
+    prompt: int,
+    completion: int,
+    engine: int = 0,
+) -> Memory:
+    """RL: `rollouts` completions drawn at once, trained on in micro-batches of `rows`.
+
+    `engine` is what another engine on the same card (vLLM) has for itself; 0: the model draws.
+    """
+    resident = training_state(shape, how) | ({"vLLM": engine} if engine else {})
+    phases = {"update": update(shape, how, rows, prompt, completion)}
+    if not engine:
+        phases["rollout"] = drawing(shape, how.widths.products, rollouts, prompt, completion)
+    return Memory(resident, phases)
+
+
+def drawing_memory(
+    shape: Shape, width: int, *, rows: int, prompt: int, completion: int, adapter: int = 0
+) -> Memory:
+    """Evaluation by the transformers backend with `rows` texts in a forward pass."""
+    weights = shape.parameters * width + adapter * ADAPTER_BYTES
+    return Memory({"weights": weights}, {"sample": drawing(shape, width, rows, prompt, completion)})
+
+
+def texts_in_engine(shape: Shape, width: int, room: int, tokens: int) -> int:
+    """How many whole texts the KV cache of an engine with `room` bytes holds beside the weights."""
+    left = room - shape.parameters * width
+    return max(0, left // kv_cache(shape, 1, tokens, width))

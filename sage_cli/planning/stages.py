@@ -1,0 +1,227 @@
+"""A dry run's stages on memory: what a recipe takes, laid against a card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sage_cli.config.in_words import Stage
+from sage_cli.config.launching import sharded_by
+from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.training import batch_of
+from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.planning.cards import GIB, Card
+from sage_cli.planning.hours import hours_fact
+from sage_cli.planning.memory import (
+    Memory,
+    Trained,
+    Widths,
+    drawing_memory,
+    texts_in_engine,
+    training_memory,
+    training_state,
+    update,
+)
+from sage_cli.planning.shape import Shape, shape_of
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.problems.training import load_training_problems
+
+PROMPT_TOKENS = 512
+"""Taken for the longest prompt of a model whose tokenizer isn't asked."""
+CHARACTERS_PER_TOKEN = 3
+"""A low count for mathematics in English, so that prompts come out rather too long."""
+ENGINE_SHARE = 0.9
+"""The share of a card that vLLM takes by itself; beside a training the setting says it."""
+
+Model = PretrainedModel | ScratchModel
+
+
+def memory_stages(
+    config: SageConfig,
+    card: Card,
+    *,
+    base: bool = False,
+    training: bool = True,
+    measure: bool = True,
+) -> list[Stage]:
+    """The stages on memory of what a command does: its base, its training, its measurement."""
+    found = []
+    if base and config.sft.enabled:
+        found.append(sft_memory(SftRecipe.of(config), card))
+    if training:
+        found.append(rl_memory(RlRecipe.of(config), card))
+    if measure:
+        found.append(sampling_memory(config.model, EvaluationRecipe.of(config), card))
+    return found
+
+
+def rl_hours(recipe: RlRecipe) -> dict[str, str]:
+    """GPU hours of a training by RL, if every completion is as long as it may be."""
+    rl = recipe.rl
+    tokens = rl.steps * batch_of(rl, rl.processes).completions * recipe.rollout.max_tokens
+    return hours_fact(recipe.model, sampled=tokens, trained=tokens)
+
+
+def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
+    """The stage on memory of a training by RL, on each of its cards."""
+    shape, rl = shape_of(recipe.model), recipe.rl
+    title = f"memory of RL on {_each(rl.processes)}{card.name}"
+    if shape is None:
+        return _unknown(title, recipe.model)
+    prompt, batch = prompt_tokens(recipe), batch_of(rl, rl.processes)
+    vllm = recipe.rollout.vllm
+    beside = recipe.rollout.backend == "vllm" and vllm.mode == "colocate"
+    found = training_memory(
+        shape,
+        how_trained(recipe, shape, card),
+        rows=batch.micro_batch,
+        rollouts=batch.micro_batch * batch.accumulation * rl.steps_per_generation,
+        prompt=prompt,
+        completion=recipe.rollout.max_tokens,
+        engine=int(vllm.memory_share * card.memory_gb * 10**9) if beside else 0,
+    )
+    counted = f"{batch.micro_batch} of {prompt} + {recipe.rollout.max_tokens} tokens"
+    advice = (
+        "rl.micro_batch smaller, rl.gradient_checkpointing=true, a smaller rollout.max_tokens, "
+        "LoRA, --accelerate zero3 over several cards, or rollout.vllm.mode=server"
+    )
+    return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
+
+
+def sft_memory(recipe: SftRecipe, card: Card) -> Stage:
+    """The stage on memory of supervised warm-up, whose texts are as long as `sft.max_length`."""
+    shape, sft = shape_of(recipe.model), recipe.sft
+    title = f"memory of the warm-up on {card.name}"
+    if shape is None:
+        return _unknown(title, recipe.model)
+    scratch = isinstance(recipe.model, ScratchModel)
+    how = Trained(
+        widths(recipe.model, card),
+        sft.optimizer,
+        sft.gradient_checkpointing,
+        adapter=0 if scratch else adapter_numbers(recipe.model, shape),
+        reference=False,
+    )
+    rows = sft.micro_batch or sft.batch_size
+    found = Memory(
+        training_state(shape, how), {"update": update(shape, how, rows, 0, sft.max_length)}
+    )
+    advice = "sft.micro_batch smaller, sft.gradient_checkpointing=true, a smaller sft.max_length"
+    counted = f"{rows} of {sft.max_length} tokens"
+    return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
+
+
+def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage:
+    """The stage on memory of drawing an evaluation's samples."""
+    shape, section = shape_of(model), recipe.sampling
+    title = f"memory of sampling on {card.name}"
+    if section.asks_servers:
+        return Stage(title, {"servers": f"{', '.join(section.servers)}; no model is loaded here"})
+    if shape is None:
+        return _unknown(title, model)
+    width = 4 if recipe.dtype == "float32" else 2
+    prompt, completion = PROMPT_TOKENS, section.max_tokens
+    share = section.vllm.get("gpu_memory_utilization", ENGINE_SHARE)
+    cards = section.tensor_parallel
+    room = int(share * cards * card.memory_gb * 10**9)
+    texts = texts_in_engine(shape, width, room, prompt + completion)
+    engine = f"{share:.0%} of {f'each of {cards} cards' if cards > 1 else 'the card'}"
+    of_vllm = {
+        "vLLM": f"{texts} texts of {prompt + completion} tokens at once in {engine}"
+        if texts
+        else f"weights and one text of {prompt + completion} tokens take more than {engine} "
+        "(sampling.vllm.tensor_parallel_size spreads them)"
+    }
+    if section.backend == "vllm":
+        return Stage(title, {**of_vllm, "fits": texts > 0})
+    found = drawing_memory(
+        shape, width, rows=section.batch_rows, prompt=prompt, completion=completion
+    )
+    advice = (
+        "sampling.batch_rows smaller: the transformers backend halves them when memory runs out; "
+        "or sampling.backend=vllm, which fills what memory there is"
+    )
+    rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
+    return Stage(title, {**rows, **facts(found, card, advice), **of_vllm})
+
+
+def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
+    """Gibibytes by part, the peak, and whether the card holds it."""
+    phase = memory.largest_phase
+    parts = {**memory.resident, **memory.phases[phase]}
+    fits = memory.peak <= card.bytes
+    found: dict[str, Any] = {f"{name}, GiB": gib(size) for name, size in parts.items() if size}
+    found |= {
+        "peak, GiB": gib(memory.peak),
+        "at the peak": phase,
+        "usable, GiB": gib(card.bytes),
+        "fits": fits,
+    }
+    return found if fits else {**found, "does not fit": f"try {advice}"}
+
+
+def how_trained(recipe: RlRecipe, shape: Shape, card: Card | None) -> Trained:
+    """What the arithmetic of memory reads of a recipe; without a card, on a CPU."""
+    rl, anchor = recipe.rl, recipe.anchor
+    return Trained(
+        widths(recipe.model, card),
+        rl.optimizer,
+        rl.gradient_checkpointing,
+        adapter=adapter_numbers(recipe.model, shape),
+        reference=anchor.kl == "reverse" and anchor.beta > 0,
+        shards=rl.processes if sharded_by(rl.accelerate) else 1,
+        fused=card is not None,
+    )
+
+
+def adapter_numbers(model: Model, shape: Shape) -> int:
+    """Numbers in the model's LoRA adapter; 0 where all weights are trained."""
+    if model.tuning == "full":
+        return 0
+    return shape.adapter_parameters(model.lora.rank, model.lora.targets)
+
+
+def widths(model: Model, card: Card | None) -> Widths:
+    """Bytes of weights and products; `auto` products are bfloat16 where the card has it.
+
+    Stored weights are taken to be of two bytes. Raises ConfigurationError for bfloat16 on a card
+    without it.
+    """
+    weights = 4 if trained_dtype(model) == "float32" else 2
+    has_bf16 = card is not None and card.bfloat16
+    if model.compute_dtype == "bfloat16" and card is not None and not has_bf16:
+        raise ConfigurationError(
+            f"model.compute_dtype is 'bfloat16', and a {card.name} doesn't have it",
+            "use --set model.compute_dtype=float32, or name another card",
+        )
+    coarse = model.compute_dtype == "bfloat16" or (model.compute_dtype == "auto" and has_bf16)
+    return Widths(weights, 2 if coarse else weights)
+
+
+def prompt_tokens(recipe: RlRecipe) -> int:
+    """The longest prompt's tokens: of a model from scratch counted by characters, else stated."""
+    if not isinstance(recipe.model, ScratchModel):
+        return PROMPT_TOKENS
+    try:
+        problems = load_training_problems(recipe.data)
+    except DataError:  # rows that aren't here; training will say so
+        return PROMPT_TOKENS
+    template = PromptTemplate(recipe.prompt)
+    longest = max(len(template.render(problem.question)) for problem in problems)
+    each = 1 if recipe.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
+    return -(-longest // each)
+
+
+def gib(size: int) -> float:
+    """Gibibytes to three digits."""
+    return float(f"{size / GIB:.3g}")
+
+
+def _each(processes: int) -> str:
+    return f"each of {processes} x " if processes > 1 else ""
+
+
+def _unknown(title: str, model: Model) -> Stage:
+    path = model.path if isinstance(model, PretrainedModel) else "the model"
+    return Stage(title, {"unknown": f"no config.json of {path} is here that tells its sizes"})

@@ -1,0 +1,177 @@
+"""Several engines fill one sample set: a process each, with GPUs of its own.
+
+An engine is a writer like any other: what one that dies had not stored is drawn by the others, or
+by the same command later. Its owner holds it by a pipe: when that closes, however the owner ended,
+the engine stores what it has and ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import cast
+
+from sage_cli.errors import RefusedPromptsError, SamplingError
+from sage_cli.sampling.build import build_sampler
+from sage_cli.sampling.engine import Failed, Filled, Job, Make, Refused, Stored, serve
+from sage_cli.sampling.engine_settings import refuse_missing_gpus
+from sage_cli.sampling.sampler import SamplerSetup
+from sage_cli.store.completion import Completion
+from sage_cli.store.samples import SampleSet
+from sage_cli.store.writer import CHUNK
+
+SHARES = 2
+"""Chunks that each engine finds on average: one that is slow leaves its second one to others."""
+PATIENCE_S = 30.0
+"""How long an engine may take to store what it has when it is to end."""
+
+log = logging.getLogger(__name__)
+
+OnStored = Callable[[list[Completion]], None]
+
+
+@dataclass(eq=False)
+class _Engine:
+    process: BaseProcess
+    pipe: Connection
+    name: str
+
+
+class Engines:
+    """`sampling.data_parallel` processes, each with a sampler made of `setup`, until closed.
+
+    `make` makes a sampler in a process: a function of a module, which it can import.
+    """
+
+    def __init__(self, setup: SamplerSetup, make: Make = build_sampler) -> None:
+        section = setup.section
+        self._engines: list[_Engine] = []
+        context = get_context("spawn")
+        shares = gpu_shares(section.data_parallel, section.tensor_parallel, visible_gpus())
+        threads = max(1, (os.cpu_count() or 1) // len(shares))
+        for number, gpus in enumerate(shares):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=serve, args=(theirs, setup, make, gpus, threads))
+            process.start()
+            theirs.close()  # so that the pipe ends with the process
+            self._engines.append(_Engine(process, ours, f"engine {number + 1}"))
+
+    def fill(
+        self, samples: SampleSet, prompts: Mapping[str, str], n: int, on_stored: OnStored
+    ) -> None:
+        """Draw samples 0 to n - 1 of each problem that `samples` doesn't hold yet.
+
+        `on_stored` hears fresh completions, without token ids. Raises SamplingError when no engine
+        is left to go on, RefusedPromptsError where all but some prompts' samples were drawn.
+        """
+        missing = samples.inventory().count_missing(list(prompts), n)
+        chunk = min(CHUNK, max(1, -(-missing // (SHARES * max(1, len(self._engines))))))
+        job = Job(samples.root, samples.identity, dict(prompts), n, chunk)
+        refused: dict[str, str] = {}
+        troubles: list[SamplingError] = []
+        busy = {engine.pipe: engine for engine in list(self._engines)}
+        for engine in list(busy.values()):
+            with suppress(OSError):  # from one that has ended, as listening to it will tell
+                engine.pipe.send(job)
+        while busy:
+            for pipe in wait(list(busy)):
+                engine = busy[cast(Connection, pipe)]
+                match _told(engine):
+                    case Stored(rows):
+                        on_stored(rows)
+                        continue
+                    case Refused(reasons):
+                        refused |= reasons
+                    case Failed(cause, next_step):
+                        troubles.append(SamplingError(cause, next_step))
+                        self._end(engine)
+                    case None:
+                        troubles.append(self._lost(engine))
+                del busy[engine.pipe]
+        self._settle(samples, prompts, n, refused, troubles)
+
+    def _settle(
+        self,
+        samples: SampleSet,
+        prompts: Mapping[str, str],
+        n: int,
+        refused: Mapping[str, str],
+        troubles: Sequence[SamplingError],
+    ) -> None:
+        """Raise what went wrong where samples are missing for it; else say it."""
+        wanted = [problem for problem in prompts if problem not in refused]
+        if samples.inventory().count_missing(wanted, n):
+            raise (
+                troubles[0]
+                if troubles
+                else SamplingError(
+                    "the engines ended before all samples were there",
+                    "type the same command again: what was drawn is kept",
+                )
+            )
+        for trouble in troubles:
+            log.warning("%s; the other engines drew its share", trouble.cause)
+        if refused:
+            raise RefusedPromptsError(refused)
+
+    def close(self) -> None:
+        """End the engines, which store what they have."""
+        for engine in list(self._engines):
+            engine.pipe.close()
+        for engine in list(self._engines):
+            self._end(engine)
+
+    def _lost(self, engine: _Engine) -> SamplingError:
+        """What to say of an engine that has ended by itself."""
+        self._end(engine)
+        return SamplingError(
+            f"{engine.name} of sampling.data_parallel ended by itself (exit code "
+            f"{engine.process.exitcode})",
+            "its reason is above, if it had the time to give one; the same command goes on with "
+            "what was drawn",
+        )
+
+    def _end(self, engine: _Engine) -> None:
+        engine.pipe.close()
+        engine.process.join(PATIENCE_S)
+        if engine.process.is_alive():
+            engine.process.kill()
+            engine.process.join()
+        if engine in self._engines:
+            self._engines.remove(engine)
+
+
+def _told(engine: _Engine) -> Stored | Filled | Refused | Failed | None:
+    """The next thing that an engine says; None where it has ended."""
+    try:
+        told: Stored | Filled | Refused | Failed = engine.pipe.recv()
+    except (EOFError, OSError):
+        return None
+    return told
+
+
+def gpu_shares(engines: int, each: int, gpus: Sequence[str]) -> list[str | None]:
+    """What CUDA_VISIBLE_DEVICES is for each engine; None, as it is, where there are no GPUs.
+
+    Raises SamplingError where there are some, and too few.
+    """
+    if not gpus:
+        return [None] * engines
+    refuse_missing_gpus(engines, each, len(gpus))
+    return [",".join(gpus[number * each : (number + 1) * each]) for number in range(engines)]
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    count, named = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return tuple(map(str, range(count)))
+    return tuple(name.strip() for name in named.split(","))[:count]

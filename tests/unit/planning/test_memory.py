@@ -1,0 +1,114 @@
+"""Memory by part: numbers counted by hand on a toy, and what must hold of any model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sage_cli.planning.memory import (
+    TILE_TOKENS,
+    Trained,
+    Widths,
+    drawing,
+    drawing_memory,
+    kv_cache,
+    layer_bytes,
+    texts_in_engine,
+    training_memory,
+    training_state,
+    update,
+)
+from sage_cli.planning.shape import PUBLISHED, Shape
+
+TOY = Shape(
+    hidden=4, feed_forward=6, layers=2, heads=2, kv_heads=1, head_size=2, vocabulary=10,
+    tied=True, qkv_bias=False,
+)  # fmt: skip
+# 10x4 + 2 x (48 + 72 + 8) + 4
+NUMBERS = 300
+FULL = Trained(Widths(4, 4), "adamw", checkpointing=False, fused=False)
+LORA = Trained(Widths(2, 2), "adamw_8bit", checkpointing=False, adapter=50)
+
+
+def test_what_a_training_keeps_by_hand() -> None:
+    assert TOY.parameters == NUMBERS
+    # float32 weights, as much for the reference, two float32 moments
+    assert training_state(TOY, FULL) == {"weights": 1200, "reference": 1200, "optimizer": 2400}
+    assert training_state(TOY, replace(FULL, reference=False))["reference"] == 0
+    # bfloat16 weights and float32 adapters; the reference is an adapter; 2 + 8 / 256 bytes of 50
+    assert training_state(TOY, LORA) == {"weights": 800, "reference": 200, "optimizer": 101}
+    # two cards hold half each
+    assert training_state(TOY, replace(FULL, shards=2))["optimizer"] == 1200
+
+
+def test_an_update_by_hand() -> None:
+    # a layer's token: 2x4 norms' outputs, 2x4 queries and output, 2x2 keys and values, 4x6 of the
+    # MLP: 44 numbers; norms' inputs and normalised inputs: 4x4
+    assert layer_bytes(TOY, FULL) == (44 + 16) * 4
+    found = update(TOY, FULL, rows=2, prompt=3, completion=4)
+    # two layers of 14 tokens, and the gradients of one: 3x6 + 2x4 numbers a token
+    assert found["activations"] == 2 * 14 * 240 + 14 * 26 * 4
+    assert (found["gradients"], found["cast weights"]) == (1200, 0)
+    # three tiles of 14 x 10 in float32; 14 x 4 states and their gradient; the head's gradient
+    assert found["logits"] == 3 * 14 * 10 * 4 + 14 * 4 * 8 + 10 * 4 * 4
+    # float32 weights whose products are bfloat16 are there a second time
+    mixed = update(TOY, replace(FULL, widths=Widths(4, 2)), rows=2, prompt=3, completion=4)
+    assert mixed["cast weights"] == 600
+    # with checkpointing: two layers' inputs, one layer and its gradients
+    kept = update(TOY, replace(FULL, checkpointing=True), rows=2, prompt=3, completion=4)
+    assert kept["activations"] == 2 * 14 * 4 * 4 + 14 * 240 + 14 * 26 * 4
+
+
+def test_norms_that_are_not_trained_keep_less() -> None:
+    assert layer_bytes(TOY, LORA) == 44 * 2 + 8 * 4
+
+
+def test_the_cache_of_the_papers_model_takes_56_kib_a_token() -> None:
+    shape = PUBLISHED["Qwen/Qwen2.5-Math-7B"]
+    # 2 x 28 layers x 4 heads x 128 numbers of two bytes
+    assert kv_cache(shape, rows=1, tokens=1, width=2) == 57_344
+
+
+def test_drawing_by_hand() -> None:
+    # keys and values: 2 x 2 layers x 1 head x 2; 3 rows of 7 tokens, float32: 672 and a layer's
+    # half again; logits: 3 x 10 of 4 + 4 + 4 + 8 bytes
+    assert drawing(TOY, 4, rows=3, prompt=3, completion=4) == {"KV cache": 1008, "logits": 600}
+
+
+def test_the_peak_is_what_stays_and_the_largest_phase() -> None:
+    found = training_memory(TOY, FULL, rows=2, rollouts=2, prompt=3, completion=4)
+    phases = {name: sum(parts.values()) for name, parts in found.phases.items()}
+    assert found.largest_phase == "update"
+    assert found.peak == 4800 + phases["update"]
+    many = training_memory(TOY, FULL, rows=1, rollouts=10_000, prompt=3, completion=4)
+    assert many.largest_phase == "rollout"
+
+
+def test_an_engine_beside_the_training_stays_and_draws() -> None:
+    found = training_memory(TOY, FULL, rows=2, rollouts=2, prompt=3, completion=4, engine=5000)
+    assert found.resident["vLLM"] == 5000
+    assert list(found.phases) == ["update"]
+
+
+def test_logits_of_long_batches_are_tiles() -> None:
+    short = update(TOY, LORA, rows=1, prompt=0, completion=TILE_TOKENS)["logits"]
+    long = update(TOY, LORA, rows=2, prompt=0, completion=TILE_TOKENS)["logits"]
+    # the tile stays; the states and their gradient double
+    assert long - short == TILE_TOKENS * 4 * (2 + 4)
+
+
+def test_how_many_texts_an_engine_holds() -> None:
+    # 300 weights of two bytes; a text of 7 tokens: 7 x 8 x 2 = 112
+    assert texts_in_engine(TOY, 2, 600 + 250, 7) == 2
+    assert texts_in_engine(TOY, 2, 500, 7) == 0
+
+
+@pytest.mark.parametrize("smaller", [{"rows": 4}, {"completion": 500}])
+def test_less_work_takes_less(smaller: dict[str, int]) -> None:
+    shape = PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"]
+    work = {"rows": 8, "rollouts": 64, "prompt": 500, "completion": 1000}
+    lora = Trained(Widths(2, 2), "adamw_8bit", checkpointing=True, adapter=10**7)
+    peak = training_memory(shape, lora, **work).peak
+    assert training_memory(shape, lora, **(work | smaller)).peak < peak
+    assert drawing_memory(shape, 2, rows=8, prompt=5, completion=9).peak > shape.parameters * 2

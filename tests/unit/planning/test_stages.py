@@ -1,0 +1,95 @@
+"""What dry runs say of memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from sage_cli.config.in_words import Stage
+from sage_cli.config.load import load
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.errors import ConfigurationError
+from sage_cli.planning.cards import CARDS, card
+from sage_cli.planning.hours import gpu_hours, hours_fact
+from sage_cli.planning.stages import memory_stages, prompt_tokens
+
+PAPER = "qwen2.5-math-7b"
+
+
+def stages(preset: str, gpu: str, *sets: str) -> list[Stage]:
+    return memory_stages(load((preset,), sets=sets).config, card(gpu), base=True)
+
+
+def test_the_papers_setting_fits_an_h100_and_no_l4() -> None:
+    # 256 rows x (512 + 6,144) tokens x 57,344 bytes = 98 GB beside 15 GB of weights
+    warm_up, training, sampling = stages(PAPER, "h100-80g", "sampling.max_tokens=6144")
+    assert [one.facts["fits"] for one in (warm_up, training, sampling)] == [True, True, False]
+    # 7,615,616,512 weights of two bytes and 20,185,088 adapters of four
+    assert training.facts["weights, GiB"] == pytest.approx(
+        (15_231_233_024 + 80_740_352) / 2**30, 0.01
+    )
+    assert "halves them" in sampling.facts["does not fit"]
+    assert "texts of" in sampling.facts["vLLM"]
+    small = stages(PAPER, "l4-24g")
+    assert [one.facts["fits"] for one in small][1:] == [False, False]
+    assert "rl.micro_batch" in small[1].facts["does not fit"]
+
+
+def test_an_engines_share_and_cards_are_those_of_its_settings() -> None:
+    sets = ("sampling.vllm.gpu_memory_utilization=0.5", "sampling.vllm.tensor_parallel_size=2")
+    said = stages(PAPER, "l4-24g", *sets)[2].facts["vLLM"]
+    # 24 GB less 15,231,233,024 bytes of weights, by 2,560 tokens x 57,344 bytes
+    assert said == "59 texts of 2560 tokens at once in 50% of each of 2 cards"
+    alone = stages(PAPER, "l4-24g", sets[0])[2].facts["vLLM"]
+    assert alone.startswith("weights and one text of 2560 tokens take more than 50% of the card")
+    assert stages(PAPER, "l4-24g", "sampling.backend=vllm")[2].facts["fits"] is True
+
+
+def test_where_servers_draw_no_card_is_needed() -> None:
+    facts = stages(PAPER, "l4-24g", "sampling.servers=['http://a:1']")[2].facts
+    assert facts == {"servers": "http://a:1; no model is loaded here"}
+
+
+def test_sharding_divides_what_a_card_holds() -> None:
+    sets = ("rl.processes=4", "rl.accelerate=zero3", "rl.micro_batch=4")
+    preset = "qwen2.5-3b-instruct-full"
+    alone, spread = (stages(preset, "a100-40g", *more)[0].facts for more in ((), sets))
+    assert alone["fits"] is False
+    assert "each of 4 x a100-40g" in stages(preset, "a100-40g", *sets)[0].title
+    for part in ("weights, GiB", "optimizer, GiB", "gradients, GiB"):
+        assert spread[part] == pytest.approx(alone[part] / 4, rel=0.01)
+
+
+def test_an_engine_takes_its_share_of_the_card() -> None:
+    facts = stages(PAPER, "h100-80g", "rollout.backend=vllm")[1].facts
+    assert facts["vLLM, GiB"] == pytest.approx(0.3 * 80e9 / 2**30, rel=0.01)
+
+
+def test_bfloat16_is_refused_on_a_card_without_it() -> None:
+    with pytest.raises(ConfigurationError, match="a v100-32g doesn't have it"):
+        stages(PAPER, "v100-32g", "model.compute_dtype=bfloat16")
+    assert stages(PAPER, "v100-32g")  # `auto` takes what there is
+
+
+def test_an_unknown_card_and_an_unknown_model_are_named() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean h100-80g") as no:
+        card("h100-80")
+    assert "a100-40g" in str(no.value.next_step)
+    assert card("H100-80G") is CARDS["h100-80g"]
+    (_, training, _) = stages(PAPER, "h100-80g", "model.path=./nowhere")
+    assert training.facts == {"unknown": "no config.json of ./nowhere is here that tells its sizes"}
+
+
+def test_the_longest_prompt_of_generated_problems_is_counted() -> None:
+    # the laptop's problems are two two-digit numbers and an operation: 99*99=?
+    assert prompt_tokens(RlRecipe.of(load(("tiny",)).config)) in (7, 8)
+    assert prompt_tokens(RlRecipe.of(load((PAPER,)).config)) == 512
+
+
+def test_hours_come_from_stated_throughputs_or_not_at_all() -> None:
+    model = load((PAPER,)).config.model
+    # 4,000 tokens a second sampled, and as many trained on: two hours of 14.4 million each
+    assert gpu_hours(model, sampled=14_400_000, trained=14_400_000) == pytest.approx(2.0)
+    said = hours_fact(model, sampled=14_400_000)["GPU hours"]
+    assert said.startswith("1.0 at most")
+    assert "stated" in said
+    assert hours_fact(load(("tiny",)).config.model, sampled=14_400_000) == {}

@@ -1,0 +1,106 @@
+"""PACS through the trainer, against code of its own in double precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import TrainerCallback
+
+from sage_cli.models.load import load_model
+
+PROMPTS, GROUP, BETA = 2, 4, 0.3
+
+
+def rows_of(trainer: Any) -> list[tuple[int, list[int], list[int]]]:
+    """Number, prompt and completion of each row of the generation batch, in the rows' order."""
+    rows = []
+    for batch in trainer._buffered_inputs:
+        for i, number in enumerate(batch["row_ids_B"].tolist()):
+            prompt = batch["prompt_ids"][i][batch["prompt_mask"][i].bool()].tolist()
+            completion = batch["completion_ids"][i][batch["completion_mask"][i].bool()].tolist()
+            rows.append((number, prompt, completion))
+    return sorted(rows)
+
+
+def log_chance(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
+    """log pi(y | x) of a row without padding."""
+    logits_TV = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+    return logits_TV.log_softmax(-1)[range(len(completion)), completion].sum()
+
+
+def plain_loss(now: Any, drew: Any, rows: Any, right: list[list[float]]) -> Tensor:
+    """The paper's formulas, a completion at a time."""
+    score = []
+    for _, prompt, completion in rows:
+        with torch.no_grad():
+            old = log_chance(drew, prompt, completion)
+        score.append(BETA * (log_chance(now, prompt, completion) - old))
+    losses = []
+    for p, labels in enumerate(right):
+        mine, n = score[p * GROUP : (p + 1) * GROUP], sum(labels)
+        for i, label in enumerate(labels):
+            psi = mine[i] - sum(mine[j] for j in range(GROUP) if j != i) / (GROUP - 1)
+            chance = torch.sigmoid(psi)
+            count = n if label else GROUP - n
+            weight = GROUP / (2 * count) if 0 < n < GROUP else 1.0
+            losses.append(-weight * torch.log(chance if label else 1 - chance))
+    return torch.stack(losses).mean()
+
+
+def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
+    bench: Any, configure: Any
+):
+    rl = {
+        "loss": "pacs", "advantage": "none", "pacs_beta": BETA, "iterations": 2, "steps": 2,
+        "prompts_per_step": PROMPTS, "rollouts_per_prompt": GROUP, "micro_batch": 2,
+        "learning_rate": 1e-2, "warmup_ratio": 0.0, "max_grad_norm": 1e9,
+    }  # fmt: skip
+    trainer = bench.trainer(configure(rl=rl, anchor={"kl": "none"}))
+    seen: list[tuple[Any, dict[str, Tensor]]] = []
+
+    class Before(TrainerCallback):
+        def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+            model = trainer.accelerator.unwrap_model(trainer.model)
+            gradients = {name: p.grad.double() for name, p in model.named_parameters()}
+            alike = load_model(bench.base)  # one without the trainer's own forward
+            alike.load_state_dict(model.state_dict())
+            seen.append((alike.double(), gradients))
+
+    trainer.add_callback(Before())
+    records: list[dict[str, Any]] = []
+    trainer.writer.on_step = lambda record: records.append(dict(record))
+    trainer.train()
+    rows, right = rows_of(trainer), trainer.pacs._right_PN.double().tolist()
+    assert any(0 < sum(labels) < GROUP for labels in right)
+    drew, losses = seen[0][0], []
+    for (model, gradients), record in zip(seen, records, strict=True):
+        model.zero_grad()
+        loss = plain_loss(model, drew, rows, right)
+        loss.backward()
+        assert record["loss"] == pytest.approx(loss.item(), abs=1e-5)
+        losses.append(loss.item())
+        for name, parameter in model.named_parameters():
+            off = (gradients[name] - parameter.grad).norm() / parameter.grad.norm()
+            assert off < 1e-5, name
+    assert abs(losses[1] - losses[0]) > 0.01  # the second update's scores differ from 0
+
+
+def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sage_cli.training.pacs_loss.policy_signals", None)  # can't be called
+    rl = {"loss": "pacs", "advantage": "none", "steps": 2, "learning_rate": 1e-2}
+    records = bench.run(configure(rl=rl, anchor={"kl": "none"}))
+    # scores 0: each completion's loss is ln 2, and weights of a group have mean 1
+    assert [record["loss"] for record in records] == pytest.approx([0.693147] * 2, abs=1e-5)
+
+
+def test_it_learns(bench: Any, configure: Any):
+    rl = {"loss": "pacs", "advantage": "none", "steps": 12, "learning_rate": 0.01,
+          "warmup_ratio": 0.0, "save_every": 12}  # fmt: skip
+    records = bench.run(configure(rl=rl, guide={"name": "branch", "tau": 0.5}))
+    assert records[-1]["reward"] > records[0]["reward"] + 0.2
+    assert "kl/shaped" in records[0]  # the guide's anchor is there beside it

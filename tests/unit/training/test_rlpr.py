@@ -1,0 +1,120 @@
+"""RLPR through the trainer: what is paid, what is logged, and that it goes on as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from toy_policy import PROMPTS
+from trl import GRPOTrainer
+
+from sage_cli.errors import DataError
+from sage_cli.models.load import load_model
+
+RL = {"reward": "probability", "epsilon_high": 0.27, "reward_filter": 0.0}
+OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"
+
+
+class Killed(Exception):  # noqa: N818
+    pass
+
+
+def plain_chance(model: Any, tokenizer: Any, before: str, gold: str) -> float:
+    """The mean of the gold's tokens' probabilities, a token at a time."""
+    ids = tokenizer(before, add_special_tokens=False)["input_ids"]
+    chances = []
+    for token in tokenizer(gold, add_special_tokens=False)["input_ids"]:
+        logits_V = model(torch.tensor([ids])).logits[0, -1]
+        chances.append(logits_V.softmax(-1)[token].item())
+        ids = [*ids, token]
+    return sum(chances) / len(chances)
+
+
+def writing(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
+    """Completions of four kinds in each group: two formed, one cut off, one without a place."""
+    texts = [f"1+1{OPEN}2{CLOSE}", f"{OPEN}99{CLOSE}", f"7*7{OPEN}4", "3*4=12"]
+
+    def drawn(self: Any, prompt_ids: Any, *_: Any) -> tuple[Any, None]:
+        ids = tokenizer([texts[i % 4] for i in range(len(prompt_ids))])["input_ids"]
+        return [[*row, self.eos_token_ids[0]] for row in ids], None
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", drawn)
+
+
+@torch.no_grad()
+def test_rewards_and_advantages_are_those_of_the_formulas(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
+    writing(monkeypatch, bench.tokenizer)
+    config = configure(rl={**RL, "steps": 1, "micro_batch": 4}, anchor={"kl": "none"})
+
+    def policy() -> Any:
+        """Unsure enough for golds to be likelier after some completions than after the prompt."""
+        made = load_model(bench.base)
+        made.lm_head.weight.mul_(0.1)
+        return made
+
+    trainer, model = bench.trainer(config, model=policy()), policy().double()
+    rows = [trainer.train_dataset[i // 4] for i in range(16)]
+    trainer.model.train()
+    batch = trainer._generate_and_score_completions(rows)
+    expected = []
+    for i, row in enumerate(rows):
+        text = trainer.reward.completions[i]
+        formed = CLOSE in text
+        before = row["prompt"] + text[: text.find(OPEN) + len(OPEN)]
+        b = plain_chance(model, bench.tokenizer, before, row["gold"]) if formed else 0.0
+        a = plain_chance(model, bench.tokenizer, row["prompt"] + OPEN, row["gold"])
+        expected.append(0.9 * min(max(b - a, 0), 1) + 0.1 * formed)
+    assert trainer.rewards_BF[:, 0].tolist() == pytest.approx(expected, abs=1e-5)
+    assert max(expected) > 0.1001  # some were worth more than their form
+    group_PN = torch.tensor(expected).reshape(4, 4)
+    centred_PN = group_PN - group_PN.mean(dim=1, keepdim=True)
+    advantages_PN = centred_PN / (group_PN.std(dim=1, keepdim=True) + 1e-4)
+    torch.testing.assert_close(batch["advantages"], advantages_PN.flatten(), atol=1e-3, rtol=1e-4)
+    assert trainer.reward.record["reward/formed"] == pytest.approx(0.5)
+    assert len(trainer.reward.statuses) == 16  # the verdicts
+
+
+def test_groups_of_little_deviation_teach_nothing(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
+    trainer = bench.trainer(configure(rl={**RL, "reward_filter": 0.5, "steps": 12}))
+    trainer.reward.running = 0.3
+    trainer.state.global_step = 10  # step 11
+    # deviations 0 and .5 x sqrt(4 / 3) = .57735: mean .288675; running .99 x .3 + .01 x .288675
+    rewards_PN = torch.tensor([[0.1] * 4, [0.0, 1.0, 0.0, 1.0]])
+    trainer.reward.record = {}
+    assert trainer.reward.keep(rewards_PN, 11).tolist() == [False, True]
+    assert trainer.reward.record["reward/spread"] == pytest.approx(0.2998868)
+    assert trainer.reward.record["groups/filtered"] == 1
+
+
+def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench: Any, configure: Any):
+    rl = {**RL, "reward_filter": 1.0, "steps": 14, "save_every": 12, "learning_rate": 1e-3}
+    config = configure(rl=rl, guide={"name": "branch", "tau": 0.5})
+
+    def die(record: dict[str, Any]) -> None:
+        if record["step"] == 13:
+            raise Killed
+
+    whole = bench.run(config, "whole")
+    with pytest.raises(Killed):
+        bench.run(config, "resumed", on_step=die)
+    rest = bench.run(config, "resumed")
+    assert [record["step"] for record in rest] == [13, 14]
+    for one, other in zip(whole[12:], rest, strict=True):
+        for key in one:
+            assert key.startswith("time/") or one[key] == other[key], key
+    files = [bench.folder / name / "model/model.safetensors" for name in ("whole", "resumed")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert {"reward", "verdict/right", "reward/paid", "reward/probability"} <= whole[0].keys()
+
+
+def test_an_empty_gold_is_refused_before_anything_is_trained(bench: Any, configure: Any):
+    (text, problem), *others = PROMPTS
+    empty = [(text, replace(problem, gold=" ")), *others]
+    with pytest.raises(DataError, match=f"problem {problem.id} has an empty gold"):
+        bench.run(configure(rl=RL), prompts=empty)

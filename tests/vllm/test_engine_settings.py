@@ -1,0 +1,101 @@
+"""`sampling.vllm` on the real engine: what reaches it, what is refused, what never leaks in."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from random_model import random_model
+from transformers import Qwen2ForCausalLM
+
+from sage_cli.config.sampling import SamplingSection
+from sage_cli.errors import RefusedPromptsError, SamplingError
+from sage_cli.models.load import load_tokenizer
+from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.sampling.engine_settings import LORA_RANKS, known_settings
+from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
+from sage_cli.sampling.vllm_sampler import VllmSampler
+
+pytestmark = pytest.mark.timeout(1800)
+
+SAMPLED = SamplingParameters(0.9, 1.0, 0, 0.0, 16, "</SOLUTION>")
+REQUESTS = [SampleRequest(f"p{a}", f"{a}*{a + 3}=?", tuple(range(4)), 7) for a in range(11, 17)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
+    random_model(tokenizer, std=0.15, **sizes).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def setup(path: Path, **settings: Any) -> SamplerSetup:
+    section = SamplingSection(backend="vllm", batch_rows=32, vllm=settings)
+    return SamplerSetup(path, SAMPLED, section, dtype="float32")
+
+
+def texts(path: Path, **settings: Any) -> dict[tuple[str, int], str]:
+    with VllmSampler(setup(path, **settings)) as sampler:
+        return {(one.problem_id, one.index): one.text for one in sampler.sample(REQUESTS)}
+
+
+def test_nothing_of_generation_config_json_changes_what_is_drawn(
+    folder: Path, tmp_path: Path
+) -> None:
+    plain = texts(folder, max_model_len=128)
+    tempting = tmp_path / "tempting"
+    tempting.mkdir()
+    for file in folder.iterdir():
+        (tempting / file.name).write_bytes(file.read_bytes())
+    said = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
+    said |= {"do_sample": True, "temperature": 0.01, "top_k": 1, "repetition_penalty": 5.0}
+    (tempting / "generation_config.json").write_text(json.dumps(said), encoding="utf-8")
+    assert texts(tempting, max_model_len=128) == plain
+
+
+def test_an_adapter_of_any_rank_is_sampled_from(folder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    model = get_peft_model(
+        Qwen2ForCausalLM.from_pretrained(folder),
+        LoraConfig(r=5, target_modules=["q_proj", "v_proj"], init_lora_weights=False),
+    )
+    model.save_pretrained(tmp_path)
+    load_tokenizer(folder).save_pretrained(tmp_path)
+    assert len(texts(tmp_path, max_model_len=128)) == 24
+
+
+def test_prompts_without_room_for_an_answer_are_named(folder: Path) -> None:
+    long = SampleRequest("long", "1+" * 40, (0,), 7)
+    with (
+        VllmSampler(setup(folder, max_model_len=64)) as sampler,
+        pytest.raises(RefusedPromptsError, match=r"more than sampling\.vllm\.max_model_len 64"),
+    ):
+        list(sampler.sample([*REQUESTS, long]))
+
+
+def test_what_the_engine_does_not_know_is_refused_before_it_is_loaded(folder: Path) -> None:
+    with pytest.raises(SamplingError, match=r"did you mean max_model_len\?"):
+        VllmSampler(setup(folder, max_model_length=64))
+    with pytest.raises(SamplingError, match="3 doesn't divide the model's 4 attention heads"):
+        VllmSampler(setup(folder, tensor_parallel_size=3))
+    with pytest.raises(SamplingError, match="asks for 4 GPUs"):
+        VllmSampler(setup(folder, tensor_parallel_size=4))
+
+
+def test_what_is_known_of_vllm_is_so() -> None:
+    spec = find_spec("vllm")
+    assert spec is not None
+    assert spec.origin is not None
+    package = Path(spec.origin).parent
+    known = known_settings(package / "engine" / "arg_utils.py")
+    assert {"tensor_parallel_size", "max_model_len", "gpu_memory_utilization"} <= known
+    lora = (package / "config" / "lora.py").read_text(encoding="utf-8")
+    assert all(str(rank) in lora for rank in LORA_RANKS)
