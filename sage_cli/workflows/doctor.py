@@ -172,6 +172,7 @@ def _optimizers(config: SageConfig) -> str:
 
 
 def _rollouts(config: SageConfig) -> str:
+    backend = config.rollout.backend
     if config.rollout.backend != "transformers":  # that one is always here, and TRL loads slowly
         from sage_cli.training.rollout_engine import settled_engine
 
@@ -180,7 +181,7 @@ def _rollouts(config: SageConfig) -> str:
         from sage_cli.training.launch import accelerate_configuration
 
         accelerate_configuration(config.rl.accelerate)
-    return f"{config.rollout.backend}, in {config.rl.processes} process(es)"
+    return f"{backend}, in {config.rl.processes} process(es)"
 
 
 def _sampling(config: SageConfig) -> str:

@@ -5,6 +5,8 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 
+SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://there:8000")
+
 
 def chosen(algo, *sets):
     return load(flags={"rl": {"algo": algo}}, sets=sets).config

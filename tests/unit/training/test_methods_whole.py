@@ -30,7 +30,7 @@ def killing(record: Any) -> None:
 
 def comparable(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What neither a clock nor a guide says."""
-    skipped = ("time/", "guide/")
+    skipped = ("time/", "memory/", "guide/")
     return [{k: v for k, v in r.items() if not k.startswith(skipped)} for r in records]
 
 
