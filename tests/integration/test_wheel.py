@@ -21,6 +21,9 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).resolve().parents[2]
+# the first test of a file waits for the building too, and a busy machine makes minutes of it
+pytestmark = pytest.mark.timeout(1800)
+
 SMALL = """
 model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
 data:
