@@ -144,4 +144,4 @@ def test_the_readmes_sweep(sage: Callable[..., Any]) -> None:
     planned = sage("sweep", "--space", "tau,rho", *PRESETS, "--dry-run")
     assert planned["stages"][-1]["cells"] == 9
     (cell,) = sage("sweep", "--space", "tau=0.3", *PRESETS)["cells"]
-    assert cell["settings"] == {"tau": 0.3}
+    assert cell["settings"] == {"guide.tau": 0.3}
