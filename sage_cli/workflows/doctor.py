@@ -173,10 +173,10 @@ def _optimizers(config: SageConfig) -> str:
 
 def _rollouts(config: SageConfig) -> str:
     backend = config.rollout.backend
-    if config.rollout.backend != "transformers":  # that one is always here, and TRL loads slowly
+    if backend != "transformers":  # that one is always here
         from sage_cli.training.rollout_engine import settled_engine
 
-        settled_engine(config.rollout, config.rl.processes)
+        backend = settled_engine(config.rollout, config.rl.processes).backend
     if config.rl.accelerate is not None:
         from sage_cli.training.launch import accelerate_configuration
 
