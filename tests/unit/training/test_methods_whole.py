@@ -38,7 +38,11 @@ def weights(folder: Any) -> bytes:
     return (folder / "model/model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("name", EXPLORATION)
+ELSEWHERE = {"annealed-kl", "pacs", "rlpr", "dars"}
+"""Methods of rollouts, rewards and losses, which have tests of their own."""
+
+
+@pytest.mark.parametrize("name", [name for name in EXPLORATION if name not in ELSEWHERE])
 def test_with_a_flat_guide_killed_and_resumed_it_ends_as_plain_to_the_last_bit(
     bench: Any, configure: Any, name: str
 ):
