@@ -87,7 +87,7 @@ def command(
         run={"root": runs},
     )
     if dry_run:
-        from sage_cli.workflows.rl import plan
+        from sage_cli.workflows.rl_plan import plan
 
         show_plan(plan(loaded.config, init, measure=measure, gpu=gpu), json)
         return

@@ -11,7 +11,7 @@ from sage_cli.reports.document import Report
 from sage_cli.store.run import Run
 from sage_cli.suite.arms import Asked
 from sage_cli.suite.plan import planned
-from sage_cli.workflows import passk, rl
+from sage_cli.workflows import passk, rl_plan
 from sage_cli.workflows.suite import carry_out
 
 
@@ -38,4 +38,4 @@ def plan(preset: str, settings: tuple[str, ...]) -> list[Stage]:
     arms = planned("demo", Asked((preset,), settings)).parts[-1].arms
     _, without, branch = (arm.config for arm in arms)
     measured = plan_measurement(without, [arm.policy for arm in arms])
-    return [*rl.plan(without), *rl.plan(branch)[1:], measured]
+    return [*rl_plan.plan(without), *rl_plan.plan(branch)[1:], measured]

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.in_words import Stage, rl_facts
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
@@ -18,12 +17,9 @@ from sage_cli.evaluation.benchmarks import grader_for, origins
 from sage_cli.evaluation.development import development
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
-from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.evaluation.reference import reference_completions, reference_samples
 from sage_cli.evaluation.rollouts import require_rollouts
 from sage_cli.grading import Grade
-from sage_cli.planning.cards import card
-from sage_cli.planning.stages import memory_stages, rl_hours
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
 from sage_cli.policies.lineage import (
     note_weights,
@@ -31,11 +27,9 @@ from sage_cli.policies.lineage import (
     require_own_weights,
     require_same_parent,
 )
-from sage_cli.policies.names import named_policy
-from sage_cli.policies.planned import planned_base, rl_run
+from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.reference import policy_and_reference, reference_policy
-from sage_cli.policies.state import run_facts
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
@@ -53,9 +47,9 @@ from sage_cli.training.processes import (
     processes_here,
     require_all_processes,
     require_stage_for,
-    world_size,
 )
-from sage_cli.workflows.sft import base_policy, plan_base
+from sage_cli.workflows.rl_plan import planned_parent, planned_run, processes
+from sage_cli.workflows.sft import base_policy
 
 if TYPE_CHECKING:
     from sage_cli.training.watch import Watch
@@ -116,7 +110,7 @@ def rl(
         development(config)  # and so are problems to look at that would be trained on
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
-    require_rollouts(recipe.rollout, base, _processes(recipe))
+    require_rollouts(recipe.rollout, base, processes(recipe))
     if fresh:  # from here on nothing is known to be against it
         run = begin_anew(run)
     _refuse_foreign(run, base)
@@ -136,51 +130,6 @@ def rl(
     else:
         _record(config, recipe, base, problems, run, progress, measurement)
     return run if is_followed() else settled(run)
-
-
-def planned_parent(config: SageConfig, init: str | None) -> Policy:
-    """What RL begins with: `init`, or the configuration's base, trained or not yet."""
-    runs = Runs(config.run.root)
-    return named_policy(init, runs) if init else planned_base(SftRecipe.of(config), runs)
-
-
-def planned_run(config: SageConfig, parent: Policy) -> Run:
-    """Where the policy that `sage rl` trains from `parent` is or will be."""
-    recipe = RlRecipe.of(config)
-    return rl_run(recipe, parent, Runs(config.run.root), _processes(recipe))
-
-
-def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
-    """The policy that `sage rl` ends with, trained or not yet."""
-    return Policy.of_run(planned_run(config, planned_parent(config, init)))
-
-
-def plan(
-    config: SageConfig,
-    init: str | None = None,
-    *,
-    measure: bool = False,
-    gpu: str | None = None,
-) -> list[Stage]:
-    """The stages of `sage rl`: base, training and measurement, with what is there of them.
-
-    `gpu` names a card, against which memory is laid.
-    """
-    recipe, parent = RlRecipe.of(config), planned_parent(config, init)
-    run = planned_run(config, parent)
-    return [
-        plan_base(SftRecipe.of(config), parent)
-        if init is None
-        else Stage("1. start", {"policy": parent.label}),
-        Stage("2. RL", {**run_facts(run), **rl_facts(recipe), **rl_hours(recipe)}),
-        *([plan_measurement(config, [Policy.of_run(run)])] if measure else []),
-        *(memory_stages(config, card(gpu), base=init is None, measure=measure) if gpu else []),
-    ]
-
-
-def _processes(recipe: RlRecipe) -> int:
-    """How many train together: as many as a launcher started, or as are to be launched."""
-    return world_size() if is_launched() else recipe.rl.processes
 
 
 def _require_base(config: SageConfig, init: str | None) -> None:
@@ -226,7 +175,7 @@ def _refuse_unfit_machine(recipe: RlRecipe) -> None:
     from sage_cli.training.rollout_engine import settled_engine
 
     require_hardware(recipe.model, processes_here(recipe.rl.processes))
-    settled_engine(recipe.rollout, _processes(recipe))
+    settled_engine(recipe.rollout, processes(recipe))
 
 
 def _refuse_foreign(run: Run, base: Policy) -> None:

@@ -10,7 +10,8 @@ from sage_cli.policies.state import state
 from sage_cli.progress import Silent
 from sage_cli.store.anew import begin_anew
 from sage_cli.store.run import Runs
-from sage_cli.workflows.rl import planned_policy, rl
+from sage_cli.workflows.rl import rl
+from sage_cli.workflows.rl_plan import planned_policy
 from sage_cli.workflows.sft import base_policy, sft
 
 

@@ -20,7 +20,8 @@ from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run
-from sage_cli.workflows.rl import planned_parent, planned_policy, rl
+from sage_cli.workflows.rl import rl
+from sage_cli.workflows.rl_plan import planned_parent, planned_policy
 from sage_cli.workflows.sft import sft
 
 SETTINGS = {

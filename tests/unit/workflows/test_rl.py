@@ -11,7 +11,8 @@ from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs
-from sage_cli.workflows.rl import SftRecipe, base_command, plan, planned_policy, rl
+from sage_cli.workflows.rl import SftRecipe, base_command, rl
+from sage_cli.workflows.rl_plan import plan, planned_policy
 
 
 def config(tmp_path, *sets):
