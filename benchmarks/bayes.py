@@ -112,10 +112,10 @@ def arrival(surface: Surface, name: str, seed: int, most: int, noise: float) -> 
     return most + 1
 
 
-def row(surface: Surface, seeds: int, most: Mapping[str, int], noise: float) -> list[str]:
+def row(surface: Surface, seeds: range, most: Mapping[str, int], noise: float) -> list[str]:
     """The median over seeds for each sampler, in trials, and its share of random's."""
     medians = {
-        name: float(np.median([arrival(surface, name, s, most[name], noise) for s in range(seeds)]))
+        name: float(np.median([arrival(surface, name, s, most[name], noise) for s in seeds]))
         for name in most
     }
     cells = [
@@ -130,6 +130,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("surfaces", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--most", type=int, default=100)
     parser.add_argument("--noise", type=float, action="append")
     parser.add_argument("--tolerance", type=float, default=0.1)
@@ -142,10 +143,10 @@ def main() -> None:
     ]
     samplers = list(dict.fromkeys(["random", *given.samplers.split(",")]))
     print(f"| surface | noise | share | {' | '.join(samplers)} |\n|{'---|' * (3 + len(samplers))}")
-    began = time.process_time()
+    began, seeds = time.process_time(), range(given.first_seed, given.first_seed + given.seeds)
     for surface in (replace(one, tolerance=given.tolerance) for one in surfaces):
         for noise in given.noise or [0.0, 1.0]:
-            cells = row(surface, given.seeds, dict.fromkeys(samplers, given.most), noise)
+            cells = row(surface, seeds, dict.fromkeys(samplers, given.most), noise)
             print(f"| {' | '.join(cells)} |", flush=True)
     print(f"\n{given.seeds} seeds, {time.process_time() - began:.0f} processor seconds")
 

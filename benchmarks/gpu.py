@@ -15,6 +15,7 @@ import gc
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -286,11 +287,12 @@ def measured(name: str, asked: argparse.Namespace, seconds: float) -> dict[str, 
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         try:
             out, said = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # a part has processes of its own
             process.communicate()
             return {"left out": f"not done within the {seconds:.0f} s that were left"}
     if process.returncode:

@@ -135,8 +135,8 @@ def _of_the_second_stage(config: SageConfig) -> list[str]:
     found = []
     if config.rollout.backend != "transformers" and config.rollout.vllm.mode == "server":
         found.append(
-            "rl.dars draws unequal numbers of completions of a prompt, and rollout.vllm.mode "
-            "'server' is asked for equal ones (use rollout.vllm.mode=colocate)"
+            "rl.dars draws unequal numbers of completions of a prompt, and a vLLM server is asked "
+            "for equal ones (use rollout.vllm.mode=colocate or rollout.backend=transformers)"
         )
     if config.anchor.kl == "forward":
         found.append(

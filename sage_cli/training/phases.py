@@ -52,6 +52,22 @@ class Phases:
             if self._inside:
                 self._inside[-1] += took
 
+    def record(self, step_s: float, drawn: int, trained: int) -> dict[str, float]:
+        """The step's seconds in all and by phase in this process, and tokens a second in all.
+
+        `trained` tokens are in the step's loss. `drawn` ones are all, replaced groups included, in
+        the time that drawing took.
+        """
+        seconds = self.drain()
+        drawing_s = seconds["generate"] + seconds["sync"]
+        rate = {"time/generated_tokens_per_s": drawn / drawing_s} if drawn else {}
+        return {
+            "time/step_s": step_s,
+            **{f"time/{phase}_s": value for phase, value in seconds.items()},
+            "time/trained_tokens_per_s": trained / step_s,
+            **rate,
+        }
+
     def drain(self) -> dict[str, float]:
         """The seconds of each phase since the last call."""
         seconds, self._seconds = self._seconds, defaultdict(float)

@@ -117,13 +117,6 @@ def build_trainer(
     return trainer
 
 
-def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
-    texts = [text for text, _ in inputs.prompts]
-    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
-    positions = getattr(inputs.model.config, "max_position_embeddings", None)
-    return context_length(rollout, map(len, ids), positions)
-
-
 def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
     """What pays: verdicts, or the gold's probability with verdicts beside it."""
     if recipe.rl.reward == "verdict":
@@ -132,6 +125,13 @@ def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
     tags = AnswerTags(prompt.answer_open, prompt.answer_close)
     earlier = run.metrics.read()
     return ProbabilityReward(inputs.grader, inputs.prompts, tags, recipe.rl.reward_filter, earlier)
+
+
+def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
+    texts = [text for text, _ in inputs.prompts]
+    ids = inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    positions = getattr(inputs.model.config, "max_position_embeddings", None)
+    return context_length(rollout, map(len, ids), positions)
 
 
 def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:

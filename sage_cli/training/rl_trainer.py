@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,16 +12,8 @@ from torch import Tensor
 from sage_cli.config.training import AnchorSection, RlSection
 from sage_cli.grading.status import STATUSES
 from sage_cli.objectives import Advantage
-from sage_cli.store.atomic import write_json
-from sage_cli.training.anchored_trainer import AnchoredTrainer
-from sage_cli.training.batch_advantages import (
-    TRLS_OWN,
-    batch_advantages,
-    update_advantages,
-)
+from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages, update_advantages
 from sage_cli.training.batch_record import batch_record, unfinished
-from sage_cli.training.checkpoints import rotate, seal
-from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.pacs_loss import PacsLoss
@@ -32,6 +21,7 @@ from sage_cli.training.phases import Phases, peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
+from sage_cli.training.sealing_trainer import SealingTrainer
 from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
@@ -43,14 +33,12 @@ Record = dict[str, Any]
 _COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
 """Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
 
-_MEMORY = "advantage.json"
-"""A checkpoint's file of what an advantage keeps from batch to batch."""
 DRAWN = ("drawn/completions", "drawn/tokens")
 """What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
 
 
-class RlTrainer(AnchoredTrainer):
-    """AnchoredTrainer that knows verdicts; hands every optimiser step's record to `writer`.
+class RlTrainer(SealingTrainer):
+    """SealingTrainer that knows verdicts; hands every optimiser step's record to `writer`.
 
     `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
     `rewards_BF` what each reward function F says of the completions of all processes. A text that
@@ -78,7 +66,6 @@ class RlTrainer(AnchoredTrainer):
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
         self.looks, self.second_stage, self.pacs = looks, second_stage, pacs
-        self.advantage_memory: Record = {}
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
@@ -87,7 +74,9 @@ class RlTrainer(AnchoredTrainer):
         self._step_began = time.perf_counter()
         kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
         how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
-        super().__init__(**how, keeps_old_entropy=kept, **arguments)
+        super().__init__(
+            **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
+        )
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
         if self.use_vllm:
             merge_beside(self.vllm_generation)
@@ -226,9 +215,7 @@ class RlTrainer(AnchoredTrainer):
         """What all processes have drawn for the batch at hand."""
         device = self.accelerator.device
         spent = self.accelerator.gather(torch.tensor([self._spent], device=device)).sum(dim=0)
-        return {
-            **dict(zip(DRAWN, spent.tolist(), strict=True)),
-        }
+        return dict(zip(DRAWN, spent.tolist(), strict=True))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
@@ -253,30 +240,15 @@ class RlTrainer(AnchoredTrainer):
             "grad_norm": float(logs["grad_norm"]),
             **self.anchor_record(self.anchor.beta),
             "learning_rate": float(logs["learning_rate"]),
-            **self._speed(step_s, trained=len(signals["entropy"])),
+            **self.phases.record(
+                step_s, drawn=self._batch_record["drawn/tokens"], trained=len(signals["entropy"])
+            ),
             **peak_memory(self.accelerator),
         }
         record |= self._looked()
         if self.accelerator.is_main_process:
             self.writer.write(record, self.rollouts)
         self.writer.check(record)
-
-    def _speed(self, step_s: float, trained: int) -> Record:
-        """The step's seconds in all and by phase in this process, and tokens a second in all.
-
-        `trained` tokens are in the step's loss. Generated ones are all that were drawn, replaced
-        groups included, in the time that drawing took.
-        """
-        seconds = self.phases.drain()
-        generated = self._batch_record["drawn/tokens"]
-        drawing_s = seconds["generate"] + seconds["sync"]
-        rate = {"time/generated_tokens_per_s": generated / drawing_s} if generated else {}
-        return {
-            "time/step_s": step_s,
-            **{f"time/{phase}_s": value for phase, value in seconds.items()},
-            "time/trained_tokens_per_s": trained / step_s,
-            **rate,
-        }
 
     def _looked(self) -> Record:
         """What a look finds where one is due; the others wait for the process that looks.
@@ -311,28 +283,3 @@ class RlTrainer(AnchoredTrainer):
         """Train; the first step's time counts from here."""
         self._step_began = time.perf_counter()
         return super().train(*arguments, **named)
-
-    def create_model_card(self, *_: Any, **__: Any) -> None:
-        """No card: a run's manifest says what a checkpoint is."""
-
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Save without TRL's copy of the adapter, which would be resumed in the policy's place."""
-        super()._save(output_dir, state_dict)
-        shutil.rmtree(Path(output_dir or self.args.output_dir) / "ref", ignore_errors=True)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and (file := Path(checkpoint) / _MEMORY).is_file():
-            self.advantage_memory.update(json.loads(file.read_text(encoding="utf-8")))
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self.args.output_dir)
-        checkpoint = folder / f"checkpoint-{self.state.global_step}"
-        with disk_explained(folder, checkpoint):
-            super()._save_checkpoint(model, trial)
-            self.accelerator.wait_for_everyone()
-            if self.args.should_save:
-                if self.advantage_memory:
-                    write_json(checkpoint / _MEMORY, self.advantage_memory)
-                seal(checkpoint)
-                rotate(folder, self.rl.keep_checkpoints, int(self.args.save_steps))

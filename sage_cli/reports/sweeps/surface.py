@@ -50,6 +50,16 @@ def draw_surfaces(result: SweepResult, stem: Path) -> tuple[Path, Path]:
     return outputs(stem)
 
 
+def colour_ends(value_M: FloatArray) -> tuple[float, float]:
+    """The values at the colour bar's ends: of values that are alike, a part of the whole scale.
+
+    It doesn't go below 0 for values that aren't there.
+    """
+    lowest, highest = float(value_M.min()), float(value_M.max())
+    low = min(lowest, max(highest - LEAST_SPAN / 5, min(lowest, 0.0)))
+    return low, max(highest, low + LEAST_SPAN / 5)
+
+
 def _draw(
     figure: Any, axes: Any, result: SweepResult, objective: str, scales: tuple[Scale, Scale]
 ) -> None:
@@ -67,7 +77,7 @@ def _draw(
     value_M = np.array([values[which] for _, _, values in result.done])
     place_MA = np.array([points[place] for place, _, _ in result.done])
     part = ListedColormap(mpl.colormaps[COLOURS](np.linspace(LOWEST, HIGHEST, 128)))
-    span = {"vmin": min(value_M.min(), value_M.max() - LEAST_SPAN / 5), "vmax": value_M.max()}
+    span = dict(zip(("vmin", "vmax"), colour_ends(value_M), strict=True))
     drawn = axes.scatter(
         *place_MA.T, c=value_M, cmap=part, s=30, edgecolors="white", linewidths=0.9, zorder=3,
         **span,

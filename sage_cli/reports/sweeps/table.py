@@ -88,7 +88,7 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
         cells = "cells" if len(front.best) > 1 else "cell"
         notes.append(
             f"Pareto front: {cells} {', '.join(str(place + 1) for place in front.best)}"
-            + (f"; {others} can't be told apart from it" if found.rankings else "")
+            + (f"; {others} can't be told apart from it" if found.rankings and count else "")
         )
     if result.reported:
         notes.append(

@@ -72,7 +72,14 @@ def test_probabilities_are_not_paid_where_verdicts_are_read(said, reason):
         (["rl.loss=dapo"], "unequal size"),
         (["rl.advantage=group"], "unequal size"),
         (["rl.dynamic_sampling=true"], "dynamic_sampling replaces them"),
-        (["rollout.backend=vllm", *SERVER], "asked for equal ones"),
+        (
+            [
+                "rollout.backend=vllm",
+                "rollout.vllm.mode=server",
+                "rollout.vllm.server_url=http://a:1",
+            ],
+            "asked for equal ones",
+        ),
         (["anchor.kl=forward"], "row by row in turn"),
     ],
 )

@@ -14,6 +14,7 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepCell
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.scale import Scale
+from sage_cli.reports.sweeps.surface import colour_ends
 
 
 def points(count: int) -> list[SweepCell]:
@@ -141,3 +142,16 @@ def test_places_on_an_axis() -> None:
     words = Scale(Axis("guide", "guide.name", ("none", "branch")), ())
     assert (words.place("branch"), words.ends) == (1.0, (-0.5, 1.5))
     assert Scale(Axis("x", "a.b", (2, 2)), ()).ends == (1.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ((0.0, 0.0), (0.0, 0.02)),  # nothing is below no problem solved
+        ((0.5, 0.5), (0.48, 0.5)),
+        ((0.01, 0.01), (0.0, 0.02)),
+        ((0.2, 0.6), (0.2, 0.6)),
+    ],
+)
+def test_a_surfaces_colours_end_where_values_do(values, ends):
+    assert colour_ends(np.array(values)) == pytest.approx(ends)
