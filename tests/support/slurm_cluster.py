@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -52,14 +53,19 @@ class SlurmCluster:
             CONFIGURATION.format(host=socket.gethostname(), folder=folder, **ports)
         )
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._ended = threading.Event()
+        self._administrator = threading.Thread(target=self._release_requeued, daemon=True)
 
     def __enter__(self) -> SlurmCluster:
         self._start("slurmctld")
         for node in NODES:
             self.start(node)
+        self._administrator.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._administrator.join()
         self.ask("scancel", "--user=root")
         deadline = time.monotonic() + PATIENCE_S
         while self.ask("squeue", "--noheader") and time.monotonic() < deadline:
@@ -87,6 +93,14 @@ class SlurmCluster:
         """What a command of Slurm's prints."""
         environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
         return subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+
+    def _release_requeued(self) -> None:
+        """Slurm has a lost node's jobs wait for two minutes; an administrator may let them go."""
+        while not self._ended.wait(1):
+            listed = self.ask("squeue", "--noheader", "--states=PENDING", "--format=%i %r")
+            for job, _, reason in (line.strip().partition(" ") for line in listed.splitlines()):
+                if reason == "BeginTime":
+                    self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def _start(self, daemon: str, node: str | None = None) -> None:
         command = [daemon, "-D", "-f", str(self.configuration), *(["-N", node] if node else [])]
