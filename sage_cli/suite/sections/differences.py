@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,7 @@ def differences(result: PartResult) -> Document:
     """The claims first, where there are some, then a table of each pair."""
     found = contrasts(result)
     claims = decided(result, found)
-    flat = {(pair, name): one for pair, by in found.items() for name, one in by.items()}
+    flat = {(pair, name): found[pair][name] for pair in _one_way(found) for name in found[pair]}
     family = adjusted({"\0".join((*pair, name)): one for (pair, name), one in flat.items()},
                       result.ks) if flat else {}  # fmt: skip
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
@@ -105,6 +105,15 @@ def differences(result: PartResult) -> Document:
             *_seeds_note(result),
         ),
     )
+
+
+def _one_way(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """Each pair of methods once: claims may name it both ways round, and it is one test."""
+    seen: set[frozenset[str]] = set()
+    for pair in pairs:
+        if frozenset(pair) not in seen:
+            seen.add(frozenset(pair))
+            yield pair
 
 
 def _claims_note(claims: Sequence[Decided]) -> list[str]:
