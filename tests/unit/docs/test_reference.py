@@ -35,3 +35,12 @@ def test_keys_have_meanings() -> None:
     assert meaning("entropy/p99") == meaning("entropy/p50")
     assert meaning("time/step_s") == "Seconds of the whole step."  # and not that of time/*_s
     assert meaning("what/else") is None
+
+
+def test_every_message_of_the_page_is_one_that_the_code_has() -> None:
+    page = (DOCS / "troubleshooting.md").read_text()
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    code = "\n".join(file.read_text() for file in (REPOSITORY / "sage_cli").rglob("*.py"))
+    joined = re.sub(r'"\s*\n\s*f?"', "", code)  # sentences that go over lines
+    assert len(messages) > 15
+    assert not [words for words in messages if words not in joined]
