@@ -6,7 +6,8 @@
 that every step does the same work. `sampler / generate`: the same with what draws the rollouts.
 `sage / TRL`, both with `generate`: our trainer and bare GRPOTrainer with the same
 arguments, model and reward, in alternating blocks. `memory`: peak of a process each. On a busy
-machine without a GPU `--clock cpu` counts the process's own seconds.
+machine without a GPU `--clock cpu` counts the process's own seconds. The model is a random one of
+`tiny`'s sizes, which never ends a completion, or the one in the folder `--model`.
 
     python benchmarks/rl_step.py --advantages pass-at-k pkpo entropy-shaped steer clip-cov kl-cov
 
@@ -111,14 +112,16 @@ class Alternate(TrainerCallback):  # type: ignore[misc]
 
 
 class Bench:
-    """A random model of the tiny preset and prompts of arithmetic."""
+    """A random model of the tiny preset, or another one, and prompts of arithmetic."""
 
     def __init__(self, folder: Path, sizes: argparse.Namespace) -> None:
         self.folder, self.sizes = folder, sizes
         self.clock = time.process_time if sizes.clock == "cpu" else time.perf_counter
-        section = self.config(1).model
-        save_scratch(section, ["<SOLUTION>", "</SOLUTION>"], [], folder / "base")  # type: ignore[arg-type]
-        self.tokenizer = load_tokenizer(folder / "base")
+        self.base = sizes.model or folder / "base"
+        if sizes.model is None:
+            section = self.config(1).model
+            save_scratch(section, ["<SOLUTION>", "</SOLUTION>"], [], self.base)  # type: ignore[arg-type]
+        self.tokenizer = load_tokenizer(self.base)
         self.prompts = [
             (f"{a}*{b}=?", Problem(f"{a}x{b}", "bench", f"{a}*{b}=?", str(a * b)))
             for a in range(11, 21)
@@ -131,8 +134,7 @@ class Bench:
 
     def policy(self) -> tuple[Any, Path | None]:
         """A policy to train, and the folder of its reference."""
-        base = self.folder / "base"
-        return load_model(base), base
+        return load_model(self.base), self.base
 
     def sage(self, steps: int, *callbacks: TrainerCallback) -> Any:
         """Our trainer."""
@@ -211,7 +213,7 @@ def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]
 def peak_of(guide: str, sizes: argparse.Namespace) -> float:
     """Peak memory of a process that trains with `guide`."""
     command = [sys.executable, __file__, "--peak-of", guide, "--pairs", "5"]
-    for name in ("prompts", "rollouts", "tokens"):
+    for name in ("prompts", "rollouts", "tokens", *(["model"] if sizes.model else [])):
         command += [f"--{name}", str(getattr(sizes, name))]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(json.loads(finished.stdout.splitlines()[-1])["peak_mb"])
@@ -247,6 +249,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--rollouts", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--peak-of", choices=["none", "branch"])
     parser.add_argument("--advantages", nargs="+", default=[])
