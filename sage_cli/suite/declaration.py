@@ -139,11 +139,17 @@ class Suite(Section):
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of methods whose difference is reported: the claims', then those `against`."""
+        """Pairs of methods whose difference is reported: the claims', then those `against`.
+
+        Each is named once, as it is met first: the other way round it is the same difference.
+        """
         trained = [label for label, method in self.methods.items() if not method.is_base]
         beside = ((a, b) for b in self.against for a in trained if a != b)
         claimed = ((claim.a, claim.b) for claim in self.read_claims)
-        return tuple(dict.fromkeys((*claimed, *beside)))
+        found: dict[frozenset[str], tuple[str, str]] = {}
+        for pair in (*claimed, *beside):
+            found.setdefault(frozenset(pair), pair)
+        return tuple(found.values())
 
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:

@@ -21,7 +21,7 @@ from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
 from sage_cli.suite.results import results
-from sage_cli.workflows.analyze import analyze
+from sage_cli.workflows.analyze import answer
 from sage_cli.workflows.suite_plan import sweeps_of
 
 RETRIES = 1
@@ -89,14 +89,15 @@ def _failures(path: Path) -> dict[str, str]:
 
 def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     """What `sage analyze` finds of the policies that are there; else why it finds nothing."""
-    arms = [arm for arm in part.arms if not analysis.methods or arm.label in analysis.methods]
-    names = [arm.policy.label if arm.policy.run else arm.policy.path
-             for arm in arms if arm.policy.exists]  # fmt: skip
+    wanted = [arm for arm in part.arms if not analysis.methods or arm.label in analysis.methods]
+    names = [arm.policy.word for arm in wanted if arm.policy.exists]
     title = f"Analysis: {analysis.name}"
     if not names:
         return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
+    # the first of those that are the same policy; the base is called so even where it isn't named
+    labels = {arm.policy.word: arm.title for arm in reversed(part.arms)}
+    options = Options(**analysis.options)
     try:
-        options = Options(**analysis.options)
-        return analyze(arms[0].config, analysis.name, names, options, progress).document
+        return answer(wanted[0].config, analysis.name, names, options, progress, labels)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))

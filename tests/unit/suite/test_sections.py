@@ -158,9 +158,18 @@ def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
 
 
 def test_claims_that_name_a_pair_both_ways_are_one_family() -> None:
-    claims = ("grpo-branch > grpo at pass@1", "grpo-branch < grpo at pass@4")
-    document = differences(result(suite(claims=claims), {**NEVER, **GRPO, **BRANCH}))
-    assert len(document.data["claims"]) == 2
+    claims = ("grpo-branch > grpo at pass@1", "grpo-branch < grpo at pass@1")
+    found = result(suite(claims=claims, against="grpo"), {**NEVER, **GRPO, **BRANCH})
+    assert found.suite.compared == (("grpo-branch", "grpo"),)
+    document = differences(found)
+    better, worse = document.data["claims"]
+    # 1 less .4375, and the same interval from the other end
+    assert (better["difference"], worse["difference"]) == (0.5625, -0.5625)
+    assert worse["difference low"] == -better["difference high"]
+    assert worse["difference high"] == -better["difference low"]
+    assert (better["verdict"], worse["verdict"]) == ("holds", "reversed")
+    assert better["p_holm"] == worse["p_holm"]
+    assert better["detectable"] == worse["detectable"]
     assert [(one["a"], one["b"]) for one in document.data["differences"]] == [
         ("grpo-branch", "grpo")
     ]
