@@ -49,7 +49,7 @@ class Legend:
 
     def draw_points(self, figure: Figure) -> None:
         """Name series that are points."""
-        plain = {"linestyle": "none", "markersize": 5}
+        plain: dict[str, Any] = {"linestyle": "none", "markersize": 5}
         self._draw(figure, [Line2D([], [], **plain, **self.point(one)) for one in self.styles])
 
     def _draw(self, figure: Figure, handles: list[Line2D]) -> None:

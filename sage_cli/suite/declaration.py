@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -93,13 +94,23 @@ class Protocol(Section):
         }
 
 
+class AnalysisOptions(Section):
+    """What `sage analyze` takes beside its settings."""
+
+    base: str | None = None
+    problems: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    """Beginnings of ids."""
+    delta: str | None = None
+    patterns: Path | None = None
+
+
 class Analysis(Section):
     """A section of the report that `sage analyze NAME` makes of some methods' runs."""
 
     name: str
     methods: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     """Labels; none: all methods."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: AnalysisOptions = AnalysisOptions()
 
 
 class Suite(Section):

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from sage_cli.analysis.options import Options
+from sage_cli.analysis.options import Options, asked_of
+from sage_cli.analysis.registry import find_analysis
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.together import do_together
@@ -34,6 +35,7 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
     A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
     """
     plan = planned(name, asked)
+    _require_analyses(plan)
     carry_out(plan, progress)
     for one in sweeps_of(plan):
         one.run(progress)
@@ -42,7 +44,17 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
 
 def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
     """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
-    return report_of(planned(name, asked), progress)
+    plan = planned(name, asked)
+    _require_analyses(plan)
+    return report_of(plan, progress)
+
+
+def _require_analyses(plan: Plan) -> None:
+    """Refuse an analysis that there is none of, or one that is asked what it doesn't look at."""
+    for part in plan.parts:
+        for one in part.suite.analyses:
+            options = Options(**dict(one.options))
+            asked_of(find_analysis(one.name), plan.config.evaluation, options)
 
 
 def carry_out(plan: Plan, progress: Progress) -> None:
@@ -96,7 +108,7 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
         return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
     # the first of those that are the same policy; the base is called so even where it isn't named
     labels = {arm.policy.word: arm.title for arm in reversed(part.arms)}
-    options = Options(**analysis.options)
+    options = Options(**dict(analysis.options))
     try:
         return answer(wanted[0].config, analysis.name, names, options, progress, labels)[0]
     except SageError as error:

@@ -11,7 +11,7 @@ def compared(result: PartResult) -> str:
         return ""
     if not result.there:
         labels = ", ".join(one.label for one in result.methods)
-        state = "not measured yet" if result.suite.measured else "trained, and not measured"
+        state = "not measured yet" if result.suite.measured else "nothing is measured"
         return f"{labels}: {state}."
     first = result.there[0]
     problems = [

@@ -32,7 +32,7 @@ def section(name: str, *cells: str) -> Document:
 
 CHAPTERS = [
     Chapter("one", "Chapter one", [section("claims", "holds", "<script>alert(1)</script>")]),
-    Chapter("two", "Chapter two", [section("claims", "reversed")]),
+    Chapter("two", "Chapter two", [section("claims", "reversed")], "grpo & base on 3 problems."),
 ]
 SAMPLE = ShownSample(
     "one", "grpo", "aime", "p1", "What is 1 < 2?", "yes", "wrong", None,
@@ -86,6 +86,15 @@ def test_words_have_their_colours_and_numbers_stand_on_the_right(tmp_path: Path)
     assert '<td class="words ">reversed</td>' in html
     assert '<td class="">0.500 ± 0.100</td>' in html
     assert "<small>aime</small>pass@1" in html
+
+
+def test_a_chapter_begins_with_what_it_is_about(tmp_path: Path) -> None:
+    html = page(tmp_path)
+    assert html.count("<p>grpo &amp; base on 3 problems.</p>") == 1
+    assert html.index("Chapter two</h2>") < html.index("<p>grpo &amp; base")
+    alone = gathered("mine", "A report", CHAPTERS[1:], Provenance(), {})
+    html = to_html(Page(alone.write(tmp_path / "alone"), CHAPTERS[1:], {}))
+    assert html.index("A report</h1>") < html.index("<p>grpo &amp; base") < html.index("<dl>")
 
 
 def test_figures_share_no_ids(tmp_path: Path) -> None:

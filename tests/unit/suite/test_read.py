@@ -59,6 +59,8 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("methods: {grpo: grpo}\nclaims: gropo > grpo at pass@1", "'gropo'; did you mean grpo?"),
         ("claims: better", "'better' is no claim"),
         ("methods: {a: grpo}\nanalyses: [{name: cases, methods: b}]", "cases names the method 'b'"),
+        ("analyses: [{nam: cases}]", "analyses.0 has no 'nam': did you mean name?"),
+        ("analyses: [{name: support, options: {deltas: 0.1}}]", "'deltas': did you mean delta?"),
         ("seeds: 0", "seeds is 0"),
         ("published: table8", "no table of methods 'table8'"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),

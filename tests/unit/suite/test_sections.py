@@ -10,6 +10,7 @@ from suite_results import result
 from sage_cli.reports.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
+from sage_cli.suite.sections.compared import compared
 from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import contrasts, decided, differences
 from sage_cli.suite.sections.measured import measured
@@ -51,6 +52,21 @@ def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason(
     assert "Qwen2.5-Math-7B-Base" in printed.title
     assert "arXiv:2605.18864" in printed.notes[0]
     assert {str(row.cells[0]) for row in printed.rows} == set(METHODS)
+
+
+def test_a_sentence_says_what_was_compared() -> None:
+    three = {"grpo": {"arithmetic": [[1] * 20] * 3, "kk": [[1] * 5] * 3}}
+    base = {"base": {"arithmetic": [[0] * 20], "kk": [[0] * 5]}}
+    assert compared(result(suite(), {**base, **three})) == (
+        "base, grpo on 20 problems of arithmetic and 5 problems of kk: 3 trainings of each method, "
+        "4 samples of each problem, 1 evaluation seed."
+    )
+    assert compared(result(suite(), NEVER)) == (
+        "base on 20 problems of arithmetic: 4 samples of each problem, 1 evaluation seed."
+    )
+    assert compared(result(suite(), {})) == "base, grpo, grpo-branch: not measured yet."
+    untouched = suite(measured=False)
+    assert compared(result(untouched, {})).endswith("grpo-branch: nothing is measured.")
 
 
 def test_the_other_printed_tables_are_laid_beside_too() -> None:
