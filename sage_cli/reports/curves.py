@@ -18,6 +18,8 @@ DIFFERENCE_IN = 1.7
 """Height of a panel with a difference."""
 SPARSE = 12
 """Up to so many ks, each is marked."""
+ALPHA, ALL_BANDS = 0.13, 0.6
+"""How dense a band is, and all that lie upon each other: many would hide what is below them."""
 LABEL_GAP = 0.055
 """Least distance of two labels, as a share of the panel's height."""
 
@@ -47,7 +49,9 @@ def draw_curves(
         )  # fmt: skip
         for axes, (benchmark, curves) in zip(rows[0], panels.items(), strict=True):
             for place, (label, curve) in enumerate(curves.items()):
-                _draw(axes, curve, legend.line(label), aside=place - (len(curves) - 1) / 2)
+                aside = place - (len(curves) - 1) / 2
+                alpha = min(ALPHA, ALL_BANDS / len(curves))
+                _draw(axes, curve, legend.line(label), aside, alpha)
             axes.set_title(benchmark)
             axes.set_ylim(*_limits(list(curves.values()), 0.0))
         if differences:
@@ -66,7 +70,13 @@ def draw_curves(
     return outputs(stem)
 
 
-def _draw(axes: Any, curve: Curve | Difference, style: Mapping[str, Any], aside: float) -> None:
+def _draw(
+    axes: Any,
+    curve: Curve | Difference,
+    style: Mapping[str, Any],
+    aside: float,
+    alpha: float = ALPHA,
+) -> None:
     """One curve with its band; where there is one k only, a point and a bar, moved aside.
 
     Lines aren't cut off at the panel's edge, where those at 0 or 1 run.
@@ -79,7 +89,7 @@ def _draw(axes: Any, curve: Curve | Difference, style: Mapping[str, Any], aside:
     marker = {"marker": "o", "markersize": 3.5} if len(curve.ks) <= SPARSE else {}
     axes.plot(curve.ks, curve.mean_K, linewidth=1.7, clip_on=False, **style, **marker)
     axes.fill_between(
-        curve.ks, curve.low_K, curve.high_K, color=style["color"], alpha=0.13, linewidth=0
+        curve.ks, curve.low_K, curve.high_K, color=style["color"], alpha=alpha, linewidth=0
     )
 
 

@@ -17,6 +17,8 @@ Panels = Mapping[str, Mapping[str, Mapping[str, Measure]]]
 PANEL_IN = 3.6
 ROW_IN = 0.16
 """Height of one point."""
+AIR = 1.5
+"""Points that would fit between two rows."""
 
 
 def draw_dots(panels: Panels, axis: str, stem: Path) -> tuple[Path, Path]:
@@ -30,7 +32,7 @@ def draw_dots(panels: Panels, axis: str, stem: Path) -> tuple[Path, Path]:
     )
     width_in = PANEL_IN * len(panels) + 0.07 * max(map(len, rows), default=0)
     legend = Legend.of(policies, width_in)
-    height_in = ROW_IN * (len(policies) + 1.5) * len(rows) + 0.8
+    height_in = ROW_IN * (len(policies) + AIR) * len(rows) + 0.8
     with drawing(stem, width_in, height_in + legend.height_in) as figure:
         axes_P = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axes, (title, panel) in zip(axes_P, panels.items(), strict=True):
@@ -49,7 +51,7 @@ def draw_dots(panels: Panels, axis: str, stem: Path) -> tuple[Path, Path]:
 def _draw_row(axes: Any, place: int, values: Mapping[str, Measure], legend: Legend) -> None:
     """The policies' points of one row, below each other around its middle."""
     policies = list(legend.styles)
-    step = 0.8 / max(1, len(policies))
+    step = 1 / (len(policies) + AIR)
     for order, policy in enumerate(policies):
         value = values.get(policy)
         if value is None or math.isnan(value.value):

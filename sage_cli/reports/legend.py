@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 
 from sage_cli.reports.figure import series_styles
 
-HANDLE_IN, LETTER_IN, ROW_IN = 0.65, 0.073, 0.19
-"""What an entry takes: its sign with the space around it, each letter, its line."""
+HANDLE_IN, GAP_IN, LETTER_IN, ROW_IN = 0.38, 0.25, 0.063, 0.19
+"""What an entry takes: its sign, the space before the next column, each letter, its line."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Legend:
     @classmethod
     def of(cls, labels: Sequence[str], width_in: float) -> Legend:
         """The legend of a picture of that width, its rows filled as evenly as they can be."""
-        entry_in = HANDLE_IN + LETTER_IN * max(map(len, labels), default=0)
-        rows = math.ceil(len(labels) / max(1, int(width_in / entry_in)))
+        entry_in = HANDLE_IN + GAP_IN + LETTER_IN * max(map(len, labels), default=0)
+        rows = math.ceil(len(labels) / max(1, int((width_in + GAP_IN) / entry_in)))
         return cls(series_styles(labels), math.ceil(len(labels) / max(1, rows)))
 
     @property

@@ -13,6 +13,8 @@ from sage_cli.reports.legend import Legend
 
 PANEL_IN = (3.3, 2.1)
 COLUMNS = 3
+RAW = 8
+"""Of more runs the raw lines would be a thicket."""
 SMOOTHED = 40
 """A line of many steps is a mean over neighbouring ones, a fortieth of all; raw ones are faint."""
 
@@ -43,7 +45,8 @@ def draw_steps(
         for axes, title in zip(places, titles, strict=False):
             for run, (step, value) in panels.get(title, {}).items():
                 style = legend.line(run)
-                axes.plot(step, value, linewidth=0.6, alpha=0.25, color=style["color"])
+                if len(runs) <= RAW:
+                    axes.plot(step, value, linewidth=0.6, alpha=0.25, color=style["color"])
                 axes.plot(step, smoothed(value), linewidth=1.5, **style)
             for run, (step, value) in points.get(title, {}).items():
                 axes.plot(step, value, markersize=4, linewidth=1.2, **legend.styles[run])

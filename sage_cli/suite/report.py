@@ -85,7 +85,7 @@ def _facts(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) ->
     if plan.asked.sets:
         facts["changed"] = ", ".join(plan.asked.sets)
     if claims:
-        facts["claims"] = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
+        facts["claims"] = ", ".join(f"{verdict}: {count}" for verdict, count in claims.items())
     lost = [one.shown for result in found for one in result.methods if one.why]
     if lost:
         facts["incomplete"] = "; ".join(lost)

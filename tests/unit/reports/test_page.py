@@ -108,6 +108,12 @@ def test_figures_share_no_ids(tmp_path: Path) -> None:
     assert 'xlink:href="#mine-c"' in inline
 
 
+def test_a_figures_own_width_is_known_to_the_pages_style() -> None:
+    inline = inline_svg('<svg xmlns="x" width="289.88pt" height="9pt"><g width="3pt"/></svg>', "a")
+    assert inline.startswith('<svg style="--own: 289.88pt" xmlns="x" width="289.88pt"')
+    assert inline.count("--own") == 1
+
+
 def test_without_completions_there_is_no_viewer(tmp_path: Path) -> None:
     document = gathered("mine", "A report", CHAPTERS, Provenance(), {})
     html = to_html(Page(document.write(tmp_path), CHAPTERS, {}))

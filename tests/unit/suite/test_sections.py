@@ -54,6 +54,13 @@ def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason(
     assert {str(row.cells[0]) for row in printed.rows} == set(METHODS)
 
 
+def test_notes_of_what_was_graded_name_method_and_training() -> None:
+    twice = {"grpo": {"arithmetic": [[1] * 20, [4] * 20]}}
+    *_, first, second = measured(result(suite(), {**NEVER, **twice})).notes
+    assert first == "grpo, seed 1 on arithmetic, evaluation seed 0: 20 right, 60 wrong"
+    assert second == "grpo, seed 2 on arithmetic, evaluation seed 0: 80 right, 0 wrong"
+
+
 def test_a_sentence_says_what_was_compared() -> None:
     three = {"grpo": {"arithmetic": [[1] * 20] * 3, "kk": [[1] * 5] * 3}}
     base = {"base": {"arithmetic": [[0] * 20], "kk": [[0] * 5]}}
@@ -143,6 +150,7 @@ def test_problems_won_and_lost() -> None:
     assert found.base is not None
     document = problems(found, found.base)
     (row,) = document.tables[0].rows
+    assert document.notes[1].endswith("solved once in 40 samples mostly goes unseen in 4")
     # of [0, 0, 1, 3] -> [0, 1, 2, 4]: one of four is won, none lost; three of four by .25
     assert row.cells == ("arithmetic", "grpo", 5, 0, 0, 15)
     strips = document.data["strips"]["arithmetic"]
