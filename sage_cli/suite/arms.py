@@ -15,6 +15,7 @@ from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.yaml_text import yaml_value
+from sage_cli.errors import ConfigurationError
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
 from sage_cli.reports.series import seeded
@@ -106,10 +107,18 @@ def _loaded(presets: tuple[str, ...], flags_json: str, sets: tuple[str, ...]) ->
 
 
 def arms_of(suite: Suite, asked: Asked) -> list[Arm]:
-    """Every training of every method, the base of all once."""
-    return [
-        arm for label, method in suite.methods.items() for arm in _arms(suite, label, method, asked)
-    ]
+    """Every training of every method, the base of all once.
+
+    Raises ConfigurationError for a method that can't be configured, by its label.
+    """
+    arms = []
+    for label, method in suite.methods.items():
+        try:
+            arms += _arms(suite, label, method, asked)
+        except ConfigurationError as error:
+            cause = f"suite {suite.name}, method {label}: {error.cause}"
+            raise ConfigurationError(cause, error.next_step) from None
+    return arms
 
 
 def _arms(suite: Suite, label: str, method: Method, asked: Asked) -> list[Arm]:

@@ -93,7 +93,7 @@ def test_a_chapter_begins_with_what_it_is_about(tmp_path: Path) -> None:
     assert html.count("<p>grpo &amp; base on 3 problems.</p>") == 1
     assert html.index("Chapter two</h2>") < html.index("<p>grpo &amp; base")
     alone = gathered("mine", "A report", CHAPTERS[1:], Provenance(), {})
-    html = to_html(Page(alone.write(tmp_path / "alone"), CHAPTERS[1:], {}))
+    html = to_html(Page(alone.write(tmp_path), CHAPTERS[1:], {}))
     assert html.index("A report</h1>") < html.index("<p>grpo &amp; base") < html.index("<dl>")
 
 

@@ -33,7 +33,7 @@ def test_no_two_series_look_the_same_and_a_methods_seeds_share_its_colour(
 
 
 def test_a_legend_has_as_many_columns_as_fit_and_even_rows() -> None:
-    # an entry of 10 letters takes .38 + .63 in, and .25 before the next: two take 2.27 in, three 3.53
+    # 10 letters take .38 + .63 in, and .25 before the next: two take 2.27 in, three 3.53
     labels = [f"{place:10}" for place in range(5)]
     legend = Legend.of(labels, 3.5)
     assert legend.columns == 2
