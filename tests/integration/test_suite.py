@@ -121,16 +121,16 @@ def test_kills_of_driver_task_and_group_and_the_same_result(
     runs = killed.folder / "runs"
     killed.kill_driver_when(lambda: any(runs.glob("sft-*/metrics.jsonl")))
     driver = killed.start()
-    killed.wait_until(lambda: killed.training() is not None, driver)
+    killed.wait_until(lambda: any(runs.glob("rl-*/metrics.jsonl")), driver)
     first = killed.training()
     assert first is not None
-    os.kill(first, signal.SIGKILL)  # the task alone: the driver has it done once more
+    # the task alone: the driver has it done once more
+    os.kill(first, signal.SIGKILL)
     killed.wait_until(lambda: killed.training() not in (None, first), driver)
     second = killed.training()
     assert second is not None
-    os.killpg(
-        os.getpgid(second), signal.SIGKILL
-    )  # with all that holds it: the driver gives it up, and reports
+    # the task with all that holds it: the driver gives it up, and reports
+    os.killpg(os.getpgid(second), signal.SIGKILL)
     out, errors = driver.communicate(timeout=3000)
     assert driver.returncode == 0, errors[-4000:]
     assert measured(json.loads(out))["rows"][1]["model"].startswith("grpo (killed")
@@ -143,6 +143,10 @@ def test_kills_of_driver_task_and_group_and_the_same_result(
         for found in (answer, undisturbed)
     )
     assert one == other
+    claims, undisturbed_claims = (
+        found["chapters"][0]["sections"]["claims"] for found in (answer, undisturbed)
+    )
+    assert claims == undisturbed_claims
 
 
 def test_the_same_command_again_does_nothing_and_finds_the_same(
