@@ -62,8 +62,26 @@ def method_difference(
 
 def error_of(a_TPK: FloatArray, b_TPK: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Standard error of A's mean less B's, shape (K,), and its degrees of freedom."""
-    gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
-    return SeedNoise.seen([a_TPK, b_TPK]).error(gap_PK, 1 / len(a_TPK) + 1 / len(b_TPK))
+    return error_over([(a_TPK, b_TPK)])
+
+
+def error_over(
+    benchmarks: Sequence[tuple[FloatArray, FloatArray]],
+) -> tuple[FloatArray, FloatArray]:
+    """The same of the unweighted mean over benchmarks, on which both methods have the same runs.
+
+    Runs differ by their means over all benchmarks; each benchmark adds what its problems bring.
+    """
+    sides = list(zip(*benchmarks, strict=True))
+    share = sum(1 / len(side[0]) for side in sides)
+    freedom = sum(len(side[0]) - 1 for side in sides)
+    means = [np.mean([runs_TPK.mean(axis=1) for runs_TPK in side], axis=0) for side in sides]
+    weight = 1 / len(benchmarks) ** 2
+    parts = []
+    for a_TPK, b_TPK in benchmarks:
+        gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
+        parts.append(_problems(gap_PK, residual([a_TPK, b_TPK]) * share, weight))
+    return _error(between_runs(means) * share, parts, freedom)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,20 +119,35 @@ class SeedNoise:
         the residual, which is the noise alone, is taken off. Never less than what is seen between
         runs. Degrees of freedom after Satterthwaite (1946), https://doi.org/10.2307/3002019.
         """
-        P = len(values_PK)
-        between_K, residual_K = self.between_K * share, self.residual_K / P * share
-        problems_K = values_PK.var(axis=0, ddof=1) / P
+        part = _problems(values_PK, self.residual_K * share, 1.0)
+        return _error(self.between_K * share, [part], self.freedom)
+
+
+def _problems(
+    values_PK: FloatArray, residual_K: FloatArray, weight: float
+) -> tuple[FloatArray, FloatArray, int]:
+    """What problems bring to the variance of a mean, what of it is noise, and how many they are."""
+    P = len(values_PK)
+    return values_PK.var(axis=0, ddof=1) / P * weight, residual_K / P * weight, P
+
+
+def _error(
+    between_K: FloatArray, parts: Sequence[tuple[FloatArray, FloatArray, int]], freedom: int
+) -> tuple[FloatArray, FloatArray]:
+    """`SeedNoise.error` of what is between runs, and of each benchmark's problems."""
+    variance_K, squares_K = between_K, between_K**2 / freedom
+    for problems_K, residual_K, P in parts:
         extra_K = problems_K - residual_K
         more_K = extra_K > 0
-        variance_K = between_K + np.where(more_K, extra_K, 0)
-        freedom = self.freedom
-        parts_K = between_K**2 / freedom + np.where(
+        variance_K = variance_K + np.where(more_K, extra_K, 0)
+        squares_K = squares_K + np.where(
             more_K, problems_K**2 / (P - 1) + residual_K**2 / (freedom * (P - 1)), 0
         )
-        freedom_K = np.divide(
-            variance_K**2, parts_K, out=np.full_like(parts_K, float(freedom)), where=parts_K > 0
-        )
-        return np.sqrt(variance_K), np.maximum(freedom_K, min(freedom, P - 1))
+    freedom_K = np.divide(
+        variance_K**2, squares_K, out=np.full_like(squares_K, float(freedom)), where=squares_K > 0
+    )
+    least = min(freedom, *(P - 1 for _, _, P in parts))
+    return np.sqrt(variance_K), np.maximum(freedom_K, least)
 
 
 def _student(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.methods import between_runs, by_run, residual
+from sage_cli.metrics.methods import by_run, error_over
 from sage_cli.metrics.student import two_sided_p, two_sided_reach
 
 POWER = 0.8
@@ -62,34 +62,29 @@ class Precision:
 def precision(benchmarks: Sequence[tuple[Runs, Runs]], ks: Sequence[int]) -> Precision:
     """The difference of two sides, and of its unweighted mean over several benchmarks.
 
-    The error adds up what problems bring, benchmark by benchmark (the problems' differences vary
-    by their sampling as well), and, where both sides have several training seeds, what those
-    bring: the variance between a side's seeds, pooled over both sides, less what the two have in
-    common (how problems and samples scatter around a seed's mean). Degrees of freedom are
-    Satterthwaite's (1946).
+    Where both sides have several training seeds the error is `methods.error_over`'s, that of the
+    interval which `compare` prints. Else it is what problems bring, benchmark by benchmark (their
+    differences vary by their sampling as well), with Satterthwaite's (1946) degrees of freedom.
     """
     sides = []
     for a_runs, b_runs in benchmarks:
         ids = a_runs[0][0].problem_ids
         sides.append((by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)))
-    B = len(sides)
     gaps = [a_TPK.mean(axis=0) - b_TPK.mean(axis=0) for a_TPK, b_TPK in sides]
     mean_K = np.mean([gap_PK.mean(axis=0) for gap_PK in gaps], axis=0)
-    parts = [(_variance(gap_PK) / (len(gap_PK) * B**2), len(gap_PK) - 1) for gap_PK in gaps]
-    runs = [len(side) for side in sides[0]]
-    if min(runs) > 1:
-        means = [np.mean([side[i].mean(axis=1) for side in sides], axis=0) for i in (0, 1)]
-        freedom = sum(runs) - len(runs)
-        between_K = between_runs(means)
-        shared_K = sum(residual(pair) / (pair[0].shape[1] * B**2) for pair in sides)
-        share = sum(1 / T for T in runs)
-        parts.append((np.maximum(between_K - shared_K, 0) * share, freedom))
+    several = min(map(len, sides[0])) > 1 and min(map(len, gaps)) > 1
+    error_K, freedom_K = error_over(sides) if several else _problems_alone(gaps)
+    seen_K = error_K > 0
+    return Precision(mean_K, np.where(seen_K, error_K, np.nan), np.where(seen_K, freedom_K, np.nan))
+
+
+def _problems_alone(gaps: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Standard error and degrees of freedom of the mean over benchmarks, for these very models."""
+    parts = [(_variance(gap) / (len(gap) * len(gaps) ** 2), len(gap) - 1) for gap in gaps]
     variance_K = np.sum([part_K for part_K, _ in parts], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         spread_K = np.sum([part_K**2 / max(f, 1) for part_K, f in parts], axis=0)
-        freedom_K = np.where(variance_K > 0, variance_K**2 / spread_K, np.nan)
-        error_K = np.where(variance_K > 0, np.sqrt(variance_K), np.nan)
-    return Precision(mean_K, error_K, freedom_K)
+        return np.sqrt(variance_K), variance_K**2 / spread_K
 
 
 def _variance(values_PK: FloatArray) -> FloatArray:

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import t, ttest_1samp
 
 from sage_cli.metrics import Counts, paired_difference, pass_at_k
+from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.precision import precision
 
 ALL = 64
@@ -113,3 +114,34 @@ def test_training_seeds_are_part_of_the_error() -> None:
         errors.append(found.error_K[0] ** 2)
     # the deviation of 200 repetitions is known to within 1 / sqrt(400) = 5 %
     assert np.sqrt(np.mean(errors)) == pytest.approx(np.std(means, ddof=1), rel=0.15)
+
+
+def test_what_is_detectable_belongs_to_the_interval_beside_it() -> None:
+    """Four runs that happen to be alike: the error is still the one that the interval has."""
+    generator = np.random.default_rng(11)
+    logit_P = generator.normal(-1, 1.5, 60)
+    sides = [[[drawn(generator, logit_P)] for _ in range(2)] for _ in range(2)]
+    found, shown = precision([(sides[0], sides[1])], (1, 8)), method_difference(*sides, (1, 8))
+    np.testing.assert_allclose(found.interval(), (shown.low_K, shown.high_K), rtol=1e-12)
+    assert (found.smallest() > (shown.high_K - shown.low_K) / 2).all()
+
+
+def test_several_benchmarks_and_seeds_by_hand() -> None:
+    """pass@1 on two benchmarks, two runs a side; B is right as often in either run.
+
+    A's runs on the first: .5 .5 and 1 1 on two problems, on the second .5 .5 .5 and .5 .5 .5.
+    Means over benchmarks: .5 and .75, variance .03125; pooled with B's 0: .015625. Times
+    1/2 + 1/2 that is .015625 between runs. The gaps don't differ among problems, and nothing else
+    varies: the error is .125, with the two degrees of freedom of the runs.
+    """
+
+    def side(first: int, second: int) -> list[list[Counts]]:
+        return [[counts(np.full(2, c), 4)] for c in (first, second)]
+
+    def flat() -> list[list[Counts]]:
+        return [[counts(np.full(3, 2), 4)] for _ in range(2)]
+
+    found = precision([(side(2, 4), side(2, 2)), (flat(), flat())], (1,))
+    assert found.mean_K[0] == pytest.approx(0.125, abs=1e-15)
+    assert found.error_K[0] == pytest.approx(0.125, abs=1e-15)
+    assert found.freedom_K[0] == pytest.approx(2, abs=1e-12)
