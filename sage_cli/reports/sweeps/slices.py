@@ -34,7 +34,9 @@ def draw_slices(result: SweepResult, stem: Path) -> tuple[Path, Path]:
                 _draw(axes, result, objective, scale, last=axes is row[-1])
             row[0].set_ylabel(objective)
             row[0].margins(y=0.1)
-            row[0].set_title(_remark(result, objective), fontsize=7, color=FAINT, fontweight="normal")
+            row[0].set_title(
+                _remark(result, objective), fontsize=7, color=FAINT, fontweight="normal"
+            )
         for axes, scale in zip(panels[-1], scales, strict=True):
             axes.set_xlabel(scale.axis.label)
             axes.set_xlim(*scale.ends)

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
-
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.executors.executor import Task
@@ -120,4 +119,5 @@ def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypa
     assert "mine grid 0 0 0 2 0" in " ".join(typed("sweeps", "list", "--runs", root).split())
     shown = typed("sweeps", "show", "mine", "--runs", root, "--json")
     assert [cell["state"] for cell in shown["report"]["cells"]] == ["cancelled"] * 2
-    assert "2 cancelled, 0 left; nobody drives it" in typed("sweeps", "show", "mine", "--runs", root)
+    said = typed("sweeps", "show", "mine", "--runs", root)
+    assert "2 cancelled, 0 left; nobody drives it" in said
