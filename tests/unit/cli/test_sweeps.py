@@ -41,9 +41,9 @@ def held(folder: Path, ready, stop) -> None:
 @contextmanager
 def driven(folder: Path):
     """While another process holds the sweep, as its driver does."""
-    spawn = multiprocessing.get_context("spawn")
-    ready, stop = spawn.Event(), spawn.Event()
-    process = spawn.Process(target=held, args=(folder, ready, stop))
+    fork = multiprocessing.get_context("fork")
+    ready, stop = fork.Event(), fork.Event()
+    process = fork.Process(target=held, args=(folder, ready, stop))
     process.start()
     assert ready.wait(60)
     try:
