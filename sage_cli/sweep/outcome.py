@@ -50,8 +50,7 @@ def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:
     """A proposal with all of its seeds that are measured, those of a race among them."""
     trainings = [sweep.cells.training(one.cell, s) for s in range(sweep.config.sweep.seeds)]
     found = {t.run.id: counts for t in trainings if (counts := sweep.cells.trained(t)) is not None}
-    state = _unfinished(sweep, goes_on) if one.state is State.RUNNING else one.state.value
-    cell = SweepCell(one.cell, state, runs=tuple(found))
+    cell = SweepCell(one.cell, one.state.value, runs=tuple(found))
     if one.state is State.DONE:
         scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
         # the runs may be gone, and the values stay
@@ -63,7 +62,7 @@ def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:
         return replace(cell, failure=why)
     if one.state is State.PRUNED:
         return replace(cell, pruned=str(one.attrs.get("reason")))
-    return cell
+    return replace(cell, state=_unfinished(sweep, goes_on))
 
 
 def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:

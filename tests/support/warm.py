@@ -21,7 +21,6 @@ import warm_client
 import warm_server
 from filelock import FileLock
 
-PATIENCE_S = 300.0
 PYTHON = """#!/bin/sh
 case "$1 $2 $3" in
   "-u -m sage_cli" | "-u {support}/"*) shift; warm=yes ;;
@@ -84,14 +83,17 @@ def _lease(path: Path) -> socket.socket | None:
     try:
         connection.connect(str(path))
         connection.sendall(warm_server.LEASE)
+        answered = connection.recv(len(warm_server.LEASE))
     except OSError:
+        answered = b""
+    if not answered:  # nobody is there, or is just ending
         connection.close()
-        return None
-    return connection
+    return connection if answered else None
 
 
 def _start(path: Path) -> subprocess.Popen[bytes]:
-    path.unlink(missing_ok=True)
+    for old in (path, Path(f"{path}.new")):
+        old.unlink(missing_ok=True)
     repository = Path(__file__).resolve().parents[2]
     log = path.with_name("log")
     with log.open("wb") as output:
@@ -101,10 +103,8 @@ def _start(path: Path) -> subprocess.Popen[bytes]:
             stderr=output, env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
                                 "PYTHONPATH": str(repository)},
         )  # fmt: skip
-    deadline = time.monotonic() + PATIENCE_S
     while not path.exists():
         assert server.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, "the warm server doesn't begin"
         time.sleep(0.05)
     return server
 

@@ -3,7 +3,7 @@
 Each command is a process in a session of its own, with its client's output, directory, environment,
 arguments and signals, and is killed when its client dies. What it doesn't share with one that was
 started afresh: modules are loaded already, and Python's hashes of strings are the same in all.
-The server ends when nobody holds a lease any more.
+The server ends when nobody holds a lease any more, or whoever started it is gone before that.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ LIBRARIES = (
     "sage_cli.workflows.sweep", "sage_cli.workflows.suite",
 )  # fmt: skip
 """Nothing of `sage_cli.cli`, which looks at the terminal and the environment when it is loaded."""
+LOOK_S = 10.0
+"""From one look at whether anybody is left to the next, where nothing happens."""
 LEASE = b"\0\0\0\0"
 """What a connection begins with that is no command: the server lives as long as one is open."""
 
@@ -38,12 +40,13 @@ class Server:
 
     def __init__(self, path: str) -> None:
         self.listening = socket.socket(socket.AF_UNIX)
-        self.listening.bind(path)
+        self.listening.bind(f"{path}.new")
         self.listening.listen(64)
+        Path(f"{path}.new").rename(path)  # whoever finds it is heard
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listening, selectors.EVENT_READ, self.accept)
         self.clients: dict[int, socket.socket] = {}
-        self.leases = 0
+        self.leases, self.leased, self.parent = 0, False, os.getppid()
         awake, wake = socket.socketpair()
         for end in (awake, wake):
             end.setblocking(False)
@@ -55,10 +58,11 @@ class Server:
     def next_command(self) -> dict[str, Any] | None:
         """In a process that was forked for it, the next command; None when the server is to end."""
         while True:
-            for key, _ in self.selector.select():
+            for key, _ in self.selector.select(LOOK_S):
                 if (asked := key.data(key.fileobj)) is not None:
                     return asked
-            if self.leases < 0:
+            given_back = self.leases == 0 and (self.leased or os.getppid() != self.parent)
+            if given_back:
                 return None
 
     def accept(self, listening: socket.socket) -> dict[str, Any] | None:
@@ -66,7 +70,8 @@ class Server:
         client, _ = listening.accept()
         head, descriptors, _, _ = socket.recv_fds(client, 4, 3)
         if head == LEASE:
-            self.leases += 1
+            self.leases, self.leased = self.leases + 1, True
+            client.sendall(LEASE)
             self.selector.register(client, selectors.EVENT_READ, self.give_back)
             return None
         body = b""
@@ -121,8 +126,6 @@ class Server:
         self.selector.unregister(client)
         client.close()
         self.leases -= 1
-        if self.leases == 0:
-            self.leases = -1
 
     def let_go(self, ends: list[Any]) -> None:
         """Close sockets and descriptors."""
