@@ -21,6 +21,7 @@ import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 LIBRARIES = (
@@ -141,8 +142,15 @@ class Server:
         self.selector.close()
 
 
-def become(asked: dict[str, Any]) -> None:
-    """Make this process what one would be that was started for the command."""
+def become(asked: dict[str, Any], temporary: list[TemporaryDirectory[str]]) -> None:
+    """Make this process what one would be that was started for the command.
+
+    `temporary` are folders that libraries made when they were loaded, to be removed at the end:
+    it gets its own, and leaves the server's alone.
+    """
+    for folder in temporary:
+        folder._finalizer.detach()  # type: ignore[attr-defined]
+        folder.__init__()  # type: ignore[misc]
     os.setsid()
     os.chdir(asked["folder"])
     os.environ.clear()
@@ -164,12 +172,13 @@ def main(path: str) -> None:
     importlib.import_module("sage_cli.cli.surroundings").prepare()
     for name in LIBRARIES:
         importlib.import_module(name)
+    temporary = [one for one in gc.get_objects() if isinstance(one, TemporaryDirectory)]
     gc.collect()
     gc.freeze()
     server = Server(path)
     if (asked := server.next_command()) is None:
         return
-    become(asked)
+    become(asked, temporary)
     if sys.argv[0] == "-m":
         sys.argv[:2] = ["sage"]
         importlib.import_module("sage_cli.cli.app").main()

@@ -62,6 +62,8 @@ def test_a_plan_loads_none_either():
     )  # fmt: skip
     found = loaded_by_all(*((*words, "--dry-run") for words in plans))
     assert set(found) <= {"sage_cli.config.schema", "numpy"}
+    paper = ("suite", "plan", "paper", "--preset", "qwen2.5-math-7b", "--runs", "/nonexistent")
+    assert loaded(*paper) == ["sage_cli.config.schema"]
 
 
 def test_suites_are_planned_without_any():

@@ -14,8 +14,8 @@ from sage_cli.executors.work import Work
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
-from sage_cli.sweep.cells import shared_config
 from sage_cli.sweep.prepared import prepared
+from sage_cli.sweep.shared import shared_config
 from sage_cli.sweep.works import Works
 from sage_cli.workflows.sweep import _section, sweep
 
