@@ -6,11 +6,15 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from sage_cli.grading import Grader
+
+if TYPE_CHECKING:
+    from warm import Warm
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the Hub's client is imported
 
@@ -121,3 +125,16 @@ def grader() -> Iterator[Grader]:
     """A strict grader; one worker for all tests that needn't kill it."""
     with Grader(workers=1, timeout_s=60) as shared_grader:
         yield shared_grader
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    """`sage` with the libraries loaded, for tests that aren't about a process's beginning.
+
+    All workers of a session share what it takes.
+    """
+    from warm import warm as programs
+
+    mine = tmp_path_factory.getbasetemp()
+    with programs((mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "warm") as found:
+        yield found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = new_app("List, show, cancel and remove sweeps; what their best cells are.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
-STATES = ("done", "failed", "pruned", "left")
+STATES = ("done", "failed", "pruned", "cancelled", "left")
 
 
 def _sweeps(root: Path | None) -> Sweeps:
@@ -67,6 +67,8 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     from sage_cli.reports.sweeps.table import sweep_tables
     from sage_cli.reports.terminal import print_table
 
+    if sweep.driven_by:
+        console.print("the report of the driver before it:", style="dim")
     for table in sweep_tables(result):
         print_table(table, console)
     for place, cell in enumerate(result.cells):
@@ -160,11 +162,16 @@ def remove(
 
 
 @app.command()
-def dashboard(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+def dashboard(
+    name: Name,
+    port: Annotated[int, typer.Option("--port", help="Where it listens, on this machine.")] = 8080,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
     """Open optuna-dashboard on a sweep's study; with --json only say how."""
     from sage_cli.workflows.sweeps import dashboard_command
 
-    command = dashboard_command(_sweeps(runs).find(name))
+    command = dashboard_command(_sweeps(runs).find(name), port)
     if json:
         emit({"command": command})
         return

@@ -128,8 +128,10 @@ class Crew:
         return [*due, *running.values()]
 
     def close(self) -> None:
-        """End every task that doesn't outlive this process; the others are kept."""
+        """End every task that doesn't outlive this process; the others are kept, and run on."""
         self._executor.close()
+        if not self._executor.outlives:
+            self._running.clear()
         self._keep_jobs()
 
     def _ready(self, work: Work) -> bool:

@@ -77,6 +77,14 @@ class Driver:
             )
         finally:
             self._crew.close()
+        if self._desk.cancelled:
+            self._herald.cancelled(self._crew.running)
+
+    @property
+    def under_way(self) -> frozenset[int]:
+        """The proposals that are being trained: after `run`, by jobs that outlive the driver."""
+        works = (work for work in self._crew.running if isinstance(work, CellWork))
+        return frozenset(work.proposal for work in works if work.proposal is not None)
 
     def done(self, work: Work) -> None:
         """A work's result is in the store: the study is told what it waits for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document
 from sage_cli.reports.sweeps.data import Axis, Failure, SweepCell
+from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.sweep.cells import mean_scores, score
 from sage_cli.sweep.prepared import Sweep
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
     from sage_cli.sweep.study import Study
 
 
-def outcome(sweep: Sweep, study: Study) -> Document:
-    """The cells that were proposed, in their order, with the base beside them."""
+def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
+    """The cells that were proposed, in their order, with the base beside them.
+
+    `under_way` are the proposals whose trainings go on without their driver.
+    """
     settings = sweep.config.sweep
     return sweep_document(
         [_axis(one) for one in sweep.space.parameters],
         settings.objectives,
-        [_cell(one, sweep) for one in study.proposals()],
+        [_cell(one, sweep, one.number in under_way) for one in study.proposals()],
         configured_provenance(sweep.cells.benchmarks, EvaluationRecipe.of(sweep.cells.shared)),
         base=_base(sweep),
         importances=study.importances(),
@@ -41,7 +46,7 @@ def _axis(one: Parameter) -> Axis:
     return Axis(one.name, one.key, values=domain.values)
 
 
-def _cell(one: Proposal, sweep: Sweep) -> SweepCell:
+def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:
     """A proposal with all of its seeds that are measured, those of a race among them."""
     trainings = [sweep.cells.training(one.cell, s) for s in range(sweep.config.sweep.seeds)]
     found = {t.run.id: counts for t in trainings if (counts := sweep.cells.trained(t)) is not None}
@@ -57,7 +62,14 @@ def _cell(one: Proposal, sweep: Sweep) -> SweepCell:
         return replace(cell, failure=why)
     if one.state is State.PRUNED:
         return replace(cell, pruned=str(one.attrs.get("reason")))
-    return cell
+    return replace(cell, state=_unfinished(sweep, goes_on))
+
+
+def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
+    """What is said of a cell that the next driver takes up."""
+    if goes_on:
+        return "running"
+    return "cancelled" if sweep.desk.cancelled else "left"
 
 
 def _base(sweep: Sweep) -> SweepCell | None:

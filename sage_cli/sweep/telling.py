@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ class SweepHerald(Herald):
     ) -> None:
         super().__init__(progress, total)
         self._desk, self._facts, self._highest = desk, dict(facts), float("-inf")
+        self._cancelled = 0
         self._keep()
 
     def scored(self, work: Work, values: Sequence[float]) -> None:
@@ -42,6 +43,16 @@ class SweepHerald(Herald):
         super().pruned(work, reason)
         self._keep()
 
+    def cancelled(self, going_on: Iterable[Work]) -> None:
+        """The driver was asked to stop: what it wanted has no end, unless it goes on by itself."""
+        ended = self.done_count + self.failed_count + self.pruned_count
+        by_itself = self._expected & {work.name for work in going_on}
+        self._cancelled = len(self._expected - by_itself) - ended
+        self._progress.say(
+            f"[yellow]cancelled[/]: {self._cancelled} trainings; the same command takes them up"
+        )
+        self._keep()
+
     def _keep(self) -> None:
         self._desk.write_state(
             **self._facts,
@@ -49,7 +60,8 @@ class SweepHerald(Herald):
                 "done": self.done_count,
                 "failed": self.failed_count,
                 "pruned": self.pruned_count,
-                "left": self.left,
+                "cancelled": self._cancelled,
+                "left": self.left - self._cancelled,
             },
             best=self.best,
         )

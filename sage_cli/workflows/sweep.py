@@ -67,11 +67,12 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         study = open_study(it)
         facts = it.facts(study)
         herald = SweepHerald(progress, it.desk, facts, it.total * len(it.first_seeds))
+        drive = Driver(it.settings, study, works, executor, it.desk, herald)
         try:
-            Driver(it.settings, study, works, executor, it.desk, herald).run(detach=detach)
+            drive.run(detach=detach)
         finally:
             herald.close()
-        report = outcome(it, study).write(it.desk.folder)
+        report = outcome(it, study, drive.under_way).write(it.desk.folder)
         mirror_report(report, facts, config.tracking)
     proposals = study.proposals()
     if proposals and all(one.state is State.FAILED for one in proposals):

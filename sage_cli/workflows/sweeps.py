@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -110,15 +111,25 @@ def remove(sweep: StoredSweep) -> None:
     sweep.remove()
 
 
-def dashboard_command(sweep: StoredSweep) -> list[str]:
-    """What starts optuna-dashboard on the sweep's study; refused where it isn't installed."""
+def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
+    """What starts optuna-dashboard on the sweep's study, to be looked at on this machine.
+
+    Raises ConfigurationError where it isn't installed or the port is taken, StoreError where the
+    sweep has no study yet.
+    """
     beside = Path(sys.executable).with_name("optuna-dashboard")
     program = str(beside) if beside.is_file() else shutil.which("optuna-dashboard")
     if program is None:
         raise ConfigurationError(
             "optuna-dashboard is not installed", "pip install 'sage-rlvr[dashboard]'"
         )
-    return [program, sweep.state.get("storage") or str(sweep.folder / "journal.log")]
+    url, journal = sweep.state.get("storage"), sweep.folder / "journal.log"
+    if url is None and not journal.is_file():
+        raise StoreError(f"{sweep.name} has no study yet", _go_on(sweep))
+    with socket.socket() as taken:
+        if taken.connect_ex(("127.0.0.1", port)) == 0:
+            raise ConfigurationError(f"port {port} is taken", "name another one with --port")
+    return [program, url or str(journal), "--port", str(port)]
 
 
 def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sweep_lab import SweepLab, kill
+from warm import Warm
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -21,8 +22,8 @@ NO_GPU = ("--set", "executor.gpus=0")
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> SweepLab:
-    return SweepLab(tmp_path, environment={"OMP_NUM_THREADS": "1"})
+def lab(tmp_path: Path, warm: Warm) -> SweepLab:
+    return SweepLab(tmp_path, warm, environment={"OMP_NUM_THREADS": "1"})
 
 
 def complete(lab: SweepLab, report: Any, done: int, failed: int = 0) -> None:

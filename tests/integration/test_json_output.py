@@ -5,26 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from small import write_small
+from warm import Warm
 
 pytestmark = pytest.mark.slow
 
-SMALL = """
-model: {hidden: 16, layers: 1, heads: 2, feed_forward: 32, max_positions: 96}
-data:
-  arithmetic:
-    {low: 2, high: 6, held_out: 2, development: 2, familiar_share: 1.0,
-     phases: [{share: 1.0, mix: {D: 1}}]}
+MORE = """
 sft: {steps: 2, batch_size: 4, max_length: 48}
 rl: {steps: 1, prompts_per_step: 2, rollouts_per_prompt: 2, micro_batch: 4, stop_when_stuck: false}
-rollout: {max_tokens: 8}
 anchor: {beta: 0.4}
-sampling: {max_tokens: 8}
 evaluation: {samples: 2, k: "1,2", bootstrap: 100}
 sweep: {samples: 2, objective: [pass@1, pass@2], steps: 1}
 """
@@ -35,20 +28,23 @@ Type = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def type_(tmp_path_factory: pytest.TempPathFactory) -> Type:
-    """Type a command; all that it leaves on stdout is one object, without colours."""
+def type_(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Type:
+    """Type a command; all that it leaves on stdout is one object, without colours.
+
+    It begins cold, since what libraries print when they are loaded counts too; its tasks don't.
+    """
     folder = tmp_path_factory.mktemp("lab")
-    for name, text in (("small.yaml", SMALL), ("space.yaml", SPACE), ("rows.jsonl", ROW)):
-        (folder / name).write_text(text)
+    write_small(folder, MORE)
+    (folder / "space.yaml").write_text(SPACE)
+    (folder / "rows.jsonl").write_text(ROW)
     (folder / "own.yaml").write_text("rl: {steps: 3}\n")
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
     environment = {**os.environ, **noisy, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    sage = str(Path(sys.executable).with_name("sage"))
 
     def run(*words: str, code: int = 0) -> dict[str, Any]:
         done = subprocess.run(
-            [sage, *words, "--json"], cwd=folder, env=environment, capture_output=True, text=True,
-            timeout=900, check=False,
+            [*warm.driver, *words, "--json"], cwd=folder, env=environment, capture_output=True,
+            text=True, timeout=900, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr[-3000:]
         assert "\x1b" not in done.stdout

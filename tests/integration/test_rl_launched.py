@@ -21,6 +21,7 @@ from offline_wandb import read_offline
 from safetensors.torch import load_file
 from toy_policy import base, tokenizer
 from typer.testing import CliRunner
+from warm import Warm
 
 from sage_cli.cli.app import app
 from sage_cli.store.run import Run
@@ -48,6 +49,14 @@ def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.Comp
         [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
         timeout=400,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _processes_begin_warm(warm: Warm) -> Iterator[None]:
+    """Those that torchrun starts of the command line, by `sage` or typed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHON_EXEC", warm.python)
+        yield
 
 
 @pytest.fixture
@@ -154,15 +163,14 @@ def test_torchrun_trains_the_same(launched: Path, tmp_path: Path, base: Path):
 
 def test_two_nodes_train_the_same(launched: Path, tmp_path: Path, base: Path):
     """An agent of torchrun on each of two nodes, which here are both this machine."""
-    program, port = tmp_path / "sage.py", str(free_port())
-    program.write_text(SCRIPT[1])
+    port = str(free_port())
     (tmp_path / "small.yaml").write_text(SMALL)
     said = ["rl", "--preset", "tiny", "--preset", "small.yaml", *NOISY, "--init", str(base)]
     agents = [
         subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank", rank,
              "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", port,
-             str(program), *said],
+             "-m", "sage_cli", *said],
             cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
@@ -198,7 +206,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
 ):
     """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
     rarely = (
-        "--steps", "60", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
+        "--steps", "30", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
     )  # fmt: skip
     killed, ddp = tmp_path / "killed", tmp_path / "ddp"
     for folder in (killed, ddp):
@@ -223,7 +231,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
     assert command.returncode == 143, said
     saved = steps(killed)
     assert f"is saved at step {saved}; the same command again continues" in words(said)
-    assert saved_step(run.checkpoints) == saved < 60
+    assert saved_step(run.checkpoints) == saved < 30
     assert (run.status, run.manifest["reason"]) == ("interrupted", "interrupted by SIGTERM")
     assert not members(killed)
 
@@ -238,7 +246,7 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
         at, finished = steps(folder), typed(folder, SCRIPT, *NOISY[:-2], *rarely)
         assert finished.returncode == 0, finished.stderr[-2000:]
         assert f"continues from step {at}" in words(finished.stdout)
-        assert [record["step"] for record in records(folder)] == list(range(1, 61))
+        assert [record["step"] for record in records(folder)] == list(range(1, 31))
     one, other = weights(killed), weights(ddp)
     assert all(torch.equal(one[name], other[name]) for name in one)
 

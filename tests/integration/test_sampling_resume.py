@@ -11,10 +11,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from random_model import random_model
+from warm import Warm
 
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.store.completion import Completion
@@ -28,9 +30,16 @@ PATIENCE_S = 300
 pytestmark = pytest.mark.slow
 
 
+@dataclass(frozen=True)
+class Lab:
+    """A folder with a random model and a file of problems, and the program that samples there."""
+
+    folder: Path
+    warm: Warm
+
+
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a random model and a file of problems."""
+def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Lab:
     folder = tmp_path_factory.mktemp("lab")
     tokenizer = character_tokenizer(["</SOLUTION>"])
     model = random_model(tokenizer)
@@ -38,18 +47,18 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.save_pretrained(folder / "model")
     lines = (json.dumps({"question": f"{i}*{i}=?", "gold": str(i * i)}) for i in range(PROBLEMS))
     (folder / "problems.jsonl").write_text("\n".join(lines))
-    return folder
+    return Lab(folder, warm)
 
 
-def start(lab: Path, root: str) -> subprocess.Popen[str]:
+def start(lab: Lab, root: str, sage: str | None = None) -> subprocess.Popen[str]:
     """`sage passk` on that model as it is typed, at a temperature at which samples part."""
     words = f"passk model --preset tiny --benchmark problems.jsonl --runs {root} --json"
     words += f" --k 1,256 --n {N}"
     settings = ("sampling.temperature=0.7", "sampling.batch_rows=256", "sampling.max_tokens=8")
     sets = [word for setting in settings for word in ("--set", setting)]
     return subprocess.Popen(
-        [str(Path(sys.executable).with_name("sage")), *words.split(), *sets],
-        cwd=lab,
+        [sage or lab.warm.sage, *words.split(), *sets],
+        cwd=lab.folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -63,7 +72,7 @@ def finish(started: subprocess.Popen[str]) -> tuple[int, str]:
     return started.returncode, said
 
 
-def await_rows(lab: Path, root: str, count: int) -> int:
+def await_rows(lab: Lab, root: str, count: int) -> int:
     """Wait until more than `count` samples are on disk; how many those are."""
     deadline = time.monotonic() + PATIENCE_S
     while (held := len(list(stored(lab, root)))) <= count:
@@ -72,17 +81,17 @@ def await_rows(lab: Path, root: str, count: int) -> int:
     return held
 
 
-def stored(lab: Path, root: str) -> Iterator[Completion]:
+def stored(lab: Lab, root: str) -> Iterator[Completion]:
     """What the only sample set below `root` holds."""
-    described = next((lab / root).glob("samples/*/set.json"), None)
+    described = next((lab.folder / root).glob("samples/*/set.json"), None)
     if described is None:
         return iter(())
     identity = SampleIdentity(**json.loads(described.read_text()))
-    return SampleSet(lab / root, identity).completions()
+    return SampleSet(lab.folder / root, identity).completions()
 
 
 @pytest.fixture(scope="module")
-def straight(lab: Path) -> dict[tuple[str, int], str]:
+def straight(lab: Lab) -> dict[tuple[str, int], str]:
     """The texts of a run that nobody disturbed."""
     code, said = finish(start(lab, "straight"))
     assert code == 0, said
@@ -100,7 +109,7 @@ def assert_same_texts(rows: Iterable[Completion], straight: dict[tuple[str, int]
 
 
 def test_killed_three_times_and_resumed_equals_uninterrupted(
-    lab: Path, straight: dict[tuple[str, int], str]
+    lab: Lab, straight: dict[tuple[str, int], str]
 ) -> None:
     assert len(straight) == PROBLEMS * N
     survived = 0
@@ -117,13 +126,14 @@ def test_killed_three_times_and_resumed_equals_uninterrupted(
     rows = list(stored(lab, "killed"))
     assert max(Counter((row.problem_id, row.index) for row in rows).values()) == 1
     assert_same_texts(rows, straight)
-    assert not list((lab / "killed").glob("samples/*/.*.tmp"))
+    assert not list((lab.folder / "killed").glob("samples/*/.*.tmp"))
 
 
 def test_a_second_command_shares_the_work_and_waits_for_the_rest(
-    lab: Path, straight: dict[tuple[str, int], str]
+    lab: Lab, straight: dict[tuple[str, int], str]
 ) -> None:
-    first = start(lab, "shared")
+    # one that is stopped by a signal that nobody can hand on, and that is named by its number
+    first = start(lab, "shared", str(Path(sys.executable).with_name("sage")))
     await_rows(lab, "shared", 0)
     first.send_signal(signal.SIGSTOP)
     held = len(list(stored(lab, "shared")))

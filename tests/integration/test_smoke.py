@@ -21,23 +21,18 @@ from typing import Any
 import pytest
 import torch
 from offline_wandb import read_offline
+from small import write_small
 from typer.testing import CliRunner
+from warm import Warm
 
 from sage_cli.cli.app import app
 
 pytestmark = pytest.mark.slow
 
-SMALL = """
-model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
-data:
-  arithmetic:
-    {low: 2, high: 6, held_out: 4, development: 4, familiar_share: 1.0,
-     phases: [{share: 1.0, mix: {D: 1}}]}
+MORE = """
 sft: {steps: 120, batch_size: 32, max_length: 48, learning_rate: 1.0e-2, save_every: 1000}
 rl: {steps: 12, prompts_per_step: 4, rollouts_per_prompt: 4, save_every: 2, stop_when_stuck: false}
-rollout: {max_tokens: 16}
 anchor: {beta: 0.4}
-sampling: {max_tokens: 16}
 evaluation: {samples: 8, k: 1..8, bootstrap: 100}
 sweep: {samples: 8, objective: [pass@1, pass@8], steps: 2}
 tracking: {wandb: off}
@@ -60,11 +55,13 @@ class Lab:
     """A folder where commands are typed."""
 
     folder: Path
+    warm: Warm
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """The real command line, in a process group of its own as a terminal gives it."""
+    def start(self, *words: str, cold: bool = False) -> subprocess.Popen[str]:
+        """The command line in a process group of its own as a terminal gives it."""
+        sage = str(Path(sys.executable).with_name("sage")) if cold else self.warm.sage
         return subprocess.Popen(
-            [str(Path(sys.executable).with_name("sage")), *words],
+            [sage, *words],
             cwd=self.folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
             stdout=subprocess.PIPE,
@@ -119,13 +116,13 @@ def squeezed(said: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Any:
     folder = tmp_path_factory.mktemp("lab")
-    (folder / "small.yaml").write_text(SMALL)
+    write_small(folder, MORE)
     (folder / "space.yaml").write_text(SPACE)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the processes
-    yield Lab(folder)
+    yield Lab(folder, warm)
     torch.set_num_threads(threads)
 
 
@@ -148,7 +145,7 @@ class Interrupted:
 @pytest.fixture(scope="module")
 def trained(lab: Lab) -> Interrupted:
     """RL in an empty folder, interrupted after some steps, then the same command again."""
-    started = lab.start(*RL)
+    started = lab.start(*RL, cold=True)
     runs = lab.folder / "runs"
     deadline = time.monotonic() + 240
     while sum(len(path.read_text().splitlines()) for path in runs.glob("rl-*/metrics.jsonl")) < 5:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any
 import faulty_guide
 import pytest
 from sweep_lab import SMALL
+from warm import Warm
 
 SUITE = """
 title: "A small suite"
@@ -34,9 +34,10 @@ BROKEN = "broken: {of: grpo/faulty, settings: {guide.options.tau: 2, guide.optio
 
 @dataclass
 class SuiteLab:
-    """Types `sage suite run` in a folder of its own."""
+    """Types `sage suite run` in a folder of its own; its tasks begin warm."""
 
     folder: Path
+    warm: Warm
 
     def __post_init__(self) -> None:
         faulty_guide.install(self.folder / "packages")
@@ -54,7 +55,7 @@ class SuiteLab:
             "FAULTY": str(self.folder), "HF_HUB_OFFLINE": "1",
         }  # fmt: skip
         return subprocess.Popen(
-            [sys.executable, "-m", "sage_cli", *words, *sets], cwd=self.folder, env=environment,
+            [*self.warm.driver, *words, *sets], cwd=self.folder, env=environment,
             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
@@ -102,8 +103,8 @@ def measured(answer: dict[str, Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> SuiteLab:
-    return SuiteLab(tmp_path_factory.mktemp("suite"))
+def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> SuiteLab:
+    return SuiteLab(tmp_path_factory.mktemp("suite"), warm)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def undisturbed(lab: SuiteLab) -> dict[str, Any]:
 def test_kills_of_driver_task_and_group_and_the_same_result(
     lab: SuiteLab, undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
-    killed = SuiteLab(tmp_path)
+    killed = SuiteLab(tmp_path, lab.warm)
     killed.write()
     runs = killed.folder / "runs"
     killed.kill_driver_when(lambda: any(runs.glob("sft-*/metrics.jsonl")))

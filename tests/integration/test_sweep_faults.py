@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from sweep_lab import SweepLab, kill
+from warm import Warm
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> SweepLab:
-    return SweepLab(tmp_path_factory.mktemp("sweeps"))
+def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> SweepLab:
+    return SweepLab(tmp_path_factory.mktemp("sweeps"), warm)
 
 
 @pytest.fixture(scope="module")

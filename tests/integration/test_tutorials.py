@@ -10,45 +10,40 @@ import sys
 from pathlib import Path
 
 import pytest
+from small import write_small
+from warm import Warm
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((REPOSITORY / "docs/tutorials").glob("*.md"))
-SMALL = """
-model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
-data:
-  arithmetic:
-    {low: 2, high: 6, held_out: 4, development: 4, familiar_share: 1.0,
-     phases: [{share: 1.0, mix: {D: 1}}]}
-sft: {steps: 120, batch_size: 32, max_length: 48, learning_rate: 1.0e-2}
+MORE = """
+sft: {steps: 40, batch_size: 32, max_length: 48, learning_rate: 1.0e-2}
 rl: {steps: 2, prompts_per_step: 4, rollouts_per_prompt: 4, stop_when_stuck: false}
-rollout: {max_tokens: 16}
-sampling: {max_tokens: 16}
 evaluation: {bootstrap: 100}
 sweep: {steps: 1, samples: 64}
+tracking: {wandb: off}
 """
-SAGE = f"""#!{sys.executable}
+SAGE = f"""#!{sys.executable} -IS
 # `sage` with small settings behind those that were typed.
-import sys
-from sage_cli.cli.app import main
+import os, sys
 
 words = sys.argv[1:]
 if words[0] in ("rl", "sft", "passk", "sweep", "compare") or " ".join(words[:2]) in (
     "suite run", "suite plan", "suite report", "guide show", "samples show"
 ):
     tiny = [] if "--preset" in words else ["--preset", "tiny"]
-    sys.argv = ["sage", *words, *tiny, "--preset", "SMALL"]
-main()
+    words += [*tiny, "--preset", "PRESET"]
+os.execv("WARM", ["sage", *words])
 """
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Path:
     """A folder with a `sage` of its own, in which the tutorials are followed one after another."""
     folder = tmp_path_factory.mktemp("tutorials")
-    (folder / "small.yaml").write_text(SMALL)
+    write_small(folder, MORE)
     (folder / "bin").mkdir()
     sage = folder / "bin/sage"
-    sage.write_text(SAGE.replace("SMALL", str(folder / "small.yaml")))
+    sage.write_text(SAGE.replace("PRESET", str(folder / "small.yaml")).replace("WARM", warm.sage))
     sage.chmod(0o755)
     shutil.copytree(REPOSITORY / "examples", folder / "examples")
     subprocess.run(
@@ -71,7 +66,6 @@ def test_a_tutorial_can_be_followed(lab: Path, tutorial: Path) -> None:
             "PATH": f"{lab / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": f"{REPOSITORY}:{lab / 'site'}",
             "OMP_NUM_THREADS": "1",
-            "WANDB_MODE": "offline",
         },
         capture_output=True,
         text=True,

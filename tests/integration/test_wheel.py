@@ -19,21 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import write_small
 
 HERE = Path(__file__).resolve().parents[2]
 # the first test of a file waits for the building too, and a busy machine makes minutes of it
 pytestmark = pytest.mark.timeout(1800)
 
-SMALL = """
-model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
-data:
-  arithmetic:
-    {low: 2, high: 6, held_out: 4, development: 4, familiar_share: 1.0,
-     phases: [{share: 1.0, mix: {D: 1}}]}
+MORE = """
 sft: {steps: 20, batch_size: 8, max_length: 48}
 rl: {steps: 2, prompts_per_step: 2, rollouts_per_prompt: 2, stop_when_stuck: false}
-rollout: {max_tokens: 16}
-sampling: {max_tokens: 16}
 evaluation: {samples: 4, k: 1..4, bootstrap: 100}
 sweep: {samples: 2, objective: [pass@1, pass@2], steps: 1}
 tracking: {wandb: off}
@@ -127,7 +121,7 @@ def test_it_is_the_installed_one_that_runs(elsewhere: Path, tmp_path: Path) -> N
 @pytest.fixture
 def sage(elsewhere: Path, tmp_path: Path) -> Callable[..., Any]:
     """Type a command of the installed package in a folder of its own; what it says as JSON."""
-    (tmp_path / "small.yaml").write_text(SMALL)
+    write_small(tmp_path, MORE)
 
     def type_(*words: str) -> Any:
         return json.loads(ran(elsewhere / "sage", *words, "--json", cwd=tmp_path))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from sage_cli.training.checkpoints import saved_step
 
-Start = Callable[[dict[str, Any]], BaseProcess]
+Start = Callable[[dict[str, Any]], Popen[str]]
 
 
-def ended(process: BaseProcess) -> int | None:
-    """The exit code of a process that is waited for."""
-    process.join(timeout=300)
-    return process.exitcode
+def ended(process: Popen[str]) -> int:
+    """The exit code of a process that is waited for, and dead."""
+    process.communicate(timeout=300)
+    return process.returncode
 
 
 def killed_after(
@@ -28,7 +28,7 @@ def killed_after(
     """Run the order in a process and kill it `delay_s` after it has written `lines` records."""
     process = started(start, order, folder, lines)
     time.sleep(delay_s)
-    assert process.is_alive(), "it ended before it could be killed"
+    assert process.poll() is None, "it ended before it could be killed"
     process.kill()
     assert ended(process) == -9
 
@@ -40,18 +40,18 @@ def terminated_after(
     process = started(start, order, folder, lines)
     time.sleep(delay_s)
     process.terminate()
-    assert ended(process) == 1  # multiprocessing's for what was raised; commands have their own
+    assert ended(process) == 1  # Python's for what was raised; commands have their own
     step = saved_step(folder / "checkpoints")
     assert step == len((folder / "metrics.jsonl").read_text().splitlines()) >= lines
     return step
 
 
-def started(start: Start, order: dict[str, Any], folder: Path, lines: int) -> BaseProcess:
+def started(start: Start, order: dict[str, Any], folder: Path, lines: int) -> Popen[str]:
     """The order in a process that has just written `lines` records."""
     process = start(order)
     metrics = folder / "metrics.jsonl"
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.is_alive():
+    while time.monotonic() < deadline and process.poll() is None:
         if metrics.is_file() and len(metrics.read_text().splitlines()) >= lines:
             break
         time.sleep(0.002)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from warm import Warm
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 CASES = [
@@ -40,7 +41,7 @@ def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) 
 
 
 @pytest.fixture(scope="module")
-def trained(base: Path, start: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(base: Path, start: Any, warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of every case's training, in one process and in two."""
     folder = tmp_path_factory.mktemp("processes")
     alone, together = ([order(base, folder, case, n) for case in CASES] for n in (1, 2))
@@ -49,10 +50,11 @@ def trained(base: Path, start: Any, tmp_path_factory: pytest.TempPathFactory) ->
     command = [sys.executable, "-m", *launcher, str(SUPPORT / "toy_run.py"), json.dumps(together)]
     path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    environment["PYTHON_EXEC"] = warm.python
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
     assert finished.returncode == 0, finished.stderr[-3000:]
-    process.join(timeout=300)
-    assert process.exitcode == 0
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said[-3000:]
     return folder
 
 

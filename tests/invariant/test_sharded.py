@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sharded_run import SAVED, STEPS, train
+from warm import Warm
 
 from sage_cli.training.checkpoints import newest_sealed, step_of
 
@@ -25,7 +26,7 @@ FILES = {"full": "model.safetensors", "lora": "adapter_model.safetensors"}
 
 
 @pytest.fixture(scope="module")
-def trained(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(base: Path, warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder where both tunings were trained sharded, and taken up again in the middle."""
     folder = tmp_path_factory.mktemp("sharded")
     orders = [
@@ -36,6 +37,7 @@ def trained(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", *launcher, str(SUPPORT / "sharded_run.py"), json.dumps(orders)]
     path = os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    environment["PYTHON_EXEC"] = warm.python
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert finished.returncode == 0, finished.stderr[-4000:]
     return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,13 @@ def sweep_folder(
     storage: str | None = None,
     **report: Any,
 ) -> Path:
-    """`root`/sweeps/`name` with its report, its state and a stand-in for its configuration."""
+    """`root`/sweeps/`name` with its report, its state and a stand-in for its configuration.
+
+    Without pictures, which nobody who lists or shows sweeps looks at.
+    """
     folder = root / "sweeps" / name
-    sweep_document(GRID, objectives, cells, Provenance(), **report).write(folder)
+    document = sweep_document(GRID, objectives, cells, Provenance(), **report)
+    replace(document, figures=()).write(folder)
     keep_state(folder, storage=storage)
     write_json(folder / "config.json", {"sweep": {"study": name}})
     return folder
@@ -43,7 +48,7 @@ def keep_state(folder: Path, **changes: Any) -> None:
     state = {
         "name": folder.name, "space": [], "sampler": "grid", "objectives": ["pass@1"],
         "storage": None, "view": f"{folder.name}/01234567",
-        "cells": {"done": 3, "failed": 1, "pruned": 0, "left": 2},
+        "cells": {"done": 3, "failed": 1, "pruned": 0, "cancelled": 0, "left": 2},
         "best": "tau 1.2, rho 0.1: pass@1 0.451",
     }  # fmt: skip
     write_json(folder / "state.json", {**state, **changes})

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import faulty_guide
+from warm import Warm
 
 SMALL = """
 model: {hidden: 16, layers: 1, heads: 2, feed_forward: 32, max_positions: 96}
@@ -31,9 +31,10 @@ tracking: {wandb: "off"}
 
 @dataclass
 class SweepLab:
-    """Types `sage sweep`; `words` go into every command."""
+    """Types `sage sweep`, whose tasks begin warm; `words` go into every command."""
 
     folder: Path
+    warm: Warm
     words: Sequence[str] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -51,10 +52,9 @@ class SweepLab:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """A sweep in a process group of its own, as a terminal gives it."""
-        command = [sys.executable, "-m", "sage_cli", "sweep"]
         presets = ["--preset", "tiny", "--preset", "small.yaml"]
         return subprocess.Popen(
-            [*command, *presets, *self.words, *words],
+            [*self.warm.driver, "sweep", *presets, *self.words, *words],
             cwd=self.folder, env=self.surroundings, start_new_session=True, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.ranking import Front, Ranking
 
 Value = float | int | str | bool
-State = Literal["done", "failed", "pruned", "running", "left"]
+State = Literal["done", "failed", "pruned", "cancelled", "running", "left"]
 SYMBOLS = {"tau": "τ", "rho": "ρ"}
 
 

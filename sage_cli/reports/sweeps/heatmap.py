@@ -27,16 +27,16 @@ ALIKE = 0.92
 """Where on the map the colour is of what can't be told apart from the best."""
 LEAST_SPAN = 0.1
 """Where the noise isn't known, values nearer than this don't get the ends of the scale."""
-EMPTY = {"failed": "////", "pruned": "....", "running": "", "left": ""}
+EMPTY = {"failed": "////", "pruned": "....", "cancelled": "", "running": "", "left": ""}
 """How a cell without a result is filled, by its state."""
 
 
 def draw_heatmaps(result: SweepResult, stem: Path) -> tuple[Path, Path]:
     """Draw the cells, first parameter down, second across; returns the PNG's and the SVG's path.
 
-    A cell without a result is called failed, pruned or running, or "not run". The best cell of each
-    objective has a frame, or the best ones if they tie. All that can't be told apart from it have
-    one colour; the others' are values, beside a colour bar.
+    A cell without a result is called by its state, or "not run". The best cell of each objective
+    has a frame, or the best ones if they tie. All that can't be told apart from it have one colour;
+    the others' are values, beside a colour bar.
     """
     down, across = result.axes
     down_values, across_values = down.values or (), across.values or ()

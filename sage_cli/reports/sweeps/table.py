@@ -8,7 +8,7 @@ from sage_cli.metrics.ranking import Ranking
 from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, in_words
 from sage_cli.reports.table import UNDEFINED, Cell, Column, Measure, Row, Table
 
-WORDS = {"left": "not run yet", "running": "running"}
+WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 
 
 def sweep_tables(result: SweepResult) -> tuple[Table, ...]:

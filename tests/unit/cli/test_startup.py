@@ -19,20 +19,24 @@ PROGRAM = """
 import json, sys
 from typer.testing import CliRunner
 from sage_cli.cli.app import app
-words = {words!r}
-result = CliRunner().invoke(app, words)
-print(json.dumps({{"code": result.exit_code, "loaded": sorted(sys.modules)}}))
+codes = [CliRunner().invoke(app, words).exit_code for words in {commands!r}]
+print(json.dumps({{"codes": codes, "loaded": sorted(sys.modules)}}))
 """
 
 
 def loaded(*words, of=(*HEAVY, *OWN)):
     """Which modules `of` those a command leaves loaded in a process of its own."""
+    return loaded_by_all(words, of=of)
+
+
+def loaded_by_all(*commands, of=(*HEAVY, *OWN)):
+    """The same of several commands, one after the other in one process."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(words=list(words))],
+        [sys.executable, "-c", PROGRAM.format(commands=list(map(list, commands)))],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
-    assert found["code"] == 0
+    assert found["codes"] == [0] * len(commands)
     return [name for name in of if name in found["loaded"]]
 
 
@@ -52,18 +56,19 @@ def test_a_command_imports_no_other():
 
 
 def test_a_plan_loads_none_either():
-    light = {"sage_cli.config.schema", "numpy"}
-    for words in (("rl", "--guide", "branch"), ("sft",), ("sweep",), ("passk",), ("demo",)):
-        assert set(loaded(*words, "--dry-run")) <= light
-    assert set(loaded("rl", "--measure", "--dry-run", "--gpu", "h100-80g")) <= light
+    plans = (
+        ("rl", "--guide", "branch"), ("sft",), ("sweep",), ("passk",), ("demo",),
+        ("rl", "--measure", "--gpu", "h100-80g"),
+    )  # fmt: skip
+    found = loaded_by_all(*((*words, "--dry-run") for words in plans))
+    assert set(found) <= {"sage_cli.config.schema", "numpy"}
     paper = ("suite", "plan", "paper", "--preset", "qwen2.5-math-7b", "--runs", "/nonexistent")
     assert loaded(*paper) == ["sage_cli.config.schema"]
 
 
 def test_suites_are_planned_without_any():
-    light = {"sage_cli.config.schema", "numpy"}
-    assert set(loaded("suite", "plan", "paper")) <= light
-    assert set(loaded("suite", "list")) <= light
+    found = loaded_by_all(("suite", "plan", "paper"), ("suite", "list"))
+    assert set(found) <= {"sage_cli.config.schema", "numpy"}
 
 
 @pytest.mark.parametrize(

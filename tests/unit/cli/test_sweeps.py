@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from free_port import free_port
 from sweep_cells import BOTH, GRID, at, done
 from sweep_folder import CELLS, sweep_folder
 
@@ -40,9 +41,9 @@ def held(folder: Path, ready, stop) -> None:
 @contextmanager
 def driven(folder: Path):
     """While another process holds the sweep, as its driver does."""
-    spawn = multiprocessing.get_context("spawn")
-    ready, stop = spawn.Event(), spawn.Event()
-    process = spawn.Process(target=held, args=(folder, ready, stop))
+    fork = multiprocessing.get_context("fork")
+    ready, stop = fork.Event(), fork.Event()
+    process = fork.Process(target=held, args=(folder, ready, stop))
     process.start()
     assert ready.wait(60)
     try:
@@ -55,7 +56,7 @@ def driven(folder: Path):
 def test_a_list_has_a_line_for_each_sweep(sweeps, folder, tmp_path):
     sweep_folder(tmp_path / "runs", "other")
     typed = sweeps("list")
-    assert "tau-rho-01234567 grid 3 1 0 2 tau 1.2, rho 0.1: pass@1 0.451" in typed.words
+    assert "tau-rho-01234567 grid 3 1 0 0 2 tau 1.2, rho 0.1: pass@1 0.451" in typed.words
     assert "other" in typed.words
     names = [one["name"] for one in json.loads(sweeps("list", "--json").stdout)["sweeps"]]
     assert set(names) == {"tau-rho-01234567", "other"}
@@ -68,7 +69,7 @@ def test_without_sweeps_it_is_said_how_to_make_one(sweeps):
 
 def test_show_has_the_report_who_drives_and_the_logs_of_failures(sweeps, folder):
     typed = sweeps("show", "0123")
-    assert "3 done, 1 failed, 0 pruned, 2 left; nobody drives it" in typed.words
+    assert "3 done, 1 failed, 0 pruned, 0 cancelled, 2 left; nobody drives it" in typed.words
     assert "failed: out of memory" in typed.words
     assert "cell 2: the last lines of its log step 3 CUDA: no memory" in typed.words
     shown = json.loads(sweeps("show", "0123", "--json").stdout)
@@ -220,11 +221,17 @@ def test_the_dashboard_is_started_on_the_study_or_said_how_to_install(
     assert "pip install 'sage-rlvr[dashboard]'" in typed.words
     program = bin_ / "optuna-dashboard"
     program.write_text("")
+    assert "has no study yet" in sweeps("dashboard", "0123").words
+    (journal := folder / "journal.log").touch()
     started = []
     monkeypatch.setattr(os, "execv", lambda path, words: started.append((path, words)))
-    assert sweeps("dashboard", "0123").code == 0
-    journal = str(folder / "journal.log")
-    assert started == [(str(program), [str(program), journal])]
-    found = json.loads(sweeps("dashboard", "0123", "--json").stdout)
-    assert found == {"command": [str(program), journal]}
+    port = str(free_port())
+    assert sweeps("dashboard", "0123", "--port", port).code == 0
+    command = [str(program), str(journal), "--port", port]
+    assert started == [(str(program), command)]
+    found = json.loads(sweeps("dashboard", "0123", "--port", port, "--json").stdout)
+    assert found == {"command": command}
     assert len(started) == 1
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = str(other.getsockname()[1])
+        assert f"port {taken} is taken" in sweeps("dashboard", "0123", "--port", taken).words

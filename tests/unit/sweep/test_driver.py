@@ -1,5 +1,6 @@
 """The driver: what it asks of the study, and when."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from sage_cli.config.load import load
 from sage_cli.executors import together
 from sage_cli.executors.executor import Resources, Task
 from sage_cli.executors.local import LocalExecutor
+from sage_cli.executors.work import Work
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run
@@ -17,6 +19,7 @@ from sage_cli.sweep.cells import Training
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.space import Parameter, Space, Values
+from sage_cli.sweep.stored import StoredSweep
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.telling import SweepHerald
 from sage_cli.sweep.works import CellWork
@@ -25,10 +28,11 @@ SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
 
 
 class Touch(CellWork):
-    """A training that is a file; it takes half a second."""
+    """A training that is a file; it takes half a second, or hours where there is a file `slow`."""
 
     def task(self, file: Path, log: Path) -> Task:
-        line = "import sys, time; time.sleep(0.5); open(sys.argv[1], 'w').close()"
+        seconds = 9999 if self.run.folder.with_suffix(".slow").exists() else 0.5
+        line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
         command = (sys.executable, "-c", line, str(self.run.folder))
         return Task(self.name, command, log, self.resources)
 
@@ -40,7 +44,7 @@ class Works:
         self.folder, self.config = folder, load().config
 
     def base_measurement(self):
-        return self.cell({"guide.tau": 0.0}, 0)
+        return Work("base", "base", (), self.config, lambda: True, Resources())
 
     def cell(self, cell, seed, proposal=None):
         name = f"tau-{cell['guide.tau']}-{seed}"
@@ -58,16 +62,27 @@ class Works:
         return work
 
 
+class Impatient(SweepHerald):
+    """Cancels the sweep when the first training is done."""
+
+    def scored(self, work, values):
+        super().scored(work, values)
+        StoredSweep(self._desk.folder).cancel()
+
+
 @pytest.fixture
 def drive(tmp_path, monkeypatch):
-    """Drive a sweep of two cells with these settings; the study."""
+    """Drive a sweep of two cells with these settings; the driver."""
     monkeypatch.setattr(together, "POLL_S", 0.02)
 
-    def drive(study, **settings):
+    def drive(study, hearing=SweepHerald, **settings):
         section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
         desk = Desk(tmp_path)
-        herald = SweepHerald(Silent(), desk, {"objectives": ["pass@1"]}, 0)
-        Driver(section, study, Works(tmp_path), LocalExecutor(2), desk, herald).run()
+        desk.forget_cancel()
+        herald = hearing(Silent(), desk, {"objectives": ["pass@1"]}, 3)
+        driver = Driver(section, study, Works(tmp_path), LocalExecutor(2, grace_s=1), desk, herald)
+        driver.run()
+        return driver
 
     return drive
 
@@ -88,3 +103,21 @@ def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, as
     drive(study, trials=trials)
     assert [one.values for one in study.proposals()] == [(0.5,)] * cells
     assert study.asked == asked
+
+
+def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_path, drive):
+    def found():
+        study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+        return study, [(one.number, one.state) for one in study.proposals()]
+
+    counts = lambda: json.loads((tmp_path / "state.json").read_text())["cells"]  # noqa: E731
+    (tmp_path / "tau-0.2-0.slow").touch()
+    driver = drive(found()[0], Impatient)
+    assert driver.under_way == frozenset()
+    # of three trainings that were to come one is done, one was ended, one never wanted
+    assert counts() == {"done": 1, "failed": 0, "pruned": 0, "cancelled": 1, "left": 1}
+    assert found()[1] == [(0, "done"), (1, "running")]  # as the study keeps it for the next
+    (tmp_path / "tau-0.2-0.slow").unlink()
+    drive(found()[0])
+    assert found()[1] == [(0, "done"), (1, "done")]
+    assert counts()["cancelled"] == 0

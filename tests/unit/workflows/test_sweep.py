@@ -1,16 +1,22 @@
 """What a sweep refuses before it trains anything."""
 
 import json
+import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.executors.executor import Task
+from sage_cli.executors.work import Work
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.sweep.prepared import prepared
 from sage_cli.sweep.shared import shared_config
+from sage_cli.sweep.works import Works
 from sage_cli.workflows.sweep import _section, sweep
 
 
@@ -73,3 +79,45 @@ def test_settings_are_not_chosen_on_what_is_trained_on(dapo):
 )
 def test_how_many_trainings_run_at_once(dapo, sets, workers):
     assert _section(prepared(config(dapo, "data.rl.limit=2000", *sets))).workers == workers
+
+
+class Impatient(Silent):
+    """Types `sage sweeps cancel` when something runs."""
+
+    def __init__(self, root):
+        self.root, self.said = root, []
+
+    def board(self, status):
+        if status.running:
+            self.said.append(typed("sweeps", "cancel", "mine", "--runs", self.root))
+
+
+def typed(*words):
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+    return result.output if "--json" not in words else json.loads(result.stdout)
+
+
+def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypatch):
+    """Two cells whose trainings take longer than anybody waits."""
+    asleep = (sys.executable, "-c", "import time; time.sleep(9999)")
+    monkeypatch.setattr(Work, "task", lambda self, file, log: Task(self.name, asleep, log))
+    monkeypatch.setattr(Works, "base", lambda *_: None)  # nobody trains one
+    root = tmp_path / "runs"
+    sets = ["sweep.space=rho=0.3|0.8", "sweep.study=mine", "executor.workers=3"]
+    flags = {"guide": {"name": "branch"}, "run": {"root": root}}
+    config = load(["tiny"], flags, sets=[*sets, "tracking.wandb=off"]).config
+    for _ in range(2):  # the second takes up the same two
+        impatient = Impatient(root)
+        report = sweep(config, impatient)
+        assert "was asked to stop driving mine" in impatient.said[0]
+        assert [cell["state"] for cell in report.as_json()["cells"]] == ["cancelled"] * 2
+    assert (root / "sweeps/mine/sweep.md").read_text().count("| cancelled") == 2
+    (listed,) = typed("sweeps", "list", "--runs", root, "--json")["sweeps"]
+    counts = {"done": 0, "failed": 0, "pruned": 0, "cancelled": 2, "left": 0}
+    assert listed["cells"] == counts
+    assert "mine grid 0 0 0 2 0" in " ".join(typed("sweeps", "list", "--runs", root).split())
+    shown = typed("sweeps", "show", "mine", "--runs", root, "--json")
+    assert [cell["state"] for cell in shown["report"]["cells"]] == ["cancelled"] * 2
+    said = typed("sweeps", "show", "mine", "--runs", root)
+    assert "2 cancelled, 0 left; nobody drives it" in said

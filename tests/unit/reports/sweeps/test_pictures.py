@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from sweep_cells import BOTH, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweeps import slices
 from sage_cli.reports.sweeps.data import Axis, SweepCell
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.scale import Scale
@@ -32,6 +33,7 @@ def points(count: int) -> list[SweepCell]:
 ENDED = [
     SweepCell(at(RANGES, 0.3, 1e-5), "failed", failure=MEMORY),
     SweepCell(at(RANGES, 0.4, 1e-4), "pruned", pruned="by asha"),
+    SweepCell(at(RANGES, 0.5, 1e-4), "cancelled"),
     SweepCell(at(RANGES, 0.6, 1e-4), "running"),
     SweepCell(at(RANGES, 0.7, 1e-4), "left"),
 ]
@@ -68,7 +70,8 @@ def test_a_surface_has_every_measured_point_and_the_others_by_their_state(
     assert set(found) == {"surface", "slices", "pareto"}
     assert [len(values) for values in surfaces] == [12, 12]
     for stem in ("surface", "slices"):
-        assert words_in(found[stem], "failed", "pruned", "running", "best") == [1, 1, 1, 1], stem
+        states = ("failed", "pruned", "cancelled", "running")
+        assert words_in(found[stem], *states) == [1, 1, 1, 1], stem
     # the learning rate is searched by factors: its ticks are powers of ten
     assert words_in(found["surface"], "1e-06", "1e-05", "0.0001", "0.001") == [1, 1, 1, 1]
     assert words_in(found["slices"], "base") == [2]  # one beside each row
@@ -111,6 +114,31 @@ def test_a_slice_shows_the_cells_that_have_its_parameter(tmp_path: Path) -> None
     found = written(tmp_path, cells, axes, (PASS_1,))
     assert set(found) == {"slices"}
     assert words_in(found["slices"], "none", "a-guide-of-ones-o…", "τ") == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("gains", "known", "rings", "words"),
+    [
+        ((0.4, 0.4, -2), True, [0, 1], "can't be told apart from the best"),
+        ((3, -2, -2), True, [0], "can't be told apart from the best"),
+        ((0.4, 0.4, 0.4), True, [], "no cell can be told apart from the best"),
+        ((0.4, 0.4, -2), False, [0, 1], "best"),  # they tie
+    ],
+)
+def test_a_slice_rings_whoever_may_be_the_best(
+    gains, known, rings, words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [done(at(RANGES[:1], 0.3 + 0.1 * n), n * known, gain) for n, gain in enumerate(gains)]
+    cells = cells if known else [replace(cell, counts=None) for cell in cells]
+    ringed: list[float] = []
+
+    def noting(axes, x, y, name, **changes):
+        ringed.extend([x] if name == "best" else [])
+
+    monkeypatch.setattr(slices, "mark", noting)
+    found = written(tmp_path, cells, RANGES[:1], (PASS_1,))["slices"]
+    assert ringed == pytest.approx([0.3 + 0.1 * n for n in rings])
+    assert words_in(found, words, "noise unknown") == [1, int(not known)]
 
 
 def test_one_parameter_has_a_line_through_its_points(tmp_path: Path) -> None:
