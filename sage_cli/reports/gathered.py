@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 
@@ -17,6 +19,20 @@ class Chapter:
     name: str
     title: str
     sections: Sequence[Document]
+
+
+class ChapterJson(TypedDict):
+    """A chapter: each section's title, data and notes by its name."""
+
+    name: str
+    title: str
+    sections: dict[str, dict[str, Any]]
+
+
+class GatheredData(TypedDict):
+    """The chapters, in their order."""
+
+    chapters: list[ChapterJson]
 
 
 def gathered(
@@ -32,24 +48,24 @@ def gathered(
     """
     named = [_named(chapter, several=len(chapters) > 1) for chapter in chapters]
     every = [section for chapter in named for section in chapter.sections]
+    data: GatheredData = {
+        "chapters": [
+            {
+                "name": chapter.name,
+                "title": chapter.title,
+                "sections": {
+                    one.name: {"title": one.title, **one.data, "notes": list(one.notes)}
+                    for one in chapter.sections
+                },
+            }
+            for chapter in chapters
+        ],
+    }
     return Document(
         name=name,
         title=title,
         provenance=provenance,
-        data={
-            **facts,
-            "chapters": [
-                {
-                    "name": chapter.name,
-                    "title": chapter.title,
-                    "sections": {
-                        one.name: {"title": one.title, **one.data, "notes": list(one.notes)}
-                        for one in chapter.sections
-                    },
-                }
-                for chapter in chapters
-            ],
-        },
+        data={**facts, **data},
         tables=tuple(table for section in every for table in section.tables),
         sheets={stem: table for section in every for stem, table in section.sheets.items()},
         figures=tuple(figure for section in every for figure in section.figures),

@@ -11,10 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import Unpack
+
 from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import LAUNCHER, is_held, writer
+from sage_cli.store.manifest import Manifest, Origin
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.named import meant
 from sage_cli.store.surroundings import surroundings
@@ -91,7 +94,7 @@ class Run:
         """Whether the run came to its end."""
         return self.manifest.get("status") == FINISHED
 
-    def note(self, **fields: Any) -> None:
+    def note(self, **fields: Unpack[Manifest]) -> None:
         """Add or change fields of the manifest, atomically."""
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
@@ -121,7 +124,7 @@ class Run:
         return aside
 
     @contextmanager
-    def recording(self, config: Mapping[str, Any], **fields: Any) -> Iterator[None]:
+    def recording(self, config: Mapping[str, Any], **origin: Unpack[Origin]) -> Iterator[None]:
         """Hold the directory, write configuration and manifest, and keep the status true.
 
         An interruption or failure leaves everything that is needed to take the run up again.
@@ -134,7 +137,7 @@ class Run:
             created = self.manifest.get("created", _now())
             self.note(id=self.id, identity=self.identity, created=created, started=_now(),
                       status=RUNNING, reason=None, error=None,
-                      **surroundings(), **fields)  # fmt: skip
+                      **surroundings(), **origin)  # fmt: skip
 
             def close(status: str, reason: str | None = None, error: str | None = None) -> None:
                 hold.require()  # whoever has taken over says what becomes of it

@@ -15,7 +15,7 @@ from sage_cli.sweep.cells import (
     sweep_name,
     sweep_settings,
 )
-from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.desk import Desk, SweepFacts
 from sage_cli.sweep.read import read_space
 from sage_cli.sweep.sampler_choice import choose_sampler
 from sage_cli.sweep.space import Space
@@ -54,7 +54,7 @@ class Sweep:
         """What decides the cells' results besides what is searched."""
         return sweep_settings(self.cells.shared, self.space.keys)
 
-    def facts(self, study: Study) -> dict[str, Any]:
+    def facts(self, study: Study) -> SweepFacts:
         """What readers of the sweep's state want to know beside its counts."""
         return {
             "name": self.desk.name,

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from typing_extensions import TypedDict
+
 from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.theory import theory_document
 from sage_cli.store.surroundings import surroundings
 from sage_cli.theory import TOLERANCE, pictures, statements
+from sage_cli.theory.pictures import Pictures
+from sage_cli.theory.statement import StatementJson
+
+
+class TheoryData(TypedDict):
+    """What the report's data are."""
+
+    tolerance: float
+    holds: bool
+    largest_error: float
+    statements: list[StatementJson]
+    pictures: Pictures
 
 
 def theory(root: Path) -> Report:
