@@ -21,7 +21,6 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.passk import curves_figure
 from sage_cli.reports.table import Column, Measure, Row, Table
 
-
 VoteJson = TypedDict(
     "VoteJson",
     {
@@ -127,4 +126,6 @@ def _at(one: Curve, k: int) -> Measure:
     return Measure(mean, interval=(low, high))
 
 
-MAJORITY = Analysis("majority", "maj@k beside pass@k: what a vote among samples gives", majority, MajorityData)
+MAJORITY = Analysis(
+    "majority", "maj@k beside pass@k: what a vote among samples gives", majority, MajorityData
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -118,11 +117,13 @@ NAMES = (
 
 
 def _cells(found: Support) -> tuple[Any, ...]:
+    ratios = leash(found)
     return (
         Measure(found.delta, digits=4), len(found.kept),
         len(found.lost), Measure(found.lost_by_chance, digits=1), len(found.surely_lost),
         len(found.gained), Measure(found.gained_by_chance, digits=1), len(found.surely_gained),
-        len(found.absent), *map(Measure, leash(found).values()),
+        len(found.absent), Measure(ratios["SRR"]), Measure(ratios["NDR"]), Measure(ratios["SDS"]),
+        Measure(ratios["NSCR"]),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,9 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import AnalysesAnswer
 
 
 def command(
@@ -90,7 +93,10 @@ def _list(json: bool) -> None:
     from sage_cli.analysis.registry import ANALYSES
 
     if json:
-        emit({"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]})
+        answer: AnalysesAnswer = {
+            "analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]
+        }
+        emit(answer)
         return
     from rich.table import Table
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json, RunName, RunRoot
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import RestoredAnswer
 
 
 def archive(
@@ -29,7 +31,7 @@ def archive(
     with console.status(f"packing {name}"):
         held = workflow.archive(root, name, file)
     if json:
-        emit({"file": str(file), **asdict(held)})
+        emit({"file": str(file), **vars(held)})
         return
     size_mb = file.stat().st_size / 1e6
     console.print(
@@ -54,6 +56,9 @@ def restore(
     with console.status(f"checking {file}"):
         held, new = workflow.restore(runs or default_root(), file, digest)
     if json:
-        emit({"restored": new, "digest": held.digest, "sample_sets": list(held.sample_sets)})
+        answer: RestoredAnswer = {
+            "restored": new, "digest": held.digest, "sample_sets": list(held.sample_sets)
+        }  # fmt: skip
+        emit(answer)
         return
     console.print(f"restored {', '.join(new)}\ndigest {held.digest}", soft_wrap=True)

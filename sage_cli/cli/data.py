@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,6 +15,7 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import SourceAnswer, SourcesAnswer
     from sage_cli.config.schema import SageConfig
 
 SHOWN = 160
@@ -39,7 +39,8 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
 
     sources = list_sources(_configured(preset, set_, root).data)
     if json:
-        emit({"sources": [asdict(source) for source in sources]})
+        answer: SourcesAnswer = {"sources": sources}
+        emit(answer)
         return
     table = _table("name", ">problems", ">expected", ">repeated", "where", "use")
     for source in sources:
@@ -68,11 +69,17 @@ def show(
 
     config = _configured(preset, set_, root, question_field, gold_field)
     source = show_source(name, config.data, config.evaluation.fields)
-    first = [asdict(problem) for problem in source.problems[:limit]]
     repeated = [[problem.id for problem in group] for group in source.repeated]
     if json:
-        facts = {"columns": source.columns, "origins": source.origins, "repeated": repeated}
-        emit({"name": name, "problems": len(source.problems), **facts, "first": first})
+        answer: SourceAnswer = {
+            "name": name,
+            "problems": len(source.problems),
+            "columns": list(source.columns),
+            "origins": list(source.origins),
+            "repeated": repeated,
+            "first": list(source.problems[:limit]),
+        }
+        emit(answer)
         return
     console.print(f"[bold]{escape(name)}[/]: {len(source.problems)} problems from")
     for origin in source.origins:
@@ -103,7 +110,7 @@ def overlap(
     config = _configured(preset, set_, root, question_field, gold_field)
     found = compare_sources(train, bench, config.data, config.evaluation.fields)
     if json:
-        emit({"train": train, "bench": bench, **asdict(found)})
+        emit({"train": train, "bench": bench, **vars(found)})
         return
     console.print(
         f"of {found.bench_problems} problems of {escape(bench)}, {found.same} stand in the "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -40,7 +39,7 @@ def command(
 
     exported = export(run, folder, runs or default_root(), force=force, dtype=dtype)
     if json:
-        emit({"folder": str(folder), **asdict(exported)})
+        emit({"folder": str(folder), **vars(exported)})
         return
     how = "adapter merged" if exported.merged else "no adapter to merge"
     console.print(f"exported {exported.source} ({exported.dtype}, {how}): [bold]{folder}[/]")

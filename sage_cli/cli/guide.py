@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,7 +86,7 @@ def show(
 
         keep_with_run(view, run, settings.run.root)
     if json:
-        emit(asdict(view))
+        emit(view)
         return
     _print(view)
     if html is not None:

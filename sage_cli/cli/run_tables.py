@@ -18,6 +18,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.store.run import Run, Runs
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import RunColumnsAnswer
     from sage_cli.store.run_facts import RunFacts
 
 
@@ -32,7 +33,8 @@ def list_facts(
     names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
     rows = [{name: one.value(name) for name in names} for one in fitting]
     if json:
-        emit({"runs": rows})
+        answer: RunColumnsAnswer = {"columns": names, "runs": rows}
+        emit(answer)
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
@@ -75,7 +77,7 @@ def diff(
         raise ConfigurationError(
             f"'{a}' and '{b}' are one run, {one.run.id}", "name another one: `sage runs list`"
         )
-    parts = {
+    parts: dict[str, dict[str, tuple[Any, Any]]] = {
         "settings": differences(one.settings, other.settings),
         "about": differences(one.about, other.about),
         "figures": {

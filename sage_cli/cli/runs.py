@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -17,6 +17,9 @@ from sage_cli.cli.run_tables import diff, list_facts
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.speed import speed_figures
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import FolderAnswer, RemovedAnswer, RunAnswer
 
 app = new_app("List, show, compare, archive, locate and remove runs.")
 SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "commit", "command",
@@ -72,8 +75,16 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     last, looked, found = *_last_and_looked(run), evaluation_figures(run)
     speed = speed_figures(run.metrics.read())
     if json:
-        shown = {"manifest": run.manifest, "last": last, "looked": looked, "evaluations": found}
-        emit({**shown, "speed": speed, "folder": str(run.folder)})
+        manifest: Any = run.manifest
+        answer: RunAnswer = {
+            "manifest": manifest,
+            "last": last,
+            "looked": looked,
+            "evaluations": found,
+            "speed": speed,
+            "folder": str(run.folder),
+        }
+        emit(answer)
         return
     table = Table(show_header=False, box=None)
     for key in SHOWN:
@@ -94,7 +105,8 @@ def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """The folder of a run, for scripts."""
     folder = str(_runs(runs).find(name).folder)
     if json:
-        emit({"folder": folder})
+        answer: FolderAnswer = {"folder": folder}
+        emit(answer)
     else:
         typer.echo(folder)
 
@@ -113,7 +125,8 @@ def remove(
         typer.confirm(f"delete {run.folder}?", abort=True, err=json)
     store.remove(run)
     if json:
-        emit({"removed": run.id, "folder": str(run.folder)})
+        answer: RemovedAnswer = {"removed": run.id, "folder": str(run.folder)}
+        emit(answer)
     else:
         console.print(f"removed {run.id}")
 

@@ -18,6 +18,7 @@ from sage_cli.cli.surroundings import ask_nobody
 if TYPE_CHECKING:
     from sage_cli.reports.page import Page
     from sage_cli.suite.arms import Asked
+    from sage_cli.suite.cost import Cost
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
@@ -144,7 +145,7 @@ def _show_plan(name: str, asked: Asked, json: bool) -> None:
     numbers = {task["name"]: number for number, task in enumerate(found["tasks"], 1)}
     table = Table("", "task", "needs", "state", "command", box=None)
     for task in found["tasks"]:
-        needs = numbers.get(task["needs"], "")
+        needs = numbers.get(task["needs"] or "", "")
         command = escape(task["command"])
         table.add_row(
             str(numbers[task["name"]]), escape(task["title"]), str(needs), task["state"], command
@@ -159,10 +160,10 @@ def _show_plan(name: str, asked: Asked, json: bool) -> None:
     console.print(f"folder: [bold]{escape(found['folder'])}[/]", soft_wrap=True)
 
 
-def _in_words(cost: dict[str, object]) -> str:
-    said = [f"{cost[key]:,} {key}" for key in ("steps", "completions")]
-    said.append(f"{cost['tokens']:,} tokens at most")
-    if cost["gpu_hours"]:
-        said.append(f"{cost['gpu_hours']:.0f} GPU hours at most, by stated throughputs")
-    said += [f"not counted: {one}" for one in cost["unknown"]]  # type: ignore[attr-defined]
+def _in_words(cost: Cost) -> str:
+    said = [f"{cost.steps:,} steps", f"{cost.completions:,} completions"]
+    said.append(f"{cost.tokens:,} tokens at most")
+    if cost.gpu_hours:
+        said.append(f"{cost.gpu_hours:.0f} GPU hours at most, by stated throughputs")
+    said += [f"not counted: {one}" for one in cost.unknown]
     return "; ".join(said)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,15 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import (
+        BestAnswer,
+        BestJson,
+        CancelAnswer,
+        CommandAnswer,
+        RemovedAnswer,
+    )
     from sage_cli.sweep.stored import StoredSweep, Sweeps
+    from sage_cli.workflows.sweeps import Best
 
 app = new_app("List, show, cancel and remove sweeps; what their best cells are.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
@@ -91,7 +98,8 @@ def best(
     sweep = _sweeps(runs).find(name)
     found = best_cells(sweep, objective)
     if json:
-        emit({"sweep": sweep.name, "best": [_without_counts(asdict(one)) for one in found]})
+        answer: BestAnswer = {"sweep": sweep.name, "best": [_best(one) for one in found]}
+        emit(answer)
         return
     for one in found:
         ends = "" if one.interval is None else " [{:.3f}, {:.3f}]".format(*one.interval)
@@ -133,7 +141,10 @@ def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     driven = sweep.driven_by
     said = sweeps.cancel(sweep)
     if json:
-        emit({"sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said})
+        answer: CancelAnswer = {
+            "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said
+        }  # fmt: skip
+        emit(answer)
     else:
         console.print(said, markup=False, soft_wrap=True)
 
@@ -154,7 +165,8 @@ def remove(
         typer.confirm(question, abort=True, err=json)
     sweeps.remove(sweep)
     if json:
-        emit({"removed": sweep.name, "folder": str(sweep.folder)})
+        answer: RemovedAnswer = {"removed": sweep.name, "folder": str(sweep.folder)}
+        emit(answer)
     else:
         console.print(f"removed {sweep.name}; its runs are still there")
 
@@ -166,7 +178,8 @@ def dashboard(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 
     command = dashboard_command(_sweeps(runs).find(name))
     if json:
-        emit({"command": command})
+        answer: CommandAnswer = {"command": command}
+        emit(answer)
         return
     os.execv(command[0], command)
 
@@ -177,7 +190,15 @@ def _facts(sweep: StoredSweep) -> dict[str, Any]:
     return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.folder)}
 
 
-def _without_counts(best: dict[str, Any]) -> dict[str, Any]:
-    """A best cell for JSON: its settings and runs at the top."""
-    cell = best.pop("cell")
-    return {**best, "settings": cell["settings"], "runs": cell["runs"]}
+def _best(one: Best) -> BestJson:
+    """A best cell for JSON: its settings and runs beside what is said of it, no counts."""
+    return {
+        "objective": one.objective,
+        "number": one.number,
+        "value": one.value,
+        "interval": one.interval,
+        "words": one.words,
+        "alike": one.alike,
+        "settings": dict(one.cell.settings),
+        "runs": one.cell.runs,
+    }

@@ -10,25 +10,25 @@ from pydantic_core.core_schema import (
     DataclassSchema,
     FloatSchema,
     IsInstanceSchema,
-    ModelSchema,
     TypedDictSchema,
+    WithDefaultSchema,
 )
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-NUMBER: JsonSchemaValue = {"anyOf": [{"type": "number"}, {"enum": [None, "inf", "-inf"]}]}
-"""JSON has no NaN and no infinity: `json_text` writes null and these texts."""
 
 
-def json_schema(of: Any) -> dict[str, Any]:
-    """The schema of JSON made from a TypedDict, a dataclass, a section or what they hold.
+def json_schema(*kinds: Any) -> dict[str, Any]:
+    """The schema of JSON made from one of these: TypedDicts, dataclasses, sections.
 
-    Every key that the type names is there, unless it is a `NotRequired` one, and no other.
+    Every key that a type names is there, unless it is a `NotRequired` one, and no other.
     """
     # the configuration of a tuple reaches the types inside, which may hold arrays
-    adapter = TypeAdapter(tuple[of], config=ConfigDict(arbitrary_types_allowed=True))
+    whole: Any = tuple.__class_getitem__(kinds)
+    adapter: TypeAdapter[Any] = TypeAdapter(whole, config=ConfigDict(arbitrary_types_allowed=True))
     found = adapter.json_schema(mode="serialization", schema_generator=_Schema)
-    (schema,) = found["prefixItems"]
-    return {"$schema": DIALECT, **schema, **({"$defs": found["$defs"]} if "$defs" in found else {})}
+    schemas, parts = found["prefixItems"], found.get("$defs", {})
+    one = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {**one, **({"$defs": parts} if parts else {})}
 
 
 class _Schema(GenerateJsonSchema):
@@ -38,17 +38,21 @@ class _Schema(GenerateJsonSchema):
         """A field with a default is written like any other."""
         return field["type"] != "typed-dict-field" or super().field_is_required(field, total)
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, _schema: Any) -> bool:
         """A key says enough."""
         return False
 
-    def float_schema(self, schema: FloatSchema) -> JsonSchemaValue:
-        """A number, which may be undefined."""
-        return NUMBER
+    def float_schema(self, _schema: FloatSchema) -> JsonSchemaValue:
+        """JSON has no NaN and no infinity: `json_text` writes null and these texts."""
+        return {"anyOf": [{"type": "number"}, {"enum": [None, "inf", "-inf"]}]}
 
-    def is_instance_schema(self, schema: IsInstanceSchema) -> JsonSchemaValue:
+    def is_instance_schema(self, _schema: IsInstanceSchema) -> JsonSchemaValue:
         """The one foreign class that answers hold: an array of numpy, of one dimension."""
-        return {"type": "array", "items": NUMBER}
+        return {"type": "array", "items": self.float_schema({"type": "float"})}
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        """What isn't written can't be left to a default."""
+        return self.generate_inner(schema["schema"])
 
     def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:
         """Closed, unless the type says that it is open."""
@@ -57,7 +61,3 @@ class _Schema(GenerateJsonSchema):
     def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
         """Closed."""
         return {"additionalProperties": False, **super().dataclass_schema(schema)}
-
-    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
-        """A section says by itself whether it is open, and has no default where it is written."""
-        return super().model_schema(schema)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 
@@ -14,7 +16,7 @@ class Surroundings(TypedDict):
     command: str
 
 
-class Origin(TypedDict, total=False):
+class Origin(TypedDict):
     """What a training is made from.
 
     `parent` is a run's id or a model's name, `parent_weights` its fingerprint, `template` the
@@ -23,19 +25,19 @@ class Origin(TypedDict, total=False):
 
     kind: str
     parent: str | None
-    parent_weights: str
     seed: int
     template: str
-    data: str | list[str]
-    sweep: str | None
+    parent_weights: NotRequired[str]
+    data: NotRequired[str | list[str]]
+    sweep: NotRequired[str | None]
 
 
-class Manifest(Origin, total=False):
+class Manifest(Origin, Surroundings):
     """A run: what it is made from, where, and what became of it.
 
-    It was begun first when it was `created`, begun or taken up last when it was `started`, asked
-    for again, finished, when it was `asked`. `seconds` are those of all its parts, `weights` the
-    fingerprint that its training left.
+    It was `created` when it was begun first, `started` when it was begun or taken up last, and
+    `asked` for again when it was finished already. `seconds` are those of all its parts, `weights`
+    the fingerprint that its training left.
     """
 
     id: str
@@ -45,11 +47,7 @@ class Manifest(Origin, total=False):
     error: str | None
     created: str
     started: str
-    ended: str
-    asked: str
-    seconds: float
-    weights: str
-    versions: dict[str, str]
-    commit: str | None
-    host: str
-    command: str
+    ended: NotRequired[str]
+    asked: NotRequired[str]
+    seconds: NotRequired[float]
+    weights: NotRequired[str]

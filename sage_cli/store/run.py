@@ -17,7 +17,7 @@ from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import LAUNCHER, is_held, writer
-from sage_cli.store.manifest import Manifest, Origin
+from sage_cli.store.manifest import Origin
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.named import meant
 from sage_cli.store.surroundings import surroundings
@@ -94,8 +94,8 @@ class Run:
         """Whether the run came to its end."""
         return self.manifest.get("status") == FINISHED
 
-    def note(self, **fields: Unpack[Manifest]) -> None:
-        """Add or change fields of the manifest, atomically."""
+    def note(self, **fields: Any) -> None:
+        """Add or change fields of the manifest (`store/manifest.py`), atomically."""
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
     def ask(self) -> None:
