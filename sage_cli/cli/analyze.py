@@ -81,7 +81,7 @@ def command(
                 "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}),
     )  # fmt: skip
     if dry_run:
-        show_plan(plan(settings, name, names or [], options), json)
+        show_plan(lambda: plan(settings, name, names or [], options), json)
         return
     with Live() as live:
         report = analyze(settings, name, names or [], options, live)

@@ -24,11 +24,12 @@ def archive(
 
     Weights, checkpoints and mirrors are left out.
     """
+    from sage_cli.cli.live import doing
     from sage_cli.config.records import default_root
     from sage_cli.workflows import archive as workflow
 
     root = runs or default_root()
-    with console.status(f"packing {name}"):
+    with doing(f"packing {name}"):
         held = workflow.archive(root, name, file)
     if json:
         emit({"file": str(file), **vars(held)})
@@ -50,10 +51,11 @@ def restore(
     json: Json = False,
 ) -> None:
     """Unpack an archived run, once every file in it is found to be what was archived."""
+    from sage_cli.cli.live import doing
     from sage_cli.config.records import default_root
     from sage_cli.workflows import archive as workflow
 
-    with console.status(f"checking {file}"):
+    with doing(f"checking {file}"):
         held, new = workflow.restore(runs or default_root(), file, digest)
     if json:
         answer: RestoredAnswer = {

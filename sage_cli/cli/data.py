@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Js
     """List the registered sources and what is here of them."""
     from sage_cli.workflows.data import list_sources
 
-    sources = list_sources(_configured(preset, set_, root).data)
+    with doing("reading local copies"):
+        sources = list_sources(_configured(preset, set_, root).data)
     if json:
         answer: SourcesAnswer = {"sources": sources}
         emit(answer)
@@ -68,7 +70,8 @@ def show(
     from sage_cli.workflows.data import show_source
 
     config = _configured(preset, set_, root, question_field, gold_field)
-    source = show_source(name, config.data, config.evaluation.fields)
+    with doing(f"reading {name}"):
+        source = show_source(name, config.data, config.evaluation.fields)
     repeated = [[problem.id for problem in group] for group in source.repeated]
     if json:
         answer: SourceAnswer = {
@@ -108,7 +111,8 @@ def overlap(
     from sage_cli.workflows.data import compare_sources
 
     config = _configured(preset, set_, root, question_field, gold_field)
-    found = compare_sources(train, bench, config.data, config.evaluation.fields)
+    with doing(f"comparing {train} with {bench}"):
+        found = compare_sources(train, bench, config.data, config.evaluation.fields)
     if json:
         emit({"train": train, "bench": bench, **vars(found)})
         return

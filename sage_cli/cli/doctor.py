@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import ConfigFile, Json, Presets, RunRoot, Sets, load_config
 from sage_cli.errors import EXIT_OTHER
 
@@ -29,11 +30,12 @@ def command(
     torch is loaded to see GPUs. Nothing is trained or stored.
     """
     settings = load_config(preset, config, set_, run={"root": runs}).config
-    from sage_cli.workflows.doctor import checks
+    with doing("loading libraries"):
+        from sage_cli.workflows.doctor import checks
 
     found = []
     for check in checks(settings):
-        with console.status(f"looking at {check.name}"):
+        with doing(f"looking at {check.name}"):
             finding = check.found()
         found.append(finding)
         if not json:

@@ -78,7 +78,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.passk import plan
 
-        show_plan(plan(settings, names, gpu), json)
+        show_plan(lambda: plan(settings, names, gpu), json)
         return
     from sage_cli.workflows.evaluate import evaluate
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
 
 
@@ -37,7 +38,8 @@ def command(
     from sage_cli.config.records import default_root
     from sage_cli.workflows.export import export
 
-    exported = export(run, folder, runs or default_root(), force=force, dtype=dtype)
+    with Live() as live:
+        exported = export(run, folder, runs or default_root(), live, force=force, dtype=dtype)
     if json:
         emit({"folder": str(folder), **vars(exported)})
         return

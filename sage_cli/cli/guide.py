@@ -72,9 +72,9 @@ def show(
         # only the guide is read: any anchor that a guide can shape will do
         anchor={"kl": "reverse", "beta": own.anchor.beta or 1.0},
     ).config
-    from sage_cli.workflows.guide_show import guide_show
-
     with Live() as live:
+        with live.doing("loading libraries"):
+            from sage_cli.workflows.guide_show import guide_show
         view = guide_show(settings, run, live, notes)
     if html is not None:
         from sage_cli.reports.microscope import to_html

@@ -151,6 +151,13 @@ class Live:
         return f"{rate:.3g} {self._unit}/s, {(self._total - self._done) / rate:.0f} s left"
 
 
+@contextmanager
+def doing(text: str) -> Iterator[None]:
+    """Say what a command does inside the block, where it has no more to tell of it."""
+    with Live() as live, live.doing(text):
+        yield
+
+
 class _Bars(Bars):
     """A line with bar, count and time left whatever the width, and the numbers on one of their own.
 

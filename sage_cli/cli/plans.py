@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ def refuse_card(gpu: str | None, dry_run: bool) -> None:
         )
 
 
-def show_plan(planned: Sequence[Stage], json: bool = False) -> None:
-    """Print stages with what each would do and what is there of it."""
+def show_plan(plan: Callable[[], Sequence[Stage]], json: bool = False) -> None:
+    """Make a plan and print its stages: what each would do, and what is there of it."""
+    with doing("planning"):
+        planned = plan()
     if json:
         stages: list[Any] = [{"stage": stage.title, **stage.facts} for stage in planned]
         answer: PlanAnswer = {"stages": stages}

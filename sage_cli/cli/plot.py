@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.reporting import Out, show_report
 
@@ -33,9 +34,11 @@ def command(
     root = runs or default_root()
     keys = [key.strip() for key in (y or "").split(",") if key.strip()]
     if not follow:
-        show_report(plot.plot(root, names, keys), json, out)
+        with doing("drawing"):
+            report = plot.plot(root, names, keys)
+        show_report(report, json, out)
         return
-    report = None
+    last = None
     for report in plot.follow(root, names, keys):
         if out is not None:
             report.document.figures[0].save(out)
@@ -43,5 +46,6 @@ def command(
             key, label, step, _, last, *_ = row.cells
             console.print(f"{label}  step {step}  {key} {last}", soft_wrap=True)
         console.print(f"figure: [bold]{out or report.folder}[/]", soft_wrap=True)
-    if json and report is not None:
-        emit(report.as_json())
+        last = report
+    if json and last is not None:
+        emit(last.as_json())

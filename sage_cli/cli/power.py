@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -55,8 +56,9 @@ def command(
         settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
-    report = power(
-        settings, names or [], problems=problems, samples=samples, seeds=seeds, k=k, loss=loss,
-        heterogeneity=heterogeneity,
-    )  # fmt: skip
+    with Live() as live:
+        report = power(
+            settings, names or [], live, problems=problems, samples=samples, seeds=seeds, k=k,
+            loss=loss, heterogeneity=heterogeneity,
+        )  # fmt: skip
     show_report(report, json)

@@ -89,7 +89,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.rl_plan import plan
 
-        show_plan(plan(loaded.config, init, measure=measure, gpu=gpu), json)
+        show_plan(lambda: plan(loaded.config, init, measure=measure, gpu=gpu), json)
         return
     from sage_cli.workflows.rl import rl
 

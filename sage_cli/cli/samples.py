@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import doing
 from sage_cli.cli.measuring import load_for_measuring
 from sage_cli.cli.options import Benchmark, ConfigFile, Json, Presets, RunRoot, Sets
 
@@ -47,7 +48,8 @@ def show(
     settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
     from sage_cli.workflows.samples_show import samples_show
 
-    found = samples_show(settings, run, problem, verdict, limit)
+    with doing(f"looking for stored completions of {run}"):
+        found = samples_show(settings, run, problem, verdict, limit)
     if json:
         samples: SamplesAnswer = {"samples": found}
         emit(samples)

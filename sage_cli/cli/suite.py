@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
-from sage_cli.cli.live import Live
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
 from sage_cli.cli.surroundings import ask_nobody
 
@@ -138,7 +138,8 @@ def _show_plan(name: str, asked: Asked, json: bool) -> None:
     ask_nobody()
     from sage_cli.workflows.suite_plan import plan_suite
 
-    found = plan_suite(name, asked)
+    with doing(f"planning {name}"):
+        found = plan_suite(name, asked)
     if json:
         emit(found)
         return

@@ -107,7 +107,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.sweep import plan
 
-        show_plan(plan(settings, gpu), json)
+        show_plan(lambda: plan(settings, gpu), json)
         return
     from sage_cli.workflows.sweep import sweep
 

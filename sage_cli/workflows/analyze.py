@@ -39,16 +39,20 @@ def analyze(
     """Answer with the analysis `name` about the named runs or models, and write the report."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
     asked = asked_of(analysis, config.evaluation, options)
+    reading = progress.doing(f"reading {recipe.evaluation.benchmark}")
     if analysis.records:
         runs = chosen_runs(names, Runs(config.run.root))
-        material = _of_records(runs, recipe, asked, progress)
+        with reading:
+            material = _of_records(runs, recipe, asked, progress)
         content: Any = [run.identity or run.id for run in runs]
     else:
-        benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
+        with reading:
+            benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
         subjects = _subjects(analysis, config, names, options.base)
         _refuse_modeless(analysis, benchmarks)
-        drawing = _drawing(subjects, options)
-        require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
+        with progress.doing("looking for stored samples"):
+            drawing = _drawing(subjects, options)
+            require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
         material = _of_samples(analysis, subjects, benchmarks, recipe, asked, progress)
         content = [asdict(one) for one in material.provenance.samples or ()]
         content += [[one.id for one in benchmark.problems] for benchmark in benchmarks]
@@ -56,7 +60,8 @@ def analyze(
     identity = identity_of(f"analyze-{name}", [content, settings])
     stems = "-".join(dict.fromkeys(Path(one).stem for one in material.answers or material.trained))
     folder = config.run.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
-    return analysis.of(material).write(folder)
+    with progress.doing(f"computing {name} and writing the report"):
+        return analysis.of(material).write(folder)
 
 
 def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Stage]:
@@ -138,7 +143,8 @@ def _of_samples(
     modes: dict[tuple[str, str], ModeChances] = {}
     for subject, reader in readers(analysis.reader, subjects, recipe, progress):
         for benchmark in benchmarks:
-            own = subject.answers(benchmark, recipe)
+            with progress.doing(f"reading samples of {subject.policy.label} on {benchmark.name}"):
+                own = subject.answers(benchmark, recipe)
             if reader is not None and analysis.reader == "announcements":
                 modes[benchmark.name, own.policy] = reader.announcements(benchmark)
             elif reader is not None and analysis.reader == "itself, where kept":

@@ -33,7 +33,7 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
 
     A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
     """
-    plan = planned(name, asked)
+    plan = _planned(name, asked, progress)
     carry_out(plan, progress)
     for one in sweeps_of(plan):
         one.run(progress)
@@ -42,7 +42,7 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
 
 def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
     """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
-    return report_of(planned(name, asked), progress)
+    return report_of(_planned(name, asked, progress), progress)
 
 
 def carry_out(plan: Plan, progress: Progress) -> None:
@@ -68,14 +68,25 @@ def carry_out(plan: Plan, progress: Progress) -> None:
 def report_of(plan: Plan, progress: Progress) -> Page:
     """The report of a plan, as far as it is done."""
     failures = _failures(plan.folder / FAILURES)
-    found = [results(part, plan, failures) for part in plan.parts]
+    found = []
+    for part in plan.parts:
+        with progress.doing(f"counting what is stored of {part.suite.name}"):
+            found.append(results(part, plan, failures))
     analyses = {
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts
     }
     for swept in sweeps_of(plan):
         analyses[swept.suite.name].append(swept.document())
-    return write_report(plan, found, chapters(plan, found, analyses))
+    with progress.doing("computing curves and differences"):
+        every = chapters(plan, found, analyses)
+    with progress.doing("drawing and writing the report"):
+        return write_report(plan, found, every)
+
+
+def _planned(name: str, asked: Asked, progress: Progress) -> Plan:
+    with progress.doing(f"planning {name}"):
+        return planned(name, asked)
 
 
 def _failures(path: Path) -> dict[str, str]:

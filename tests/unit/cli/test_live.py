@@ -117,3 +117,19 @@ def test_in_a_terminal_it_stands_there_until_it_is_over_or_a_bar_begins(width):
 def test_nobody_hears_where_nobody_watches():
     with Silent().doing("anything"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("data", "list"), "reading local copies ..."),
+        (("data", "show", "arithmetic"), "reading arithmetic ..."),
+        (("data", "overlap", "arithmetic", "arithmetic-dev"), "comparing arithmetic with"),
+        (("rl", "--dry-run"), "planning ..."),
+        (("suite", "plan", "demo"), "planning demo ..."),
+        (("samples", "show", "nobody"), "looking for stored completions of nobody ..."),
+    ],
+)
+def test_commands_that_may_take_long_say_what_they_do(sage, monkeypatch, words, said):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    assert said in sage(*words).words
