@@ -157,12 +157,14 @@ def _answers(schemas: Mapping[str, Any]) -> Iterator[str]:
     for name, one in schemas.items():
         yield f"## {'Errors' if name == ERROR else f'sage {name}'}\n"
         yield f"Schema: `{SCHEMAS}/{_stem(name)}.json`.\n"
-        for answer in one.get("anyOf", [one]):
+        if len(several := one.get("anyOf", [one])) > 1:
+            yield "One of these:\n"
+        for answer in several:
             yield from _answer(answer, parts, shared)
     yield "## Parts\n\nWhat several answers hold.\n"
     for name in sorted(shared - {SECTIONS}):
         yield f"### {name}\n"
-        yield from _answer(parts[name], parts, shared)
+        yield from _answer(parts[name], parts, shared - {name})
 
 
 def _answer(answer: Mapping[str, Any], parts: Mapping[str, Any], shared: Set[str]) -> Iterator[str]:
@@ -172,8 +174,11 @@ def _answer(answer: Mapping[str, Any], parts: Mapping[str, Any], shared: Set[str
         return
     whole = parts[name] if name else answer
     said = " ".join(whole.get("description", "").split())
-    form = f"{name}" if name in shared else _form(whole, parts, shared, "")
-    yield f"{said}\n\n```\n{form}\n```\n"
+    if name in shared:
+        yield f"[{name}](#{name.lower()}): {said}\n"
+        return
+    head = f"**{name}**: " if name else ""
+    yield f"{head}{said}\n\n```\n{_form(whole, parts, shared, '')}\n```\n"
 
 
 def _form(one: Any, parts: Mapping[str, Any], shared: Set[str], indent: str) -> str:

@@ -34,23 +34,27 @@ if TYPE_CHECKING:
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="An analysis; without one, all of them.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
     ] = None,
     names: Names = None,
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", help="What to compare with (default: what the first run grew from)."
+            "--base", help="The base to compare with (default: what the first run grew from)."
         ),
     ] = None,
     problem: Annotated[
-        list[str] | None, typer.Option("--problem", help="Only this problem: an id's beginning.")
+        list[str] | None, typer.Option("--problem", help="Only problems whose id begins so.")
     ] = None,
     delta: Annotated[
-        str | None, typer.Option("--delta", help="support: shares of right samples, as 0,0.01,0.1.")
+        str | None,
+        typer.Option(
+            "--delta", help="For support: thresholds on the share of right samples, as 0,0.01."
+        ),
     ] = None,
     patterns: Annotated[
-        Path | None, typer.Option("--patterns", help="patterns: a YAML of expressions.")
+        Path | None, typer.Option("--patterns", help="For patterns: a YAML file of expressions.")
     ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,

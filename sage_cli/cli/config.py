@@ -27,10 +27,12 @@ def show(
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
-    origin: Annotated[bool, typer.Option("--origin", help="Where each value came from.")] = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Show where each value came from.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Print every setting as it resolves."""
+    """Print the value of every setting under presets, flags and --set."""
     loaded = load_config(preset, config, set_)
     if json:
         values = loaded.config.model_dump(mode="json")

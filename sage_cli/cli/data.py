@@ -28,14 +28,16 @@ Root = Annotated[
     Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
 ]
 QuestionField = Annotated[
-    str | None, typer.Option("--question-field", help="A file's column of questions.")
+    str | None, typer.Option("--question-field", help="The column of questions in a file.")
 ]
-GoldField = Annotated[str | None, typer.Option("--gold-field", help="A file's column of golds.")]
+GoldField = Annotated[
+    str | None, typer.Option("--gold-field", help="The column of gold answers in a file.")
+]
 
 
 @app.command("list")
 def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
-    """List the registered sources and what is here of them."""
+    """List the registered sources of problems, and which of them are on this machine."""
     from sage_cli.workflows.data import list_sources
 
     with doing("reading local copies"):
@@ -97,8 +99,8 @@ def show(
 
 @app.command()
 def overlap(
-    train: Annotated[str, typer.Argument(help="What is trained on.")],
-    bench: Annotated[str, typer.Argument(help="What is measured.")],
+    train: Annotated[str, typer.Argument(help="The source that is trained on.")],
+    bench: Annotated[str, typer.Argument(help="The benchmark.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
     preset: Presets = None,
     set_: Sets = None,

@@ -29,7 +29,7 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
     dtype: Annotated[
-        Dtype, typer.Option(help="Type of the weights; auto: as stored.")
+        Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
     ] = Dtype.AUTO,
     runs: RunRoot = None,
     json: Json = False,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sage_cli.workflows.grade import GradedFile
 
 _SHOWN = 20
-_EXTRACT = "Where answers stand. Default: grading.extract, or what the prompt says."
+_EXTRACT = "Where a completion's answer stands (default: grading.extract, or the prompt's)."
 _JUDGES = ", ".join(BUILT_IN_JUDGES) + ", or one that a package registers."
 
 
@@ -27,8 +27,10 @@ Mode = Literal[GradingMode, "both"]
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="JSONL with gold and completion(s).")],
-    mode: Annotated[Mode | None, typer.Option("--mode", help="Default: grading.mode.")] = None,
+    file: Annotated[Path, typer.Argument(help="JSONL: gold, and completion or completions.")],
+    mode: Annotated[
+        Mode | None, typer.Option("--mode", help="How answers are judged (default: grading.mode).")
+    ] = None,
     boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
     extract: Annotated[Extraction | None, typer.Option("--extract", help=_EXTRACT)] = None,
     judge: Annotated[str, typer.Option("--judge", help=_JUDGES)] = "math",

@@ -37,10 +37,18 @@ def _group() -> None:
 def show(
     run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
-    guide: Annotated[str | None, typer.Option("--guide", help="Another than its own.")] = None,
-    tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
-    rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page as well.")] = None,
+    guide: Annotated[
+        str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
+    ] = None,
+    tau: Annotated[
+        float | None, typer.Option(help="Branch guide: entropy in nats above which q rises.")
+    ] = None,
+    rho: Annotated[
+        float | None, typer.Option(help="Branch guide: how steeply q rises above tau.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a page to this file.")
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the numbers with the run, for reports.")
     ] = False,

@@ -14,14 +14,18 @@ from sage_cli.cli.reporting import Out, show_report
 
 def command(
     names: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Runs by a part of their id; =Label.")
+        list[str],
+        typer.Argument(metavar="RUN...", help="Runs by id or part of one; RUN=Label renames one."),
     ],
     y: Annotated[
         str | None,
         typer.Option("--y", help="Keys of metrics.jsonl, comma-separated (default: reward)."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Draw it again as steps come, until the runs end.")
+        bool,
+        typer.Option(
+            "--follow", help="Draw again whenever steps are recorded, until the runs end."
+        ),
     ] = False,
     runs: RunRoot = None,
     out: Out = None,

@@ -24,7 +24,7 @@ def options() -> None:
 
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
-    """All reports, newest first, with the command that each came from."""
+    """List all reports, newest first, with the command that wrote each."""
     from sage_cli.config.records import default_root
     from sage_cli.reports.written import written_reports
 

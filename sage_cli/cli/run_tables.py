@@ -64,11 +64,11 @@ def _cell(value: Any, *, full: bool = False) -> str:
 
 def diff(
     a: RunName,
-    b: Annotated[str, typer.Argument(help="The run to lay beside it.")],
+    b: Annotated[str, typer.Argument(help="The run to compare it with.")],
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """What two runs were set to differently, and what came out of each."""
+    """Compare two runs: the settings that differ, and the figures of both."""
     from sage_cli.config.records import default_root
     from sage_cli.store.run_facts import RunFacts, differences
 

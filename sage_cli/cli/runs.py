@@ -37,7 +37,7 @@ def list_(
     runs: RunRoot = None,
     columns: Annotated[
         str | None,
-        typer.Option("--columns", help="Settings and figures, as guide.tau,rl.seed,pass@1,reward."),
+        typer.Option("--columns", help="Settings and figures to show, as guide.tau,pass@1,reward."),
     ] = None,
     where: Annotated[
         list[str] | None, typer.Option("--where", help="Only runs with setting=value; repeatable.")
@@ -45,7 +45,7 @@ def list_(
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,
 ) -> None:
-    """All runs, oldest first."""
+    """List all runs, oldest first."""
     found = _runs(runs).all()
     if columns or where or as_csv:
         list_facts(found, columns, where or (), as_csv, json)
@@ -70,7 +70,7 @@ def list_(
 
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """A run's manifest, its speed, its last metrics and what evaluations found."""
+    """Show a run's manifest, its speed, its last metrics and what evaluations found."""
     run = _runs(runs).find(name)
     last, looked, found = *_last_and_looked(run), evaluation_figures(run)
     speed = speed_figures(run.metrics.read())
@@ -102,7 +102,7 @@ app.command()(restore)
 
 @app.command()
 def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """The folder of a run, for scripts."""
+    """Print the folder of a run, for scripts."""
     folder = str(_runs(runs).find(name).folder)
     if json:
         answer: FolderAnswer = {"folder": folder}
@@ -118,7 +118,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a run that no other run grew from; answered with no, nothing, and exit with 1."""
+    """Delete a run that no other run grew from. It asks first; "no" exits with 1."""
     store = _runs(runs)
     run = store.find(name)
     if not yes:

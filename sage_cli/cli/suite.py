@@ -31,7 +31,7 @@ Trainings = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """The suites that there are."""
+    """List the suites."""
     from sage_cli.suite.read import read_suite, suite_names
 
     suites = [read_suite(name) for name in suite_names()]
@@ -54,7 +54,7 @@ def plan(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Every task as a command that could be typed, what it needs and whether it is done."""
+    """Show every task as a command, what it needs and whether it is done."""
     _show_plan(name, _asked(preset, set_, seeds, runs), json)
 
 
@@ -64,14 +64,14 @@ def run(
     seeds: Trainings = None,
     executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
-    address: Annotated[str | None, typer.Option(help="Ray's cluster.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Have all that isn't done yet done, and report; the same command goes on where it stopped."""
+    """Run every task that isn't done yet, then report; typed again, it goes on where it stopped."""
     asked = _asked(preset, set_, seeds, runs, name=executor, workers=workers, address=address)
     if dry_run:
         _show_plan(name, asked, json)
@@ -92,7 +92,7 @@ def report(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Report what is there, and run nothing."""
+    """Report what is there; nothing is run."""
     from sage_cli.workflows.suite import report_suite
 
     asked = _asked(preset, set_, seeds, runs)

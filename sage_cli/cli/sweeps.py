@@ -39,7 +39,7 @@ def _sweeps(root: Path | None) -> Sweeps:
 
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
-    """All sweeps, the one that changed last at the end."""
+    """List all sweeps, the one that changed last at the end."""
     found = _sweeps(runs).all()
     if json:
         emit({"sweeps": [_facts(sweep) for sweep in found]})
@@ -56,7 +56,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """A sweep's report, who drives it, and why cells failed."""
+    """Show a sweep's report, which process drives it, and why cells failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     if json:
@@ -87,12 +87,12 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 def best(
     name: Name,
     objective: Annotated[
-        str | None, typer.Option("--objective", help="By this one only (default: by each).")
+        str | None, typer.Option("--objective", help="Only by this objective (default: by each).")
     ] = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """The best cell's settings, ready to be pasted, its runs, and who can't be told apart."""
+    """Show the best cell: settings ready to paste, runs, and the cells that may be as good."""
     from sage_cli.workflows.sweeps import best_cells
 
     sweep = _sweeps(runs).find(name)
@@ -118,7 +118,7 @@ def best(
 
 @app.command()
 def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """How much each parameter matters to an objective."""
+    """Show how much each parameter matters to an objective."""
     from sage_cli.workflows.sweeps import importances, reported
 
     sweep = _sweeps(runs).find(name)
@@ -156,7 +156,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a sweep's folder and study, not its runs; answered with no, nothing, exit code 1."""
+    """Delete a sweep's folder and study, not its runs. It asks first; "no" exits with 1."""
     from sage_cli.workflows import sweeps
 
     sweep = _sweeps(runs).find(name)

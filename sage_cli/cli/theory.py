@@ -11,7 +11,7 @@ from sage_cli.errors import EXIT_OTHER
 
 
 def command(runs: RunRoot = None, json: Json = False) -> None:
-    """Check the paper's equations by enumeration; exits with 1 where an error is too large."""
+    """Check the paper's equations by enumeration; exit with 1 where one doesn't hold."""
     settings = load_config(None, None, None, run={"root": runs}).config
     with Live() as live:
         with live.doing("loading libraries"):

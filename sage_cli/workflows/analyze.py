@@ -122,7 +122,7 @@ def _of_records(
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
         provenance = configured_provenance(benchmarks, recipe)
     except DataError as error:
-        progress.say(f"reward is shown without a test beside it: {error.cause}")
+        progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
     return Material(
         trained={run.id: trained(run, benchmarks, recipe) for run in runs},
         asked=asked,

@@ -104,8 +104,8 @@ def keep_with_run(view: GuideView, name: str, root: Path) -> None:
     run = named_run(name, Runs(root))
     if run is None:
         raise ConfigurationError(
-            f"{name} came from no run that could keep what its guide does",
-            "leave out --keep, or write it elsewhere with --json",
+            f"--keep stores numbers with a run, and no run here made {name}",
+            "leave out --keep; --json prints the same numbers",
         )
     write_json(run.guide, asdict(view))
 
@@ -160,7 +160,7 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     parent = policy.run.manifest.get("parent") if policy.run is not None else None
     if parent is None:
         raise ConfigurationError(
-            f"guide.signal is 'reference', and {policy.label} was trained against none",
+            f"guide.signal is 'reference', and {policy.label} was trained without a reference",
             "use --set guide.signal=policy",
         )
     runs = Runs(config.run.root)

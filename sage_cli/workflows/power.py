@@ -54,9 +54,9 @@ def power(
     ks = parse_ks(k, n[-1]) if k else tuple(k for k in (1, 16, 256, 4096) if k <= n[-1])
     if not 0 <= heterogeneity <= 10:
         raise ConfigurationError(
-            f"--heterogeneity is {heterogeneity:g}, and a standard deviation of log-odds from 0 "
-            "to 10 is meant",
-            f"0 moves all problems alike; the default is {HETEROGENEITY:g}",
+            f"--heterogeneity is {heterogeneity:g}: it is a standard deviation of log-odds, from 0 "
+            "to 10",
+            f"use 0 where all problems change alike; the default is {HETEROGENEITY:g}",
         )
     with progress.doing("counting what is stored of the bases"):
         found, provenance = _bases(config, names)

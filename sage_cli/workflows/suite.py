@@ -60,8 +60,8 @@ def carry_out(plan: Plan, progress: Progress) -> None:
     if failures and not any(work.done() for work in plan.works if work.needs is not None):
         said = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
         raise TrainingError(
-            "\n".join(["no method came to its end", *said]),
-            f"the logs in {tasks} say more; the same command tries again",
+            "\n".join(["no task of any method was finished", *said]),
+            f"read the logs in {tasks}; the same command tries again",
         )
 
 

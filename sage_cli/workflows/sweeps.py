@@ -64,8 +64,8 @@ def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
     if not result.importances:
         done = len(result.done)
         raise StoreError(
-            f"nothing can be said of the parameters of {sweep.name}: {done} of its cells are done",
-            "importances need four done cells or more, of different values",
+            f"too few cells of {sweep.name} to say which parameters matter: {done} of its cells are done",
+            "have four cells or more done, of different values",
         )
     return result.importances
 

@@ -167,7 +167,7 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
         assert one.examined.q_T == pytest.approx(parent.examined.q_T, abs=1e-6)
         assert one.examined.entropy_T == other.examined.entropy_T
         assert one.examined.q_T != other.examined.q_T
-    with pytest.raises(ConfigurationError, match="was trained against none") as refusal:
+    with pytest.raises(ConfigurationError, match="was trained without a reference") as refusal:
         guide_show(reading, str(base), Silent())
     assert "guide.signal=policy" in refusal.value.next_step
 
