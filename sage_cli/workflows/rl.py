@@ -141,7 +141,7 @@ def _require_base(config: SageConfig, init: str | None) -> None:
         raise ConfigurationError(
             f"the base {base.label} isn't trained yet, and a command that a launcher started can't "
             "train it: that takes one process",
-            f"train the base first, with `{base_command(sys.argv[1:])}`, then type this command again",
+            f"train the base first, by `{base_command(sys.argv[1:])}`; then type this command again",
         )
 
 

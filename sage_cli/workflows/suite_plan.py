@@ -51,8 +51,8 @@ def _notes(plan: Plan) -> list[str]:
     ]
     if unknown:
         notes.append(
-            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache doesn't have: runs that "
-            "grow from there will have other ids than these"
+            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
+            "from there will have other ids than these"
         )
     return notes
 

@@ -64,8 +64,8 @@ def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
     if not result.importances:
         done = len(result.done)
         raise StoreError(
-            f"too few cells of {sweep.name} to say which parameters matter: {done} of its cells are done",
-            "have four cells or more done, of different values",
+            f"{sweep.name} can't tell yet which parameters matter: {done} of its cells are done",
+            "it takes four done cells or more, of different values",
         )
     return result.importances
 
