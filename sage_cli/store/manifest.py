@@ -20,7 +20,7 @@ class Origin(TypedDict):
     """What a training is made from.
 
     `parent` is a run's id or a model's name, `parent_weights` its fingerprint, `template` the
-    prompt template's hash, `data` the files' versions or a name, `sweep` the one whose trial it is.
+    prompt template's hash, `data` the files' versions or a name, `sweep` the one that trained it.
     """
 
     kind: str

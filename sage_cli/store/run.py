@@ -99,7 +99,7 @@ class Run:
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
     def ask(self) -> None:
-        """Note that a finished run was asked for again: it is the latest, and no trial any more."""
+        """Note that a finished run was asked for again: it is the latest, and no sweep's any more."""
         self.note(asked=_now(), sweep=None)
 
     @property
@@ -187,7 +187,7 @@ class Runs:
         return [other.id for other in self.all() if other.manifest.get("parent") == run.id]
 
     def latest(self) -> Run | None:
-        """The finished run that was started or asked for last and is not a sweep's trial."""
+        """The finished run that was started or asked for last and isn't a sweep's."""
         finished = [r for r in self.all() if r.finished and not r.manifest.get("sweep")]
         return max(finished, key=_last_asked, default=None)
 

@@ -124,7 +124,7 @@ def rl(
     if recipe.rl.processes > 1 and not is_launched():
         start = init or (str(base.run.folder) if base.run else None)
         train_together(config, run, start, progress, SHOWN)
-        run.note(sweep=config.run.sweep)  # the launched command doesn't know whose trial it is
+        run.note(sweep=config.run.sweep)  # the launched command knows of no sweep
         if measurement is not None:
             measurement.take(run, progress)
     else:
@@ -141,7 +141,7 @@ def _require_base(config: SageConfig, init: str | None) -> None:
         raise ConfigurationError(
             f"the base {base.label} isn't trained yet, and a command that a launcher started can't "
             "train it: that takes one process",
-            f"train the base first, by `{base_command(sys.argv[1:])}`; then type this command again",
+            f"train it first by `{base_command(sys.argv[1:])}`, then type this command again",
         )
 
 
