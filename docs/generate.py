@@ -177,8 +177,9 @@ def _answer(answer: Mapping[str, Any], parts: Mapping[str, Any], shared: Set[str
     if name in shared:
         yield f"[{name}](#{name.lower()}): {said}\n"
         return
-    head = f"**{name}**: " if name else ""
-    yield f"{head}{said}\n\n```\n{_form(whole, parts, shared, '')}\n```\n"
+    if name or said:
+        yield f"{f'**{name}**: ' if name else ''}{said}\n"
+    yield f"```\n{_form(whole, parts, shared, '')}\n```\n"
 
 
 def _form(one: Any, parts: Mapping[str, Any], shared: Set[str], indent: str) -> str:

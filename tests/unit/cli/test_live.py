@@ -87,6 +87,16 @@ def test_what_takes_long_is_said_without_a_terminal(monkeypatch):
     assert file.getvalue() == "hashing weights ...\ndone\n"
 
 
+def test_a_name_that_looks_like_markup_is_shown_as_it_is(monkeypatch):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    for terminal in (False, True):
+        file = io.StringIO()
+        with Live(Console(width=80, file=file, force_terminal=terminal)) as live:
+            with live.doing("reading a[/b].jsonl"):
+                pass
+        assert "reading a[/b].jsonl" in plain(file.getvalue())
+
+
 def test_what_is_over_at_once_is_not_said_without_a_terminal():
     file = io.StringIO()
     with Live(Console(width=80, file=file)) as live, live.doing("hashing weights"):
