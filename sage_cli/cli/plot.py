@@ -42,7 +42,7 @@ def command(
             report = plot.plot(root, names, keys)
         show_report(report, json, out)
         return
-    last = None
+    newest = None
     for report in plot.follow(root, names, keys):
         if out is not None:
             report.document.figures[0].save(out)
@@ -50,6 +50,6 @@ def command(
             key, label, step, _, last, *_ = row.cells
             console.print(f"{label}  step {step}  {key} {last}", soft_wrap=True)
         console.print(f"figure: [bold]{out or report.folder}[/]", soft_wrap=True)
-        last = report
-    if json and last is not None:
-        emit(last.as_json())
+        newest = report
+    if json and newest is not None:
+        emit(newest.as_json())

@@ -114,6 +114,8 @@ def test_plot_follows_until_the_runs_have_ended(sage, made):
     typed = sage("plot", made[0].id, "--follow")  # it has ended: once
     assert typed.code == 0
     assert f"{made[0].id} step 2 reward 0.25" in typed.words
+    (line,) = json.loads(sage("plot", made[0].id, "--follow", "--json").stdout)["series"]
+    assert line["value"] == [0.125, 0.25]
 
 
 @pytest.mark.parametrize(
