@@ -99,7 +99,7 @@ class Run:
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
     def ask(self) -> None:
-        """Note that a finished run was asked for again: it is the latest, and no sweep's any more."""
+        """Note that a finished run was asked for again: the latest, and no sweep's any more."""
         self.note(asked=_now(), sweep=None)
 
     @property

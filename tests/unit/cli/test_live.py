@@ -91,9 +91,9 @@ def test_a_name_that_looks_like_markup_is_shown_as_it_is(monkeypatch):
     monkeypatch.setattr(live_module, "Timer", AtOnce)
     for terminal in (False, True):
         file = io.StringIO()
-        with Live(Console(width=80, file=file, force_terminal=terminal)) as live:
-            with live.doing("reading a[/b].jsonl"):
-                pass
+        console = Console(width=80, file=file, force_terminal=terminal)
+        with Live(console) as live, live.doing("reading a[/b].jsonl"):
+            pass
         assert "reading a[/b].jsonl" in plain(file.getvalue())
 
 
