@@ -1,6 +1,6 @@
-"""Write docs/reference/ from the code: commands, settings, records.
+"""Write docs/reference/ and sage_cli/schemas/ from the code.
 
-python docs/generate.py          # writes the pages
+python docs/generate.py          # writes the files
 python docs/generate.py --check  # exits with 1 where one isn't current
 """
 
@@ -10,17 +10,43 @@ import argparse
 import inspect
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
+from sage_cli.cli.schemas import ANSWERS, ERROR, schema
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.meaning import Meaning, meanings
 from sage_cli.store.recorded import RECORDED
 
-REFERENCE = Path(__file__).parent / "reference"
+REPOSITORY = Path(__file__).resolve().parents[1]
+REFERENCE, SCHEMAS = "docs/reference", "sage_cli/schemas"
 MADE = "<!-- Made by docs/generate.py. -->\n\n"
+SECTIONS = "SageConfig"
+"""What an answer says of settings is on a page of its own."""
+
+ANSWERED = """# JSON
+
+With `--json` a command prints one object on stdout and nothing else. This page shows its form; a
+schema says the same to a validator. The schemas (JSON Schema 2020-12, a file for each command) come
+with the package:
+
+```python
+import json
+from importlib.resources import files
+
+schema = json.loads((files("sage_cli") / "schemas" / "runs-list.json").read_text())
+```
+
+A key that is marked with `?` isn't there in every answer; all others are. A number that is
+undefined is `null`, an infinite one the text `"inf"` or `"-inf"`. A command that fails, by its exit
+code, prints the object of [errors](#errors) instead. The number in a schema's `$id` is raised when
+a key goes away, or gets another name, type or meaning. A new key doesn't raise it: each release's
+schemas are those of its own answers.
+"""
 
 
 def main() -> int:
@@ -28,22 +54,36 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    stale = [name for name, text in pages().items() if not _is_current(REFERENCE / name, text)]
+    made = files()
+    stale = [name for name, text in made.items() if not _is_current(REPOSITORY / name, text)]
     for name in stale:
-        print(f"{REFERENCE / name} is not current: run docs/generate.py")
+        print(f"{name} is not current: run docs/generate.py")
         if not check:
-            (REFERENCE / name).write_text(pages()[name])
-    return 1 if stale and check else 0
+            (REPOSITORY / name).write_text(made[name])
+    left = {str(file.relative_to(REPOSITORY)) for file in (REPOSITORY / SCHEMAS).glob("*.json")}
+    for name in sorted(left - set(made)):
+        print(f"{name} is of no command: remove it")
+    return 1 if (stale and check) or left - set(made) else 0
 
 
-def pages() -> dict[str, str]:
-    """Every page by the name of its file."""
+def files() -> dict[str, str]:
+    """The text of every file that is made, by its path in the repository."""
+    schemas = {name: schema(name) for name in ANSWERS}
     made = {
         "commands.md": "\n".join(_commands()),
         "settings.md": "\n".join(_settings()),
         "records.md": "\n".join(_records()),
+        "json.md": "\n".join(_answers(schemas)),
     }
-    return {name: MADE + text.rstrip() + "\n" for name, text in made.items()}
+    pages = {f"{REFERENCE}/{name}": MADE + text.rstrip() + "\n" for name, text in made.items()}
+    return pages | {
+        f"{SCHEMAS}/{_stem(name)}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n"
+        for name, one in schemas.items()
+    }
+
+
+def _stem(command: str) -> str:
+    return command.replace(" ", "-")
 
 
 def _is_current(file: Path, text: str) -> bool:
@@ -107,6 +147,73 @@ def _records() -> Iterator[str]:
     )
     for key, text in RECORDED.items():
         yield f"| `{key}` | {_cell(text)} |"
+
+
+def _answers(schemas: Mapping[str, Any]) -> Iterator[str]:
+    yield ANSWERED
+    uses = Counter(name for one in schemas.values() for name in one.get("$defs", {}))
+    shared = {name for name, times in uses.items() if times > 1}
+    parts = {name: part for one in schemas.values() for name, part in one.get("$defs", {}).items()}
+    for name, one in schemas.items():
+        yield f"## {'Errors' if name == ERROR else f'sage {name}'}\n"
+        yield f"Schema: `{SCHEMAS}/{_stem(name)}.json`.\n"
+        if len(several := one.get("anyOf", [one])) > 1:
+            yield "One of these:\n"
+        for answer in several:
+            yield from _answer(answer, parts, shared)
+    yield "## Parts\n\nWhat several answers hold.\n"
+    for name in sorted(shared - {SECTIONS}):
+        yield f"### {name}\n"
+        yield from _answer(parts[name], parts, shared - {name})
+
+
+def _answer(answer: Mapping[str, Any], parts: Mapping[str, Any], shared: Set[str]) -> Iterator[str]:
+    name = answer.get("$ref", "").rpartition("/")[2]
+    if name == SECTIONS:
+        yield "Every [setting](settings.md), by section.\n"
+        return
+    whole = parts[name] if name else answer
+    said = " ".join(whole.get("description", "").split())
+    if name in shared:
+        yield f"[{name}](#{name.lower()}): {said}\n"
+        return
+    if name or said:
+        yield f"{f'**{name}**: ' if name else ''}{said}\n"
+    yield f"```\n{_form(whole, parts, shared, '')}\n```\n"
+
+
+def _form(one: Any, parts: Mapping[str, Any], shared: Set[str], indent: str) -> str:
+    """A schema as its JSON would look, with types in the places of values."""
+    form = partial(_form, parts=parts, shared=shared, indent=indent)
+    if name := one.get("$ref", "").rpartition("/")[2]:
+        return name if name in {*shared, SECTIONS} else form(parts[name])
+    if "anyOf" in one:
+        return " or ".join(
+            dict.fromkeys(form(each) for each in one["anyOf"] if "inf" not in each.get("enum", ()))
+        )
+    if "enum" in one or "const" in one:
+        return " or ".join(json.dumps(each) for each in one.get("enum", [one.get("const")]))
+    if one.get("type") == "array":
+        if "prefixItems" in one:
+            return f"[{', '.join(map(form, one['prefixItems']))}]"
+        return f"[{form(one.get('items', {}))}, ...]"
+    if one.get("type") == "object":
+        return _object(one, parts, shared, indent)
+    words = {"string": "text", "integer": "whole number", "boolean": "true or false"}
+    kind = one.get("type", "anything")
+    return words.get(kind, kind)
+
+
+def _object(one: Any, parts: Mapping[str, Any], shared: Set[str], indent: str) -> str:
+    inner, rest = indent + "  ", one.get("additionalProperties", True)
+    lines = [
+        f'{inner}"{key}"{"" if key in one.get("required", ()) else "?"}: '
+        + _form(value, parts, shared, inner)
+        for key, value in one.get("properties", {}).items()
+    ]
+    if rest is not False:
+        lines.append(f"{inner}text: {_form({} if rest is True else rest, parts, shared, inner)}")
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 def _cell(text: str) -> str:

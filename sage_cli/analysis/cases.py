@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers, Row
@@ -31,9 +32,33 @@ class Case:
     of: int
 
 
+class CaseJson(TypedDict):
+    """A policy's typical completion of a problem: `alike` of its `of` such ones are like it."""
+
+    benchmark: str
+    problem: str
+    question: str
+    gold: str
+    policy: str
+    share_right: float
+    status: str
+    extracted: str | None
+    sample: int
+    alike: int
+    of: int
+    text: str
+
+
+class CasesData(TypedDict):
+    """The cases, policy after policy."""
+
+    cases: list[CaseJson]
+
+
 def cases(material: Material) -> Document:
     """The problem of each benchmark on which policies differ most, and what they write there."""
-    found, listed, data = [], [], []
+    found, listed = [], []
+    data: list[CaseJson] = []
     for benchmark, answers in material.answers.items():
         id_ = most_different(answers)
         problem = answers[0].problems[id_]
@@ -61,7 +86,7 @@ def cases(material: Material) -> Document:
         name="cases",
         title="cases",
         provenance=material.provenance,
-        data={"cases": data},
+        data=CasesData(cases=data),
         tables=tuple(found),
         sheets={
             "cases": Table(
@@ -110,5 +135,8 @@ def typical(answers: Answers, problem_id: str) -> Mapping[bool, Case]:
 
 
 CASES = Analysis(
-    "cases", "one problem, several policies, side by side (Appendix H); see --problem", cases
+    "cases",
+    "one problem, several policies, side by side (Appendix H); see --problem",
+    cases,
+    CasesData,
 )

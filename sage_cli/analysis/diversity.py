@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
@@ -20,7 +21,7 @@ from sage_cli.analysis.skeleton import skeleton
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document
-from sage_cli.reports.render import to_records
+from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 RIGHT_DRAWN = 8
@@ -59,6 +60,14 @@ def variety(answers: Answers) -> Variety:
     return Variety(counted, skeletons)
 
 
+class DiversityData(TypedDict):
+    """Means over problems, differences to the first policy, and every problem's values."""
+
+    means: list[Record]
+    differences: list[Record]
+    problems: list[Record]
+
+
 def diversity(material: Material) -> Document:
     """Each measure per policy, the paired difference to the first, and every problem's values."""
     asked, first = material.asked, material.policies[0]
@@ -95,11 +104,11 @@ def diversity(material: Material) -> Document:
         name="diversity",
         title="diversity of answers and solutions",
         provenance=material.provenance,
-        data={
-            "means": records("measure", found, "mean"),
-            "differences": records("measure", gaps, "difference"),
-            "problems": to_records(sheet),
-        },
+        data=DiversityData(
+            means=records("measure", found, "mean"),
+            differences=records("measure", gaps, "difference"),
+            problems=to_records(sheet),
+        ),
         tables=tuple(tables),
         sheets={"diversity": sheet},
         figures=(dots("diversity", panels, "mean over problems"),),
@@ -129,5 +138,8 @@ def _problem_rows(answers: Answers, seen: Variety) -> list[Row]:
 
 
 DIVERSITY = Analysis(
-    "diversity", "how many different answers and ways of solving there are, per problem", diversity
+    "diversity",
+    "how many different answers and ways of solving there are, per problem",
+    diversity,
+    DiversityData,
 )

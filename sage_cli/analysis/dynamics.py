@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.material import Asked, Material, Trained
@@ -14,7 +15,7 @@ from sage_cli.analysis.means import share_over_problems
 from sage_cli.analysis.pictures import steps
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
-from sage_cli.reports.render import to_records
+from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 QUANTITIES = {
@@ -30,6 +31,13 @@ PHASES = ("early", "mid", "late")
 """Thirds of the steps: the paper doesn't say where its phases begin."""
 
 Series = tuple[FloatArray, FloatArray]
+
+
+class DynamicsData(TypedDict):
+    """Quantities by thirds of the steps, and training reward against test."""
+
+    phases: list[Record]
+    test: list[Record]
 
 
 def dynamics(material: Material) -> Document:
@@ -74,7 +82,7 @@ def dynamics(material: Material) -> Document:
         name="dynamics",
         title="training dynamics",
         provenance=material.provenance,
-        data={"phases": to_records(phases), "test": to_records(test)},
+        data=DynamicsData(phases=to_records(phases), test=to_records(test)),
         tables=(phases, test) if test_rows else (phases,),
         sheets={"dynamics": phases, "dynamics-test": test, "dynamics-steps": _steps(panels)},
         figures=(steps("dynamics", panels, points),),
@@ -132,5 +140,6 @@ DYNAMICS = Analysis(
     "dynamics",
     "gradient norms early, mid and late, reward against test, entropy, KL (Table 5, Figure 2)",
     dynamics,
+    DynamicsData,
     records=True,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
@@ -20,10 +21,18 @@ from sage_cli.analysis.said import said
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import entropy_of_counts
 from sage_cli.reports.document import Document
-from sage_cli.reports.render import to_records
+from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
+
+
+class EntropyData(TypedDict):
+    """Means over problems, differences to the first policy, and every problem's values."""
+
+    means: list[Record]
+    differences: list[Record]
+    problems: list[Record]
 
 
 def entropy(material: Material) -> Document:
@@ -62,11 +71,11 @@ def entropy(material: Material) -> Document:
         name="entropy",
         title="entropy of tokens and of answers",
         provenance=material.provenance,
-        data={
-            "means": records("entropy", found, "mean"),
-            "differences": records("entropy", gaps, "difference"),
-            "problems": to_records(sheet),
-        },
+        data=EntropyData(
+            means=records("entropy", found, "mean"),
+            differences=records("entropy", gaps, "difference"),
+            problems=to_records(sheet),
+        ),
         tables=tuple(tables),
         sheets={"entropy": sheet},
         figures=(scatters("entropy", points, (TOKEN, ANSWER)),),
@@ -92,5 +101,9 @@ def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 ENTROPY = Analysis(
-    "entropy", "answer-level beside token-level entropy, per problem", entropy, reader="itself"
+    "entropy",
+    "answer-level beside token-level entropy, per problem",
+    entropy,
+    EntropyData,
+    reader="itself",
 )

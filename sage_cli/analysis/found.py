@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from sage_cli.reports.render import to_records
+from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 Found = Mapping[str, Mapping[str, Mapping[str, Measure]]]
@@ -42,9 +41,9 @@ def below(title: str, item: str, found: Found, value: str) -> Table:
     return Table(title, columns, rows)
 
 
-def records(item: str, found: Found, value: str) -> list[dict[str, Any]]:
+def records(item: str, found: Found, value: str) -> list[Record]:
     """The rows of `below` as objects."""
-    return list(to_records(below("", item, found, value)))
+    return to_records(below("", item, found, value))
 
 
 def _policies(found: Found) -> list[str]:

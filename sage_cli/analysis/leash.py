@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.entropy import ANSWER, TOKEN, entropies
@@ -23,7 +24,16 @@ from sage_cli.reports.table import Measure
 NAN = float("nan")
 
 
-def leash(found: Support) -> dict[str, float]:
+class Ratios(TypedDict):
+    """Support retention, novel discovery, their harmonic mean, net change."""
+
+    SRR: float
+    NDR: float
+    SDS: float
+    NSCR: float
+
+
+def leash(found: Support) -> Ratios:
     """The ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
 
     Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
@@ -13,7 +14,7 @@ from sage_cli.analysis.means import mean_over_problems, share_over_problems
 from sage_cli.analysis.pictures import dots
 from sage_cli.grading.status import STATUSES
 from sage_cli.reports.document import Document
-from sage_cli.reports.render import to_records
+from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 ALL = "all"
@@ -21,6 +22,12 @@ COLUMNS = tuple(
     map(Column, ("benchmark", "policy", "verdict", "completions", "mean tokens", "median",
                  "95th percentile", "longest", "cut off"))
 )  # fmt: skip
+
+
+class LengthsData(TypedDict):
+    """A row for each policy, benchmark and verdict."""
+
+    lengths: list[Record]
 
 
 def lengths(material: Material) -> Document:
@@ -40,7 +47,7 @@ def lengths(material: Material) -> Document:
         name="lengths",
         title="lengths of completions",
         provenance=material.provenance,
-        data={"lengths": to_records(table)},
+        data=LengthsData(lengths=to_records(table)),
         tables=(table,),
         sheets={"lengths": table},
         figures=(dots("lengths", means, "mean tokens"),),
@@ -86,4 +93,6 @@ def _quantile(lengths: Counter[int], share: float) -> int:
     return ordered[int(np.searchsorted(upto, share * upto[-1] - 1e-9))]
 
 
-LENGTHS = Analysis("lengths", "tokens by verdict, and the share that is cut off", lengths)
+LENGTHS = Analysis(
+    "lengths", "tokens by verdict, and the share that is cut off", lengths, LengthsData
+)

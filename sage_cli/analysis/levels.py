@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.found import below, beside, records
@@ -14,11 +15,16 @@ from sage_cli.analysis.pictures import dots
 from sage_cli.errors import DataError
 from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import Document
+from sage_cli.reports.render import Record
 from sage_cli.reports.table import Measure
 
 MOST = 20
 """A property with more values than that tells problems apart, not kinds of them."""
 NO_KIND = ("origin",)
+
+
+LevelsData = TypedDict("LevelsData", {"pass@1": list[Record], "differences": list[Record]})
+"""pass@1 by kind of problem, and the differences to the first policy."""
 
 
 def levels(material: Material) -> Document:
@@ -55,10 +61,12 @@ def levels(material: Material) -> Document:
         name="levels",
         title="pass@1 by kind of problem",
         provenance=material.provenance,
-        data={
-            "pass@1": records("kind", found, "pass@1"),
-            "differences": records("kind", gaps, "difference"),
-        },
+        data=LevelsData(
+            {
+                "pass@1": records("kind", found, "pass@1"),
+                "differences": records("kind", gaps, "difference"),
+            }
+        ),
         tables=tuple(tables),
         sheets={"levels": below("pass@1", "kind", found, "pass@1")},
         figures=(dots("levels", found, "pass@1"),),
@@ -83,5 +91,8 @@ def kinds(problems: Sequence[Problem]) -> dict[str, list[int]]:
 
 
 LEVELS = Analysis(
-    "levels", "pass@1 by level, subject or size, where the benchmark has them", levels
+    "levels",
+    "pass@1 by level, subject or size, where the benchmark has them",
+    levels,
+    LevelsData,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
@@ -13,11 +14,32 @@ from sage_cli.analysis.means import SEED
 from sage_cli.analysis.said import said
 from sage_cli.metrics import Curve, parse_ks
 from sage_cli.metrics.bands import curve
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.gaffke import gaffke
 from sage_cli.metrics.majority import maj_at_k
 from sage_cli.reports.document import Document
 from sage_cli.reports.passk import curves_figure
 from sage_cli.reports.table import Column, Measure, Row, Table
+
+VoteJson = TypedDict(
+    "VoteJson",
+    {
+        "benchmark": str,
+        "policy": str,
+        "k": list[int],
+        "maj@k": FloatArray,
+        "low": FloatArray,
+        "high": FloatArray,
+        "pass@k": FloatArray,
+    },
+)
+"""maj@k with its band, a value for each k, and pass@k beside it."""
+
+
+class MajorityData(TypedDict):
+    """A curve for each policy and benchmark."""
+
+    curves: list[VoteJson]
 
 
 def majority(material: Material) -> Document:
@@ -38,14 +60,14 @@ def majority(material: Material) -> Document:
         name="majority",
         title="maj@k beside pass@k",
         provenance=material.provenance,
-        data={
-            "curves": [
+        data=MajorityData(
+            curves=[
                 {"benchmark": benchmark, "policy": policy, "k": list(maj.ks),
                  "maj@k": maj.mean_K, "low": maj.low_K, "high": maj.high_K, "pass@k": passed.mean_K}
                 for benchmark, by_policy in curves.items()
                 for policy, (maj, passed) in by_policy.items()
             ]
-        },
+        ),
         tables=tuple(_table(benchmark, of) for benchmark, of in curves.items()),
         sheets={"majority": _sheet(curves)},
         figures=(
@@ -104,4 +126,6 @@ def _at(one: Curve, k: int) -> Measure:
     return Measure(mean, interval=(low, high))
 
 
-MAJORITY = Analysis("majority", "maj@k beside pass@k: what a vote among samples gives", majority)
+MAJORITY = Analysis(
+    "majority", "maj@k beside pass@k: what a vote among samples gives", majority, MajorityData
+)

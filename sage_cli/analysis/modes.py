@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
@@ -18,6 +19,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.problems.generated.generator import Generated, Generator
 from sage_cli.problems.registry import find, is_file_name
 from sage_cli.reports.document import Document
+from sage_cli.reports.render import Record
 from sage_cli.reports.table import Measure
 
 EXACT, SAMPLED = "exact chance", "share of samples"
@@ -25,6 +27,13 @@ RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
 MEASURES = (EXACT, SAMPLED, RIGHT_IF, AMONG_RIGHT)
 OTHER = "other"
 """What announces no mode."""
+
+
+class ModesData(TypedDict):
+    """Each mode's chances and shares, and the differences to the first policy."""
+
+    modes: list[Record]
+    differences: list[Record]
 
 
 def modes(material: Material) -> Document:
@@ -60,10 +69,10 @@ def modes(material: Material) -> Document:
         name="modes",
         title="modes of solving",
         provenance=material.provenance,
-        data={
-            "modes": records("mode", found, "value"),
-            "differences": records("mode", gaps, "difference"),
-        },
+        data=ModesData(
+            modes=records("mode", found, "value"),
+            differences=records("mode", gaps, "difference"),
+        ),
         tables=tuple(tables),
         sheets={"modes": below("modes", "mode", found, "value")},
         figures=(dots("modes", panels, "mean over problems"),),
@@ -123,5 +132,6 @@ MODES = Analysis(
     "modes",
     "which ways of solving generated problems a policy takes: exact chances, and how often right",
     modes,
+    ModesData,
     reader="announcements",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
@@ -15,7 +16,16 @@ from sage_cli.analysis.means import share_gap, share_over_problems
 from sage_cli.analysis.pictures import dots
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
+from sage_cli.reports.render import Record
 from sage_cli.reports.table import Measure
+
+
+class PatternsData(TypedDict):
+    """Frequencies, differences to the first policy, and each pattern's expressions."""
+
+    frequencies: list[Record]
+    differences: list[Record]
+    detectors: dict[str, list[str]]
 
 
 def patterns(material: Material) -> Document:
@@ -54,14 +64,14 @@ def patterns(material: Material) -> Document:
         name="patterns",
         title="patterns of reasoning",
         provenance=material.provenance,
-        data={
-            "frequencies": records("pattern", frequency, "frequency"),
-            "differences": records("pattern", difference, "difference"),
-            "detectors": {
+        data=PatternsData(
+            frequencies=records("pattern", frequency, "frequency"),
+            differences=records("pattern", difference, "difference"),
+            detectors={
                 one.name: [expression.pattern for expression in one.expressions]
                 for one in asked.detectors
             },
-        },
+        ),
         tables=tuple(tables),
         sheets={"patterns": below("patterns", "pattern", frequency, "frequency")},
         figures=(dots("patterns", frequency, "frequency among right solutions"),),
@@ -94,5 +104,6 @@ PATTERNS = Analysis(
     "patterns",
     "how often right solutions show patterns of reasoning (Eq. 13, Table 2)",
     patterns,
+    PatternsData,
     options=frozenset({"patterns"}),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
@@ -15,6 +16,7 @@ from sage_cli.analysis.per_sample import by_problem
 from sage_cli.analysis.pictures import tails
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
+from sage_cli.reports.render import Record
 from sage_cli.reports.table import Measure
 
 BEYOND = (0.95, 0.99)
@@ -25,6 +27,13 @@ SINGLE_PANELS = 4
 
 Perplexities = dict[bool, list[FloatArray]]
 """Over right answers alone (True) or all: the perplexities of each problem's completions."""
+
+
+class PerplexityData(TypedDict):
+    """Every measure under the base's own probabilities, by policy and benchmark."""
+
+    base: str
+    perplexity: list[Record]
 
 
 def perplexity(material: Material) -> Document:
@@ -54,7 +63,7 @@ def perplexity(material: Material) -> Document:
         name="perplexity",
         title=f"perplexity under {base_label}",
         provenance=material.provenance,
-        data={"base": base_label, "perplexity": records("measure", found, "value")},
+        data=PerplexityData(base=base_label, perplexity=records("measure", found, "value")),
         tables=(beside(f"perplexity of completions under {base_label}", "measure", found),),
         sheets={"perplexity": below("perplexity", "measure", found, "value")},
         figures=(tails("perplexity", panels, f"perplexity under {base_label}"),),
@@ -125,6 +134,7 @@ PERPLEXITY = Analysis(
     "perplexity",
     "how probable completions are under the base: distribution and tails (Eq. 39, Figure 7)",
     perplexity,
+    PerplexityData,
     base=True,
     reader="base",
 )

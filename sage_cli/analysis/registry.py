@@ -33,5 +33,5 @@ def find_analysis(name: str) -> Analysis:
     near = get_close_matches(name, ANALYSES, n=1, cutoff=0.5)
     raise ConfigurationError(
         f"there is no analysis '{name}'; there are {', '.join(ANALYSES)}",
-        f"did you mean {near[0]}?" if near else "`sage analyze` says what each tells",
+        f"did you mean {near[0]}?" if near else "`sage analyze` lists what each tells",
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.found import beside, records
@@ -13,7 +14,53 @@ from sage_cli.analysis.pictures import strips
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.reports.document import Document
+from sage_cli.reports.render import Record
 from sage_cli.reports.table import Column, Measure, Row, Table
+
+
+class SupportJson(TypedDict):
+    """Problems of a run by what became of them at a delta, and The Invisible Leash's ratios."""
+
+    delta: float
+    gained: list[str]
+    lost: list[str]
+    kept: list[str]
+    absent: list[str]
+    surely_gained: list[str]
+    surely_lost: list[str]
+    gained_by_chance: float
+    lost_by_chance: float
+    visible: float
+    SRR: float
+    NDR: float
+    SDS: float
+    NSCR: float
+
+
+class TransitionsJson(TypedDict):
+    """From a base's state (rows) to the run's (columns): problems seen, and expected by chance."""
+
+    states: tuple[str, ...]
+    seen: list[list[float]]
+    by_chance: list[list[float]]
+
+
+class RunSupport(TypedDict):
+    """A run against the base on a benchmark, at each delta."""
+
+    benchmark: str
+    run: str
+    support: list[SupportJson]
+    transitions: TransitionsJson
+
+
+class SupportData(TypedDict):
+    """Runs against a base; `thresholds` says by benchmark what k samples show."""
+
+    base: str
+    runs: list[RunSupport]
+    thresholds: dict[str, dict[str, float]]
+    entropies: list[Record]
 
 
 def support(material: Material) -> Document:
@@ -21,7 +68,8 @@ def support(material: Material) -> Document:
 
     Raises DataError where the policies have unequal numbers of samples.
     """
-    tables, sheet_rows, data, seen_at = [], [], [], {}
+    tables, sheet_rows, seen_at = [], [], {}
+    data: list[RunSupport] = []
     for benchmark, answers in material.answers.items():
         base, *runs = answers
         k = equal_k(answers)
@@ -40,8 +88,8 @@ def support(material: Material) -> Document:
             data.append(
                 {"benchmark": benchmark, "run": run.policy,
                  "support": [_json(one) for one in found],
-                 "transitions": {"states": STATES, "seen": moved.seen,
-                                 "by_chance": moved.by_chance}}
+                 "transitions": {"states": STATES, "seen": moved.seen.tolist(),
+                                 "by_chance": moved.by_chance.tolist()}}
             )  # fmt: skip
     sheet = Table("support", tuple(map(Column, ("benchmark", "run", *NAMES))), tuple(sheet_rows))
     shares = {
@@ -53,8 +101,8 @@ def support(material: Material) -> Document:
         name="support",
         title=f"support against {material.policies[0]}",
         provenance=material.provenance,
-        data={"base": material.policies[0], "runs": data, "thresholds": seen_at,
-              "entropies": records("entropy", entropy, "mean")},
+        data=SupportData(base=material.policies[0], runs=data, thresholds=seen_at,
+                         entropies=records("entropy", entropy, "mean")),
         tables=(*tables, beside("entropies, mean over problems", "entropy", entropy)),
         sheets={"support": sheet, "support-problems": _problems(material)},
         figures=(strips("support", shares),),
@@ -69,11 +117,13 @@ NAMES = (
 
 
 def _cells(found: Support) -> tuple[Any, ...]:
+    ratios = leash(found)
     return (
         Measure(found.delta, digits=4), len(found.kept),
         len(found.lost), Measure(found.lost_by_chance, digits=1), len(found.surely_lost),
         len(found.gained), Measure(found.gained_by_chance, digits=1), len(found.surely_gained),
-        len(found.absent), *map(Measure, leash(found).values()),
+        len(found.absent), Measure(ratios["SRR"]), Measure(ratios["NDR"]), Measure(ratios["SDS"]),
+        Measure(ratios["NSCR"]),
     )  # fmt: skip
 
 
@@ -104,11 +154,15 @@ def _problems(material: Material) -> Table:
     return Table("right samples problem by problem", columns, rows)
 
 
-def _json(found: Support) -> Mapping[str, Any]:
-    problems = ("gained", "lost", "kept", "absent", "surely_gained", "surely_lost")
+def _json(found: Support) -> SupportJson:
     return {
         "delta": found.delta,
-        **{name: list(getattr(found, name)) for name in problems},
+        "gained": list(found.gained),
+        "lost": list(found.lost),
+        "kept": list(found.kept),
+        "absent": list(found.absent),
+        "surely_gained": list(found.surely_gained),
+        "surely_lost": list(found.surely_lost),
         "gained_by_chance": found.gained_by_chance,
         "lost_by_chance": found.lost_by_chance,
         "visible": found.visible,
@@ -140,6 +194,7 @@ SUPPORT = Analysis(
     "support",
     "problems kept, lost and gained against the base at several delta, beyond chance (Def. 4.1)",
     support,
+    SupportData,
     base=True,
     reader="itself, where kept",
     options=frozenset({"delta"}),

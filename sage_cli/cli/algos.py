@@ -14,7 +14,7 @@ from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer, algorithm_se
 
 
 def command(json: Json = False) -> None:
-    """What each --algo sets, where it is from, and how near to that it comes."""
+    """List the algorithms: what each --algo sets, its source, and what differs from that."""
     if json:
         emit({name: _facts(name, row) for name, row in ALGORITHMS.items()})
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,26 +28,33 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
 
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import AnalysesAnswer
+
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="An analysis; without one, all of them.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="An analysis; without a name they are listed."),
     ] = None,
     names: Names = None,
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", help="What to compare with (default: what the first run grew from)."
+            "--base", help="The base to compare with (default: what the first run grew from)."
         ),
     ] = None,
     problem: Annotated[
-        list[str] | None, typer.Option("--problem", help="Only this problem: an id's beginning.")
+        list[str] | None, typer.Option("--problem", help="Only problems whose id begins so.")
     ] = None,
     delta: Annotated[
-        str | None, typer.Option("--delta", help="support: shares of right samples, as 0,0.01,0.1.")
+        str | None,
+        typer.Option(
+            "--delta", help="For support: thresholds on the share of right samples, as 0,0.01."
+        ),
     ] = None,
     patterns: Annotated[
-        Path | None, typer.Option("--patterns", help="patterns: a YAML of expressions.")
+        Path | None, typer.Option("--patterns", help="For patterns: a YAML file of expressions.")
     ] = None,
     benchmark: Benchmark = None,
     n: Samples = None,
@@ -79,7 +86,7 @@ def command(
                 "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}),
     )  # fmt: skip
     if dry_run:
-        show_plan(plan(settings, name, named, options), json)
+        show_plan(lambda: plan(settings, name, named, options), json)
         return
     with Live() as live:
         report = analyze(settings, name, named, options, live, labels)
@@ -91,7 +98,10 @@ def _list(json: bool) -> None:
     from sage_cli.analysis.registry import ANALYSES
 
     if json:
-        emit({"analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]})
+        answer: AnalysesAnswer = {
+            "analyses": [{"name": one.name, "says": one.says} for one in ANALYSES.values()]
+        }
+        emit(answer)
         return
     from rich.table import Table
 

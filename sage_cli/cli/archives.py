@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json, RunName, RunRoot
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import RestoredAnswer
 
 
 def archive(
@@ -22,14 +24,15 @@ def archive(
 
     Weights, checkpoints and mirrors are left out.
     """
+    from sage_cli.cli.live import doing
     from sage_cli.config.records import default_root
     from sage_cli.workflows import archive as workflow
 
     root = runs or default_root()
-    with console.status(f"packing {name}"):
+    with doing(f"packing {name}"):
         held = workflow.archive(root, name, file)
     if json:
-        emit({"file": str(file), **asdict(held)})
+        emit({"file": str(file), **vars(held)})
         return
     size_mb = file.stat().st_size / 1e6
     console.print(
@@ -48,12 +51,16 @@ def restore(
     json: Json = False,
 ) -> None:
     """Unpack an archived run, once every file in it is found to be what was archived."""
+    from sage_cli.cli.live import doing
     from sage_cli.config.records import default_root
     from sage_cli.workflows import archive as workflow
 
-    with console.status(f"checking {file}"):
+    with doing(f"checking {file}"):
         held, new = workflow.restore(runs or default_root(), file, digest)
     if json:
-        emit({"restored": new, "digest": held.digest, "sample_sets": list(held.sample_sets)})
+        answer: RestoredAnswer = {
+            "restored": new, "digest": held.digest, "sample_sets": list(held.sample_sets)
+        }  # fmt: skip
+        emit(answer)
         return
     console.print(f"restored {', '.join(new)}\ndigest {held.digest}", soft_wrap=True)

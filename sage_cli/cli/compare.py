@@ -24,7 +24,7 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.reporting import Out, show_report
 
-HELP = "A run, model folder or file of counts, or training seeds as A1,A2,A3; =Label names it."
+HELP = "A run, model folder or file of counts; training seeds as A1,A2,A3; A=Label renames it."
 
 
 def command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,7 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import ConfigFile, Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import CheckedAnswer, SettingsAnswer
     from sage_cli.config.meaning import Meaning
 
 app = new_app("Show, explain and check configurations.")
@@ -27,10 +27,12 @@ def show(
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
-    origin: Annotated[bool, typer.Option("--origin", help="Where each value came from.")] = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Show where each value came from.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Print every setting as it resolves."""
+    """Print the value of every setting under presets, flags and --set."""
     loaded = load_config(preset, config, set_)
     if json:
         values = loaded.config.model_dump(mode="json")
@@ -57,7 +59,8 @@ def explain(
 
     found = meant_settings(key)
     if json:
-        emit({"settings": [asdict(one) for many in found.values() for one in many]})
+        answer: SettingsAnswer = {"settings": [one for many in found.values() for one in many]}
+        emit(answer)
         return
     for many in found.values():
         for one in many:
@@ -90,6 +93,7 @@ def check(
 
     require_mirrors(load_config([str(file)], None, None).config.tracking)
     if json:
-        emit({"file": str(file), "valid": True})
+        answer: CheckedAnswer = {"file": str(file), "valid": True}
+        emit(answer)
     else:
         console.print(f"[green]{file} is a valid configuration[/]")

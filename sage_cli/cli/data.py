@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,9 +12,11 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import SourceAnswer, SourcesAnswer
     from sage_cli.config.schema import SageConfig
 
 SHOWN = 160
@@ -27,19 +28,23 @@ Root = Annotated[
     Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
 ]
 QuestionField = Annotated[
-    str | None, typer.Option("--question-field", help="A file's column of questions.")
+    str | None, typer.Option("--question-field", help="The column of questions in a file.")
 ]
-GoldField = Annotated[str | None, typer.Option("--gold-field", help="A file's column of golds.")]
+GoldField = Annotated[
+    str | None, typer.Option("--gold-field", help="The column of gold answers in a file.")
+]
 
 
 @app.command("list")
 def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
-    """List the registered sources and what is here of them."""
+    """List the registered sources of problems, and which of them are on this machine."""
     from sage_cli.workflows.data import list_sources
 
-    sources = list_sources(_configured(preset, set_, root).data)
+    with doing("reading local copies"):
+        sources = list_sources(_configured(preset, set_, root).data)
     if json:
-        emit({"sources": [asdict(source) for source in sources]})
+        answer: SourcesAnswer = {"sources": sources}
+        emit(answer)
         return
     table = _table("name", ">problems", ">expected", ">repeated", "where", "use")
     for source in sources:
@@ -67,12 +72,19 @@ def show(
     from sage_cli.workflows.data import show_source
 
     config = _configured(preset, set_, root, question_field, gold_field)
-    source = show_source(name, config.data, config.evaluation.fields)
-    first = [asdict(problem) for problem in source.problems[:limit]]
+    with doing(f"reading {name}"):
+        source = show_source(name, config.data, config.evaluation.fields)
     repeated = [[problem.id for problem in group] for group in source.repeated]
     if json:
-        facts = {"columns": source.columns, "origins": source.origins, "repeated": repeated}
-        emit({"name": name, "problems": len(source.problems), **facts, "first": first})
+        answer: SourceAnswer = {
+            "name": name,
+            "problems": len(source.problems),
+            "columns": list(source.columns),
+            "origins": list(source.origins),
+            "repeated": repeated,
+            "first": list(source.problems[:limit]),
+        }
+        emit(answer)
         return
     console.print(f"[bold]{escape(name)}[/]: {len(source.problems)} problems from")
     for origin in source.origins:
@@ -87,8 +99,8 @@ def show(
 
 @app.command()
 def overlap(
-    train: Annotated[str, typer.Argument(help="What is trained on.")],
-    bench: Annotated[str, typer.Argument(help="What is measured.")],
+    train: Annotated[str, typer.Argument(help="The source that is trained on.")],
+    bench: Annotated[str, typer.Argument(help="The benchmark.")],
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many pairs to show.")] = 10,
     preset: Presets = None,
     set_: Sets = None,
@@ -101,9 +113,10 @@ def overlap(
     from sage_cli.workflows.data import compare_sources
 
     config = _configured(preset, set_, root, question_field, gold_field)
-    found = compare_sources(train, bench, config.data, config.evaluation.fields)
+    with doing(f"comparing {train} with {bench}"):
+        found = compare_sources(train, bench, config.data, config.evaluation.fields)
     if json:
-        emit({"train": train, "bench": bench, **asdict(found)})
+        emit({"train": train, "bench": bench, **vars(found)})
         return
     console.print(
         f"of {found.bench_problems} problems of {escape(bench)}, {found.same} stand in the "

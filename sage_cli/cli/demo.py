@@ -15,7 +15,7 @@ def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> N
     if dry_run:
         from sage_cli.workflows.demo import plan
 
-        show_plan(plan("tiny", settings), json)
+        show_plan(lambda: plan("tiny", settings), json)
         return
     from sage_cli.workflows.demo import demo
 

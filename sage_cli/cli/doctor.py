@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
 from rich.text import Text
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import ConfigFile, Json, Presets, RunRoot, Sets, load_config
 from sage_cli.errors import EXIT_OTHER
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import CheckJson, DoctorAnswer
     from sage_cli.workflows.doctor import Finding
 
 
@@ -29,11 +30,12 @@ def command(
     torch is loaded to see GPUs. Nothing is trained or stored.
     """
     settings = load_config(preset, config, set_, run={"root": runs}).config
-    from sage_cli.workflows.doctor import checks
+    with doing("loading libraries"):
+        from sage_cli.workflows.doctor import checks
 
     found = []
     for check in checks(settings):
-        with console.status(f"looking at {check.name}"):
+        with doing(f"looking at {check.name}"):
             finding = check.found()
         found.append(finding)
         if not json:
@@ -41,14 +43,28 @@ def command(
     obstacles = [one for one in found if one.obstacle]
     name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
     if json:
-        listed = [{**asdict(one), "fine": one.fine} for one in found]
-        emit({"configuration": name, "can_run": not obstacles, "checks": listed})
+        answer: DoctorAnswer = {
+            "configuration": name,
+            "can_run": not obstacles,
+            "checks": [_as_json(one) for one in found],
+        }
+        emit(answer)
     elif obstacles:
         console.print(f"\n{name} can't run here: {len(obstacles)} of {len(found)} are in the way")
     else:
         console.print(f"\n{name} can run here")
     if obstacles:
         raise typer.Exit(EXIT_OTHER)
+
+
+def _as_json(finding: Finding) -> CheckJson:
+    return {
+        "check": finding.check,
+        "said": finding.said,
+        "mend": finding.mend,
+        "obstacle": finding.obstacle,
+        "fine": finding.fine,
+    }
 
 
 def _print(finding: Finding) -> None:

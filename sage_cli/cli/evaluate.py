@@ -48,12 +48,14 @@ def command(
     limit: Limit = None,
     paper: Annotated[
         str | None,
-        typer.Option("--paper", help="Lay the paper's table1, table3, table4 or table9 beside."),
+        typer.Option(
+            "--paper", help="Show the paper's table1, table3, table4 or table9 beside it."
+        ),
     ] = None,
     protocol: Annotated[
         Published | None,
         typer.Option(
-            help="paper: five evaluation seeds, and pass@k of k samples beside that of all."
+            help="paper: five evaluation seeds, and pass@k also from the first k samples alone."
         ),
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
@@ -78,7 +80,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.passk import plan
 
-        show_plan(plan(settings, names, gpu), json)
+        show_plan(lambda: plan(settings, names, gpu), json)
         return
     from sage_cli.workflows.evaluate import evaluate
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import Live
 from sage_cli.cli.options import Json, RunRoot
 
 
@@ -29,7 +29,7 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
     dtype: Annotated[
-        Dtype, typer.Option(help="Type of the weights; auto: as stored.")
+        Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
     ] = Dtype.AUTO,
     runs: RunRoot = None,
     json: Json = False,
@@ -38,9 +38,10 @@ def command(
     from sage_cli.config.records import default_root
     from sage_cli.workflows.export import export
 
-    exported = export(run, folder, runs or default_root(), force=force, dtype=dtype)
+    with Live() as live:
+        exported = export(run, folder, runs or default_root(), live, force=force, dtype=dtype)
     if json:
-        emit({"folder": str(folder), **asdict(exported)})
+        emit({"folder": str(folder), **vars(exported)})
         return
     how = "adapter merged" if exported.merged else "no adapter to merge"
     console.print(f"exported {exported.source} ({exported.dtype}, {how}): [bold]{folder}[/]")

@@ -15,10 +15,11 @@ from sage_cli.cli.options import Json, Presets, Sets, load_config
 from sage_cli.config.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import GradeAnswer
     from sage_cli.workflows.grade import GradedFile
 
 _SHOWN = 20
-_EXTRACT = "Where answers stand. Default: grading.extract, or what the prompt says."
+_EXTRACT = "Where a completion's answer stands (default: grading.extract, or the prompt's)."
 _JUDGES = ", ".join(BUILT_IN_JUDGES) + ", or one that a package registers."
 
 
@@ -26,8 +27,10 @@ Mode = Literal[GradingMode, "both"]
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="JSONL with gold and completion(s).")],
-    mode: Annotated[Mode | None, typer.Option("--mode", help="Default: grading.mode.")] = None,
+    file: Annotated[Path, typer.Argument(help="JSONL: gold, and completion or completions.")],
+    mode: Annotated[
+        Mode | None, typer.Option("--mode", help="How answers are judged (default: grading.mode).")
+    ] = None,
     boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
     extract: Annotated[Extraction | None, typer.Option("--extract", help=_EXTRACT)] = None,
     judge: Annotated[str, typer.Option("--judge", help=_JUDGES)] = "math",
@@ -48,22 +51,24 @@ def command(
     with Live() as progress:
         graded = grade_file(file, config, modes, judge, progress)
     if json:
-        emit({"file": str(file), "judge": judge, **_as_json(graded)})
+        emit(_answer(file, judge, graded))
         return
     _show(graded)
 
 
-def _as_json(graded: GradedFile) -> dict[str, Any]:
-    rows = [
+def _answer(file: Path, judge: str, graded: GradedFile) -> GradeAnswer:
+    rows: list[Any] = [
         {"line": item.line, "index": item.index}
         | {mode: grades[number].status for mode, grades in graded.grades.items()}
         | {"extracted": _encodable(next(iter(graded.grades.values()))[number].extracted)}
         for number, item in enumerate(graded.items)
     ]
     return {
+        "file": str(file),
+        "judge": judge,
         "statuses": {mode: graded.counts(mode) for mode in graded.grades},
         "differences": [{"line": item.line, "index": item.index} for item, _ in graded.differences],
-        "malformed": [{"line": one.line, "why": one.why} for one in graded.malformed],
+        "malformed": graded.malformed,
         "grades": rows,
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,10 +37,18 @@ def _group() -> None:
 def show(
     run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     limit: Annotated[int, typer.Option(min=1, help="How many completions.")] = 4,
-    guide: Annotated[str | None, typer.Option("--guide", help="Another than its own.")] = None,
-    tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
-    rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page as well.")] = None,
+    guide: Annotated[
+        str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
+    ] = None,
+    tau: Annotated[
+        float | None, typer.Option(help="Branch guide: entropy in nats above which q rises.")
+    ] = None,
+    rho: Annotated[
+        float | None, typer.Option(help="Branch guide: how steeply q rises above tau.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a page to this file.")
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the numbers with the run, for reports.")
     ] = False,
@@ -73,9 +80,9 @@ def show(
         # only the guide is read: any anchor that a guide can shape will do
         anchor={"kl": "reverse", "beta": own.anchor.beta or 1.0},
     ).config
-    from sage_cli.workflows.guide_show import guide_show
-
     with Live() as live:
+        with live.doing("loading libraries"):
+            from sage_cli.workflows.guide_show import guide_show
         view = guide_show(settings, run, live, notes)
     if html is not None:
         from sage_cli.reports.microscope import to_html
@@ -87,7 +94,7 @@ def show(
 
         keep_with_run(view, run, settings.run.root)
     if json:
-        emit(asdict(view))
+        emit(view)
         return
     _print(view)
     if html is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import WrittenAnswer
 
 
 def command(
@@ -20,7 +23,8 @@ def command(
 
     written = init(folder)
     if json:
-        emit({"folder": str(folder), "written": [str(file) for file in written]})
+        answer: WrittenAnswer = {"folder": str(folder), "written": [str(one) for one in written]}
+        emit(answer)
         return
     for file in written:
         console.print(f"wrote {file}", soft_wrap=True)

@@ -9,6 +9,7 @@ from threading import Timer
 from types import TracebackType
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -66,6 +67,7 @@ class Live:
     def doing(self, text: str) -> Iterator[None]:
         """A line that moves while the block lasts; without a terminal one that comes if it takes
         longer than `QUIET_S`. A bar or board speaks for itself."""
+        text = escape(text)  # a file's name may look like markup
         if self._bars is not None or self._board.is_shown:
             yield
         elif self._console.is_terminal:
@@ -149,6 +151,13 @@ class Live:
         if rate <= 0:
             return ""
         return f"{rate:.3g} {self._unit}/s, {(self._total - self._done) / rate:.0f} s left"
+
+
+@contextmanager
+def doing(text: str) -> Iterator[None]:
+    """Say what a command does inside the block, where it has no more to tell of it."""
+    with Live() as live, live.doing(text):
+        yield
 
 
 class _Bars(Bars):

@@ -12,20 +12,23 @@ if TYPE_CHECKING:
 
 Presets = Annotated[
     list[str] | None,
-    typer.Option("--preset", "-p", help="Preset by name or YAML file; later ones win."),
+    typer.Option(
+        "--preset", "-p", help="A preset's name or YAML file; repeatable, later ones win."
+    ),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A stored configuration, as runs/ID/config.json.")
 ]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", help="section.key=value, over everything else.")
+    list[str] | None,
+    typer.Option("--set", help="A setting as section.key=value, over all others; repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and touch nothing.")]
 Gpu = Annotated[
     str | None,
     typer.Option(
-        "--gpu", help="With --dry-run: lay the memory needed against a card, as h100-80g."
+        "--gpu", help="With --dry-run: compare the memory needed with a GPU's, as h100-80g."
     ),
 ]
 Fresh = Annotated[
@@ -35,18 +38,20 @@ Fresh = Annotated[
 Measure = Annotated[
     bool,
     typer.Option(
-        "--measure", help="Then measure it on evaluation.benchmark; its run keeps the figures."
+        "--measure", help="Then measure the model on evaluation.benchmark, and keep the figures."
     ),
 ]
 ReplaceParent = Annotated[
-    bool, typer.Option("--replace-parent", help="With --fresh: although other runs grew from it.")
+    bool,
+    typer.Option("--replace-parent", help="With --fresh: replace a run that others grew from."),
 ]
 RunName = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
 RunRoot = Annotated[
     Path | None, typer.Option("--runs", help="Folder of runs (default: $SAGE_RUNS or runs).")
 ]
 Benchmark = Annotated[
-    str | None, typer.Option("--benchmark", "-b", help="Names, comma-separated, or a file.")
+    str | None,
+    typer.Option("--benchmark", "-b", help="Benchmarks, comma-separated, or a file of problems."),
 ]
 Samples = Annotated[int | None, typer.Option("--n", help="Samples per problem.")]
 Seeds = Annotated[int | None, typer.Option("--seeds", help="How many evaluation seeds.")]
@@ -58,17 +63,20 @@ Names = Annotated[
 ]
 OtherTemplate = Annotated[
     bool,
-    typer.Option("--allow-template-mismatch", help="Use a run under another prompt than trained."),
+    typer.Option(
+        "--allow-template-mismatch", help="Prompt a run in another way than it was trained with."
+    ),
 ]
 Compat = Annotated[
-    str | None, typer.Option("--compat", help="official: the authors' settings where they differ.")
+    str | None,
+    typer.Option("--compat", help="official: the authors' settings, where they differ from ours."),
 ]
 Train = Annotated[
     bool | None,
     typer.Option(help="Where there is no run to measure, train the preset's base (default: ask)."),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", help="Only the first problems.")]
-Ks = Annotated[str | None, typer.Option("--k", help="1..256, 1,8,64 or 1..256:pow2.")]
+Limit = Annotated[int | None, typer.Option("--limit", help="Only so many problems of each.")]
+Ks = Annotated[str | None, typer.Option("--k", help="Values of k: 1..256, 1,8,64 or 1..256:pow2.")]
 
 
 def load_config(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.live import Live
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.measuring import (
     evaluation_flags,
     labelled_names,
@@ -73,7 +73,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.passk import plan
 
-        show_plan(plan(settings, names, gpu), json)
+        show_plan(lambda: plan(settings, names, gpu), json)
         return
     from sage_cli.workflows.passk import passk
 
@@ -95,5 +95,6 @@ def _show_files(
     settings = load_config(None, None, sets, run={"root": runs}).config
     from sage_cli.workflows.passk import passk_of_files
 
-    report = passk_of_files(files, k, settings.evaluation, settings.run.root)
+    with doing("computing curves and writing the report"):
+        report = passk_of_files(files, k, settings.evaluation, settings.run.root)
     show_report(report, json, out)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import PlanAnswer
     from sage_cli.config.in_words import Stage
 
 
@@ -23,10 +25,14 @@ def refuse_card(gpu: str | None, dry_run: bool) -> None:
         )
 
 
-def show_plan(planned: Sequence[Stage], json: bool = False) -> None:
-    """Print stages with what each would do and what is there of it."""
+def show_plan(plan: Callable[[], Sequence[Stage]], json: bool = False) -> None:
+    """Make a plan and print its stages: what each would do, and what is there of it."""
+    with doing("planning"):
+        planned = plan()
     if json:
-        emit({"stages": [{"stage": stage.title, **stage.facts} for stage in planned]})
+        stages: list[Any] = [{"stage": stage.title, **stage.facts} for stage in planned]
+        answer: PlanAnswer = {"stages": stages}
+        emit(answer)
         return
     for stage in planned:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))

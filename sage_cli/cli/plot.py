@@ -7,20 +7,25 @@ from typing import Annotated
 import typer
 
 from sage_cli.cli.console import console, emit
+from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, RunRoot
 from sage_cli.cli.reporting import Out, show_report
 
 
 def command(
     names: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Runs by a part of their id; =Label.")
+        list[str],
+        typer.Argument(metavar="RUN...", help="Runs by id or part of one; RUN=Label renames one."),
     ],
     y: Annotated[
         str | None,
         typer.Option("--y", help="Keys of metrics.jsonl, comma-separated (default: reward)."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Draw it again as steps come, until the runs end.")
+        bool,
+        typer.Option(
+            "--follow", help="Draw again whenever steps are recorded, until the runs end."
+        ),
     ] = False,
     runs: RunRoot = None,
     out: Out = None,
@@ -33,9 +38,11 @@ def command(
     root = runs or default_root()
     keys = [key.strip() for key in (y or "").split(",") if key.strip()]
     if not follow:
-        show_report(plot.plot(root, names, keys), json, out)
+        with doing("drawing"):
+            report = plot.plot(root, names, keys)
+        show_report(report, json, out)
         return
-    report = None
+    newest = None
     for report in plot.follow(root, names, keys):
         if out is not None:
             report.document.figures[0].save(out)
@@ -43,5 +50,6 @@ def command(
             key, label, step, _, last, *_ = row.cells
             console.print(f"{label}  step {step}  {key} {last}", soft_wrap=True)
         console.print(f"figure: [bold]{out or report.folder}[/]", soft_wrap=True)
-    if json and report is not None:
-        emit(report.as_json())
+        newest = report
+    if json and newest is not None:
+        emit(newest.as_json())

@@ -1,4 +1,4 @@
-"""`sage power`: which difference a design could see."""
+"""`sage power`: the smallest difference that a design can detect."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
@@ -26,17 +27,22 @@ def command(
         typer.Argument(help="Bases: files of counts, or runs and models with stored samples."),
     ] = None,
     problems: Annotated[
-        str | None, typer.Option("--problems", help="30,60,300 (default: as counted, x2, x4).")
+        str | None,
+        typer.Option(
+            "--problems", help="Numbers of problems, as 30,60,300 (default: as counted, x2, x4)."
+        ),
     ] = None,
     samples: Annotated[
         str, typer.Option("--samples", help="Samples per problem and seed.")
     ] = "16,64,256",
     seeds: Annotated[str, typer.Option("--seeds", help="Evaluation seeds, as 1,3,5.")] = "1",
     k: Ks = None,
-    loss: Annotated[bool, typer.Option("--loss", help="Smallest losses instead of gains.")] = False,
+    loss: Annotated[bool, typer.Option("--loss", help="Detect losses, not gains.")] = False,
     heterogeneity: Annotated[
         float,
-        typer.Option(help="Deviation of the shifts of problems' log-odds; 0 moves all alike."),
+        typer.Option(
+            help="How unequally problems change: the deviation of their log-odds' shifts."
+        ),
     ] = 0.5,
     benchmark: Benchmark = None,
     preset: Presets = None,
@@ -45,7 +51,7 @@ def command(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Tell which difference of pass@k a number of problems, samples and seeds could see."""
+    """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
     from sage_cli.workflows.compare import is_counts_file
     from sage_cli.workflows.power import power
 
@@ -55,8 +61,9 @@ def command(
         settings = load_for_measuring(models, preset, config, set_, runs, evaluation=flags).config
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
-    report = power(
-        settings, names or [], problems=problems, samples=samples, seeds=seeds, k=k, loss=loss,
-        heterogeneity=heterogeneity,
-    )  # fmt: skip
+    with Live() as live:
+        report = power(
+            settings, names or [], live, problems=problems, samples=samples, seeds=seeds, k=k,
+            loss=loss, heterogeneity=heterogeneity,
+        )  # fmt: skip
     show_report(report, json)

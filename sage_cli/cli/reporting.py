@@ -30,7 +30,9 @@ def _is_picture(file: Path | None) -> Path | None:
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", callback=_is_picture, help="The figure as a file too: .pdf, .png or .svg."
+        "--out",
+        callback=_is_picture,
+        help="Also write the figure to this file: .pdf, .png or .svg.",
     ),
 ]
 

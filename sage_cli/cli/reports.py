@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -10,6 +10,9 @@ from rich.text import Text
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import ReportsAnswer
 
 app = new_app("Find the reports that commands have written.")
 
@@ -21,13 +24,14 @@ def options() -> None:
 
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
-    """All reports, newest first, with the command that each came from."""
+    """List all reports, newest first, with the command that wrote each."""
     from sage_cli.config.records import default_root
     from sage_cli.reports.written import written_reports
 
     found = written_reports(runs or default_root())
     if json:
-        emit({"reports": [asdict(one) for one in found]})
+        answer: ReportsAnswer = {"reports": found}
+        emit(answer)
         return
     if not found:
         console.print("no reports yet: `sage passk`, `eval`, `compare` and others write them")

@@ -29,30 +29,42 @@ Algo = Annotated[
 ]
 Compat = Annotated[
     str | None,
-    typer.Option("--compat", help="official: as the authors' code; see docs/fidelity.md."),
+    typer.Option("--compat", help="official: what the authors' code does (docs/fidelity.md)."),
 ]
-Guide = Annotated[str | None, typer.Option("--guide", help="none, random, token, branch, or own.")]
+Guide = Annotated[
+    str | None,
+    typer.Option("--guide", help="none, random, token, branch, or one that a package registers."),
+]
 
 
 def command(
     algo: Algo = None,
     compat: Compat = None,
     guide: Guide = None,
-    tau: Annotated[float | None, typer.Option(help="Branch: entropy threshold, nats.")] = None,
-    rho: Annotated[float | None, typer.Option(help="Branch: ratio above it.")] = None,
+    tau: Annotated[
+        float | None, typer.Option(help="Branch guide: entropy in nats above which q rises.")
+    ] = None,
+    rho: Annotated[
+        float | None, typer.Option(help="Branch guide: how steeply q rises above tau.")
+    ] = None,
     kl: Annotated[str | None, typer.Option("--kl", help="reverse, forward or none.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Strength of the anchor.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Weight of the KL term.")] = None,
     advantage: Annotated[
-        str | None, typer.Option(help="group, none, pass-at-k, ..., or one of your own.")
+        str | None,
+        typer.Option(help="group, none, pass-at-k, ..., or one that a package registers."),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Tune every weight, no LoRA.")] = False,
-    processes: Annotated[int | None, typer.Option(help="Train in so many processes.")] = None,
-    accelerate: Annotated[
-        str | None, typer.Option(help="Launch them by accelerate: ddp, fsdp2, zero3 or a file.")
+    full: Annotated[bool, typer.Option("--full", help="Train all weights, not adapters.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(help="How many processes train together.")
     ] = None,
-    init: Annotated[str | None, typer.Option(help="Start from this run or model.")] = None,
+    accelerate: Annotated[
+        str | None, typer.Option(help="How accelerate launches them: ddp, fsdp2, zero3 or a file.")
+    ] = None,
+    init: Annotated[
+        str | None, typer.Option(help="Start from this run or model, not from the preset's base.")
+    ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -89,7 +101,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.rl_plan import plan
 
-        show_plan(plan(loaded.config, init, measure=measure, gpu=gpu), json)
+        show_plan(lambda: plan(loaded.config, init, measure=measure, gpu=gpu), json)
         return
     from sage_cli.workflows.rl import rl
 

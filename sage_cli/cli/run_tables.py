@@ -18,6 +18,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.store.run import Run, Runs
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import RunColumnsAnswer
     from sage_cli.store.run_facts import RunFacts
 
 
@@ -32,7 +33,8 @@ def list_facts(
     names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
     rows = [{name: one.value(name) for name in names} for one in fitting]
     if json:
-        emit({"runs": rows})
+        answer: RunColumnsAnswer = {"columns": names, "runs": rows}
+        emit(answer)
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
@@ -62,11 +64,11 @@ def _cell(value: Any, *, full: bool = False) -> str:
 
 def diff(
     a: RunName,
-    b: Annotated[str, typer.Argument(help="The run to lay beside it.")],
+    b: Annotated[str, typer.Argument(help="The run to compare it with.")],
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """What two runs were set to differently, and what came out of each."""
+    """Compare two runs: the settings that differ, and the figures of both."""
     from sage_cli.config.records import default_root
     from sage_cli.store.run_facts import RunFacts, differences
 
@@ -75,7 +77,7 @@ def diff(
         raise ConfigurationError(
             f"'{a}' and '{b}' are one run, {one.run.id}", "name another one: `sage runs list`"
         )
-    parts = {
+    parts: dict[str, dict[str, tuple[Any, Any]]] = {
         "settings": differences(one.settings, other.settings),
         "about": differences(one.about, other.about),
         "figures": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -17,6 +17,9 @@ from sage_cli.cli.run_tables import diff, list_facts
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.speed import speed_figures
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import FolderAnswer, RemovedAnswer, RunAnswer
 
 app = new_app("List, show, compare, archive, locate and remove runs.")
 SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "commit", "command",
@@ -34,7 +37,7 @@ def list_(
     runs: RunRoot = None,
     columns: Annotated[
         str | None,
-        typer.Option("--columns", help="Settings and figures, as guide.tau,rl.seed,pass@1,reward."),
+        typer.Option("--columns", help="Settings and figures to show, as guide.tau,pass@1,reward."),
     ] = None,
     where: Annotated[
         list[str] | None, typer.Option("--where", help="Only runs with setting=value; repeatable.")
@@ -42,7 +45,7 @@ def list_(
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout, nothing else.")] = False,
     json: Json = False,
 ) -> None:
-    """All runs, oldest first."""
+    """List all runs, oldest first."""
     found = _runs(runs).all()
     if columns or where or as_csv:
         list_facts(found, columns, where or (), as_csv, json)
@@ -67,13 +70,21 @@ def list_(
 
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """A run's manifest, its speed, its last metrics and what evaluations found."""
+    """Show a run's manifest, its speed, its last metrics and what evaluations found."""
     run = _runs(runs).find(name)
     last, looked, found = *_last_and_looked(run), evaluation_figures(run)
     speed = speed_figures(run.metrics.read())
     if json:
-        shown = {"manifest": run.manifest, "last": last, "looked": looked, "evaluations": found}
-        emit({**shown, "speed": speed, "folder": str(run.folder)})
+        manifest: Any = run.manifest
+        answer: RunAnswer = {
+            "manifest": manifest,
+            "last": last,
+            "looked": looked,
+            "evaluations": found,
+            "speed": speed,
+            "folder": str(run.folder),
+        }
+        emit(answer)
         return
     table = Table(show_header=False, box=None)
     for key in SHOWN:
@@ -91,10 +102,11 @@ app.command()(restore)
 
 @app.command()
 def path(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """The folder of a run, for scripts."""
+    """Print the folder of a run, for scripts."""
     folder = str(_runs(runs).find(name).folder)
     if json:
-        emit({"folder": folder})
+        answer: FolderAnswer = {"folder": folder}
+        emit(answer)
     else:
         typer.echo(folder)
 
@@ -106,14 +118,15 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a run that no other run grew from; answered with no, nothing, and exit with 1."""
+    """Delete a run that no other run grew from. It asks first; "no" exits with 1."""
     store = _runs(runs)
     run = store.find(name)
     if not yes:
         typer.confirm(f"delete {run.folder}?", abort=True, err=json)
     store.remove(run)
     if json:
-        emit({"removed": run.id, "folder": str(run.folder)})
+        answer: RemovedAnswer = {"removed": run.id, "folder": str(run.folder)}
+        emit(answer)
     else:
         console.print(f"removed {run.id}")
 

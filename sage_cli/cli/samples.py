@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,8 +10,12 @@ from rich.text import Text
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
+from sage_cli.cli.live import doing
 from sage_cli.cli.measuring import load_for_measuring
 from sage_cli.cli.options import Benchmark, ConfigFile, Json, Presets, RunRoot, Sets
+
+if TYPE_CHECKING:
+    from sage_cli.cli.answers import SamplesAnswer
 
 app = new_app("Read what policies wrote.")
 
@@ -45,9 +48,11 @@ def show(
     settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
     from sage_cli.workflows.samples_show import samples_show
 
-    found = samples_show(settings, run, problem, verdict, limit)
+    with doing(f"looking for stored completions of {run}"):
+        found = samples_show(settings, run, problem, verdict, limit)
     if json:
-        emit({"samples": [asdict(one) for one in found]})
+        samples: SamplesAnswer = {"samples": found}
+        emit(samples)
         return
     for one in found:
         colour = "green" if one.status == "right" else "red"

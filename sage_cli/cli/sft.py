@@ -46,7 +46,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.sft import plan
 
-        show_plan(plan(loaded.config, measure=measure, gpu=gpu), json)
+        show_plan(lambda: plan(loaded.config, measure=measure, gpu=gpu), json)
         return
     from sage_cli.workflows.sft import sft
 

@@ -11,13 +11,14 @@ from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
-from sage_cli.cli.live import Live
+from sage_cli.cli.live import Live, doing
 from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
 from sage_cli.cli.surroundings import ask_nobody
 
 if TYPE_CHECKING:
     from sage_cli.reports.page import Page
     from sage_cli.suite.arms import Asked
+    from sage_cli.suite.cost import Cost
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
@@ -30,7 +31,7 @@ Trainings = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """The suites that there are."""
+    """List the suites."""
     from sage_cli.suite.read import read_suite, suite_names
 
     suites = [read_suite(name) for name in suite_names()]
@@ -53,7 +54,7 @@ def plan(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Every task as a command that could be typed, what it needs and whether it is done."""
+    """Show every task as a command, what it needs and whether it is done."""
     _show_plan(name, _asked(preset, set_, seeds, runs), json)
 
 
@@ -63,14 +64,14 @@ def run(
     seeds: Trainings = None,
     executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
-    address: Annotated[str | None, typer.Option(help="Ray's cluster.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Have all that isn't done yet done, and report; the same command goes on where it stopped."""
+    """Run every task that isn't done yet, then report; typed again, it goes on where it stopped."""
     asked = _asked(preset, set_, seeds, runs, name=executor, workers=workers, address=address)
     if dry_run:
         _show_plan(name, asked, json)
@@ -91,7 +92,7 @@ def report(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Report what is there, and run nothing."""
+    """Report what is there; nothing is run."""
     from sage_cli.workflows.suite import report_suite
 
     asked = _asked(preset, set_, seeds, runs)
@@ -137,14 +138,15 @@ def _show_plan(name: str, asked: Asked, json: bool) -> None:
     ask_nobody()
     from sage_cli.workflows.suite_plan import plan_suite
 
-    found = plan_suite(name, asked)
+    with doing(f"planning {name}"):
+        found = plan_suite(name, asked)
     if json:
         emit(found)
         return
     numbers = {task["name"]: number for number, task in enumerate(found["tasks"], 1)}
     table = Table("", "task", "needs", "state", "command", box=None)
     for task in found["tasks"]:
-        needs = numbers.get(task["needs"], "")
+        needs = numbers.get(task["needs"] or "", "")
         command = escape(task["command"])
         table.add_row(
             str(numbers[task["name"]]), escape(task["title"]), str(needs), task["state"], command
@@ -159,10 +161,10 @@ def _show_plan(name: str, asked: Asked, json: bool) -> None:
     console.print(f"folder: [bold]{escape(found['folder'])}[/]", soft_wrap=True)
 
 
-def _in_words(cost: dict[str, object]) -> str:
-    said = [f"{cost[key]:,} {key}" for key in ("steps", "completions")]
-    said.append(f"{cost['tokens']:,} tokens at most")
-    if cost["gpu_hours"]:
-        said.append(f"{cost['gpu_hours']:.0f} GPU hours at most, by stated throughputs")
-    said += [f"not counted: {one}" for one in cost["unknown"]]  # type: ignore[attr-defined]
+def _in_words(cost: Cost) -> str:
+    said = [f"{cost.steps:,} steps", f"{cost.completions:,} completions"]
+    said.append(f"{cost.tokens:,} tokens at most")
+    if cost.gpu_hours:
+        said.append(f"{cost.gpu_hours:.0f} GPU hours at most, by stated throughputs")
+    said += [f"not counted: {one}" for one in cost.unknown]
     return "; ".join(said)

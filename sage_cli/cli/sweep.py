@@ -20,7 +20,7 @@ def command(
         str | None,
         typer.Option(
             "--space",
-            help="tau,rho; a YAML file; or tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log itself.",
+            help="A name as tau,rho; a YAML file; or tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log.",
         ),
     ] = None,
     sampler: Annotated[
@@ -31,14 +31,17 @@ def command(
     ] = None,
     objective: Annotated[
         list[str] | None,
-        typer.Option("--objective", help="pass@8 or 0.5*pass@1+0.5*pass@64; two: a Pareto front."),
+        typer.Option(
+            "--objective",
+            help="What is to be high: pass@8, 0.5*pass@1+0.5*pass@64; two give a Pareto front.",
+        ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Trainings of each cell, each of another seed.")
+        int | None, typer.Option("--seeds", help="Trainings of each cell, each with another seed.")
     ] = None,
     race: Annotated[
         bool | None,
-        typer.Option("--race", help="Further seeds only for cells that may still be the best."),
+        typer.Option("--race", help="Give further seeds only to cells that may still be the best."),
     ] = None,
     prune: Annotated[
         str | None, typer.Option("--prune", help="median or asha: end trainings that lag behind.")
@@ -56,13 +59,14 @@ def command(
         int | None, typer.Option("--workers", help="Trainings at once.", rich_help_panel=RUNNING)
     ] = None,
     address: Annotated[
-        str | None, typer.Option("--address", help="Ray's cluster.", rich_help_panel=RUNNING)
+        str | None,
+        typer.Option("--address", help="Address of the Ray cluster.", rich_help_panel=RUNNING),
     ] = None,
     detach: Annotated[
         bool,
         typer.Option(
             "--detach",
-            help="Slurm: submit and return; the same command takes up what came back.",
+            help="Slurm: submit tasks and return; the same command later collects what is done.",
             rich_help_panel=RUNNING,
         ),
     ] = False,
@@ -73,7 +77,7 @@ def command(
         str | None,
         typer.Option(
             "--storage",
-            help="sqlite:///FILE or postgresql://USER@HOST/NAME.",
+            help="The study's database: sqlite:///FILE or postgresql://USER@HOST/NAME.",
             rich_help_panel=RUNNING,
         ),
     ] = None,
@@ -107,7 +111,7 @@ def command(
     if dry_run:
         from sage_cli.workflows.sweep import plan
 
-        show_plan(plan(settings, gpu), json)
+        show_plan(lambda: plan(settings, gpu), json)
         return
     from sage_cli.workflows.sweep import sweep
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,15 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 
 if TYPE_CHECKING:
+    from sage_cli.cli.answers import (
+        BestAnswer,
+        BestJson,
+        CancelAnswer,
+        CommandAnswer,
+        RemovedAnswer,
+    )
     from sage_cli.sweep.stored import StoredSweep, Sweeps
+    from sage_cli.workflows.sweeps import Best
 
 app = new_app("List, show, cancel and remove sweeps; what their best cells are.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
@@ -32,7 +39,7 @@ def _sweeps(root: Path | None) -> Sweeps:
 
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
-    """All sweeps, the one that changed last at the end."""
+    """List all sweeps, the one that changed last at the end."""
     found = _sweeps(runs).all()
     if json:
         emit({"sweeps": [_facts(sweep) for sweep in found]})
@@ -49,7 +56,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """A sweep's report, who drives it, and why cells failed."""
+    """Show a sweep's report, which process drives it, and why cells failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     if json:
@@ -82,18 +89,19 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 def best(
     name: Name,
     objective: Annotated[
-        str | None, typer.Option("--objective", help="By this one only (default: by each).")
+        str | None, typer.Option("--objective", help="Only by this objective (default: by each).")
     ] = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """The best cell's settings, ready to be pasted, its runs, and who can't be told apart."""
+    """Show the best cell: settings ready to paste, runs, and the cells that may be as good."""
     from sage_cli.workflows.sweeps import best_cells
 
     sweep = _sweeps(runs).find(name)
     found = best_cells(sweep, objective)
     if json:
-        emit({"sweep": sweep.name, "best": [_without_counts(asdict(one)) for one in found]})
+        answer: BestAnswer = {"sweep": sweep.name, "best": [_best(one) for one in found]}
+        emit(answer)
         return
     for one in found:
         ends = "" if one.interval is None else " [{:.3f}, {:.3f}]".format(*one.interval)
@@ -112,7 +120,7 @@ def best(
 
 @app.command()
 def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """How much each parameter matters to an objective."""
+    """Show how much each parameter matters to an objective."""
     from sage_cli.workflows.sweeps import importances, reported
 
     sweep = _sweeps(runs).find(name)
@@ -135,7 +143,10 @@ def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     driven = sweep.driven_by
     said = sweeps.cancel(sweep)
     if json:
-        emit({"sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said})
+        answer: CancelAnswer = {
+            "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said
+        }  # fmt: skip
+        emit(answer)
     else:
         console.print(said, markup=False, soft_wrap=True)
 
@@ -147,7 +158,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete a sweep's folder and study, not its runs; answered with no, nothing, exit code 1."""
+    """Delete a sweep's folder and study, not its runs. It asks first; "no" exits with 1."""
     from sage_cli.workflows import sweeps
 
     sweep = _sweeps(runs).find(name)
@@ -156,7 +167,8 @@ def remove(
         typer.confirm(question, abort=True, err=json)
     sweeps.remove(sweep)
     if json:
-        emit({"removed": sweep.name, "folder": str(sweep.folder)})
+        answer: RemovedAnswer = {"removed": sweep.name, "folder": str(sweep.folder)}
+        emit(answer)
     else:
         console.print(f"removed {sweep.name}; its runs are still there")
 
@@ -173,7 +185,8 @@ def dashboard(
 
     command = dashboard_command(_sweeps(runs).find(name), port)
     if json:
-        emit({"command": command})
+        answer: CommandAnswer = {"command": command}
+        emit(answer)
         return
     os.execv(command[0], command)
 
@@ -184,7 +197,15 @@ def _facts(sweep: StoredSweep) -> dict[str, Any]:
     return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.folder)}
 
 
-def _without_counts(best: dict[str, Any]) -> dict[str, Any]:
-    """A best cell for JSON: its settings and runs at the top."""
-    cell = best.pop("cell")
-    return {**best, "settings": cell["settings"], "runs": cell["runs"]}
+def _best(one: Best) -> BestJson:
+    """A best cell for JSON: its settings and runs beside what is said of it, no counts."""
+    return {
+        "objective": one.objective,
+        "number": one.number,
+        "value": one.value,
+        "interval": one.interval,
+        "words": one.words,
+        "alike": one.alike,
+        "settings": dict(one.cell.settings),
+        "runs": one.cell.runs,
+    }

@@ -57,16 +57,16 @@ class PassAtK(AdvantageOptions):
             found.append(
                 f"rl.advantage_options.k is {self.k}, and a group has {group} completions: "
                 + (
-                    "there is no set of k"
+                    "it has no subset of k"
                     if self.k > group
-                    else "its only set of k teaches nothing"
+                    else "its only subset of k is the group, in which all advantages are alike"
                 )
                 + " (use a smaller k, or raise rl.rollouts_per_prompt)"
             )
         if rl.overlong_punishment:
             found.append(
-                "rl.advantage 'pass-at-k' is of verdicts alone, and would leave "
-                "rl.overlong_punishment out (use rl.overlong_punishment=false, or --algo pkpo)"
+                "rl.advantage 'pass-at-k' reads verdicts alone and would ignore "
+                "rl.overlong_punishment (use rl.overlong_punishment=false, or --algo pkpo)"
             )
         return found
 
@@ -85,8 +85,8 @@ class Pkpo(AdvantageOptions):
         if self.k <= most:
             return []
         return [
-            f"rl.advantage_options.k is {self.k}, and '{self.form}' of a group of {group} "
-            f"completions has sets of {most} at most (use a smaller k, or raise "
+            f"rl.advantage_options.k is {self.k}, and '{self.form}' takes at most {most} of a "
+            f"group's {group} completions (use a smaller k, or raise "
             "rl.rollouts_per_prompt)"
         ]
 

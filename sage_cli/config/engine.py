@@ -41,14 +41,16 @@ def engine_problems(settings: Mapping[str, Any]) -> list[str]:
         if name in _OURS
     ]
     found += [
-        f"vllm.{name} changes what is drawn, under the name of a model as it is stored: save such "
-        "a model and measure that"
+        f"vllm.{name} changes the model that draws, and its samples would be kept as the stored "
+        "model's: save the changed model and measure that"
         for name in settings
         if name in _OTHER_MODEL
     ]
     share = settings.get("gpu_memory_utilization", 0.9)
     if not _is_number(share) or not 0 < share <= 1:
-        found.append(f"vllm.gpu_memory_utilization {share} isn't a share of the card, in (0, 1]")
+        found.append(
+            f"vllm.gpu_memory_utilization {share} isn't a share of the GPU's memory, in (0, 1]"
+        )
     for name in ("tensor_parallel_size", "max_model_len"):
         value = settings.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:

@@ -48,7 +48,7 @@ def _unknown_key(path: Sequence[str], member: str | int) -> str:
     known = keys_at(above)
     where = ".".join(above) or "the configuration"
     if key in known:
-        return f"{where} '{member}' has no '{key}': choose the {where} that it belongs to as well"
+        return f"{where} '{member}' has no '{key}': name the {where} that has it, too"
     return f"{where} has no '{key}'{_meant(key, known) or '; it has ' + ', '.join(known)}"
 
 

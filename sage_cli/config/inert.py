@@ -17,8 +17,8 @@ def inert(rl: RlSection, anchor: AnchorSection, rollout: RolloutSection) -> list
     found = rl.options.refusals(rl)
     if rl.steps_per_batch == 1 and rl.importance_sampling_level == "sequence":
         found.append(
-            f"rl.importance_sampling_level 'sequence' (GSPO) has nothing to act on with "
-            f"{ONE_UPDATE}, of completions as of tokens ({MORE_UPDATES})"
+            f"rl.importance_sampling_level 'sequence' (GSPO) changes nothing with {ONE_UPDATE}, of "
+            f"completions as of tokens ({MORE_UPDATES})"
         )
     if rl.steps_per_batch == 1 and rl.delta is not None:
         found.append(f"rl.delta has nothing to clip with {ONE_UPDATE} ({MORE_UPDATES})")
@@ -42,6 +42,6 @@ def _of_the_quantile(rl: RlSection, rollout: RolloutSection) -> list[str]:
     if rl.top_entropy_quantile == 1 or tokens <= _QUANTILE_LIMIT:
         return []
     return [
-        f"rl.top_entropy_quantile sorts a micro-batch's tokens, {tokens:,} at most here, and "
-        f"{_QUANTILE_LIMIT:,} are the limit (use a smaller rl.micro_batch)"
+        f"rl.top_entropy_quantile sorts a micro-batch's tokens, up to {tokens:,} here, and at most "
+        f"{_QUANTILE_LIMIT:,} can be sorted (use a smaller rl.micro_batch)"
     ]

@@ -42,7 +42,7 @@ def against_dars(rl: RlSection) -> list[str]:
     if group < 3:
         found.append(
             "dars tells hard prompts by their share of right rollouts, and rollouts_per_prompt "
-            f"{group} knows only none, half and all (8 is usual)"
+            f"{group} gives shares of 0 and 1, or 1/2 between them (use more; 8 is usual)"
         )
     if rl.dars_most is not None and rl.dars_most <= group:
         found.append(

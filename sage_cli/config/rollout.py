@@ -81,7 +81,7 @@ class RolloutSection(DecodingSection):
         length = self.vllm.max_model_len
         if length is not None and length <= self.max_tokens:
             raise ValueError(
-                f"vllm.max_model_len {length} is prompt and completion together, and max_tokens "
-                f"alone is {self.max_tokens} (leave it out, or use more than the latter)"
+                f"vllm.max_model_len {length} has to hold prompt and completion, and max_tokens of "
+                f"the completion is {self.max_tokens} (raise vllm.max_model_len, or leave it out)"
             )
         return self

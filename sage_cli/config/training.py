@@ -222,7 +222,8 @@ class RlSection(Section):
             )
         if not self.clip and (not clips or self.delta is not None):
             found.append(
-                f"clip is false, which is for the losses {', '.join(CLIPPING)} without delta"
+                f"clip is false, and only the losses {', '.join(CLIPPING)} without delta can do "
+                "without it"
             )
         if self.entropy_target is not None and self.entropy_coefficient > 1:
             found.append("entropy_coefficient is above 1, and entropy_target keeps it in [0, 1]")

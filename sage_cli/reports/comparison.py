@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.metrics import Comparison, Crossing, Difference, Support
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.precision import POWER
-from sage_cli.reports.contrast import Contrast, adjusted, average, contrast, contrast_json
+from sage_cli.reports.contrast import (
+    Contrast,
+    ContrastJson,
+    adjusted,
+    average,
+    contrast,
+    contrast_json,
+)
 from sage_cli.reports.document import Document
 from sage_cli.reports.passk import curves_figure, powers_of_two
 from sage_cli.reports.provenance import Provenance
@@ -24,6 +31,55 @@ AVERAGE_NOTE = (
     "unweighted; Student's interval and p from the standard errors of the benchmarks, whose "
     "problems are drawn apart (degrees of freedom: Satterthwaite)"
 )
+
+
+class SpreadJson(TypedDict):
+    """Standard errors by what they come from, a value for each k."""
+
+    problems: FloatArray
+    sampling: FloatArray
+    evaluation_seeds: FloatArray
+    training_seeds: FloatArray
+
+
+SideJson = TypedDict(
+    "SideJson",
+    {
+        "name": str,
+        "pass@k": FloatArray,
+        "low": FloatArray,
+        "high": FloatArray,
+        "spread": SpreadJson,
+    },
+)
+"""One side's pass@k with its band, and how uncertain that is."""
+
+
+class ComparisonJson(ContrastJson):
+    """Two sides on one benchmark; `runs` are their training seeds. An end of the crossing that
+    lies beyond the ks is "inf" or "-inf"."""
+
+    confidence: float
+    runs: list[int]
+    sides: list[SideJson]
+    crossing: Crossing | None
+    support: Support | None
+
+
+class HolmJson(TypedDict):
+    """The tests among which p-values are adjusted."""
+
+    k: list[int]
+    over: list[str]
+    tests: int
+
+
+class ComparisonData(TypedDict):
+    """A comparison for each benchmark, and of the average where there are several."""
+
+    comparisons: dict[str, ComparisonJson]
+    average: ContrastJson | None
+    holm: HolmJson
 
 
 def comparison_document(comparisons: Mapping[str, Comparison], provenance: Provenance) -> Document:
@@ -38,25 +94,26 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
     if len(comparisons) > 1:
         rows[AVERAGE] = average(list(comparisons.values()))
     rows = adjusted(rows, shown)
-    tables, data = [], {name: comparison_json(one) for name, one in comparisons.items()}
+    tables = []
     for benchmark, one in comparisons.items():
         spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
         tables.append(comparison_table(benchmark, rows[benchmark], shown, comparison_notes(one)))
         tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
-        data[benchmark] |= contrast_json(rows[benchmark])
     if AVERAGE in rows:
         of = f"the average of {', '.join(comparisons)}"
         tables.append(comparison_table(of, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in rows.values())
+    data: ComparisonData = {
+        "comparisons": {name: comparison_json(one, rows[name])
+                        for name, one in comparisons.items()},
+        "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
+        "holm": {"k": shown, "over": list(rows), "tests": tests},
+    }  # fmt: skip
     return Document(
         name="compare",
         title=f"{first.a.label} against {first.b.label}",
         provenance=provenance,
-        data={
-            "comparisons": data,
-            "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
-            "holm": {"k": shown, "over": list(rows), "tests": tests},
-        },
+        data=data,
         tables=tuple(tables),
         sheets={
             f"compare-{Path(name).stem}": comparison_table(name, one, one.difference.ks)
@@ -164,8 +221,8 @@ def _end(k: float, ks: Sequence[int]) -> str:
     return f"{k:.3g}"
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """What a comparison says beside its contrast; ends beyond the ks are "inf", "-inf"."""
+def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJson:
+    """All numbers of a comparison, with those of its contrast."""
     difference = comparison.difference
     sides = zip((comparison.a, comparison.b), comparison.curves, comparison.spreads, strict=True)
     return {
@@ -186,6 +243,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             }
             for side, curve, spread in sides
         ],
-        "crossing": comparison.crossing and asdict(comparison.crossing),
-        "support": comparison.support and asdict(comparison.support),
+        "crossing": comparison.crossing,
+        "support": comparison.support,
+        **contrast_json(contrast),
     }

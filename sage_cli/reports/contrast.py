@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.metrics import Comparison, Difference, Side, method_difference, paired_difference
 from sage_cli.metrics.bands import pass_matrix
@@ -92,7 +92,20 @@ def adjusted(contrasts: Mapping[str, Contrast], ks: Sequence[int]) -> dict[str, 
     }
 
 
-def contrast_json(one: Contrast) -> dict[str, Any]:
+class ContrastJson(TypedDict):
+    """A less B, a value for each k; `p_holm` is undefined outside the table's tests."""
+
+    k: list[int]
+    difference: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray
+    p_holm: FloatArray
+    smallest_detectable: FloatArray
+    problems: int
+
+
+def contrast_json(one: Contrast) -> ContrastJson:
     """All numbers of a contrast; undefined ones are null."""
     difference = one.difference
     return {

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli import __version__
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.render import to_csv, to_latex, to_markdown
@@ -23,8 +25,24 @@ from sage_cli.store.json_text import json_text
 LOOK = 3
 """Raised when figures of the same data look different, so that stored ones are drawn anew."""
 
-RESERVED = ("name", "title", "provenance", "content")
-"""Keys of a document's JSON that its data must leave alone."""
+
+class DocumentJson(TypedDict):
+    """What stands in every document's JSON, beside its data: `content` is the hash of it all."""
+
+    name: str
+    title: str
+    provenance: Provenance
+    content: str
+
+
+class ReportJson(DocumentJson):
+    """The same with the folder that the document's files are in."""
+
+    folder: str
+
+
+RESERVED = frozenset(ReportJson.__annotations__)
+"""Keys of the JSON that a document's data must leave alone."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +83,7 @@ class Document:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if taken := set(RESERVED) & set(self.data):
+        if taken := RESERVED & set(self.data):
             raise ValueError(f"data of a document can't be called {', '.join(sorted(taken))}")
 
     @cached_property

@@ -5,19 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Measured, record, verdict_notes
+from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.render import to_records
+from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Scores, Table
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"
+
+
+class SeedsJson(TypedDict):
+    """What was measured of a policy on a benchmark, one evaluation seed after the other."""
+
+    benchmark: str
+    policy: str
+    seeds: list[MeasuredJson]
+
+
+class EvaluationData(TypedDict):
+    """The table's rows, a column for each number, and the measurements behind them."""
+
+    k: list[int]
+    rows: list[Record]
+    measurements: list[SeedsJson]
 
 
 def evaluation_document(
@@ -54,18 +71,19 @@ def evaluation_document(
         beside["paper"] = {f"{name} (paper, {model})": by_k for name, by_k in scores.items()}
         notes.append(f"(paper): {paper} of {published()['source']}")
     table = evaluation_table("pass@k", results, beside, notes)
+    data: EvaluationData = {
+        "k": list(ks),
+        "rows": to_records(table),
+        "measurements": [
+            {"benchmark": benchmark, "policy": policy, "seeds": [record(one) for one in seeds]}
+            for (benchmark, policy), seeds in measured.items()
+        ],
+    }
     return Document(
         name="eval",
         title="pass@k",
         provenance=provenance,
-        data={
-            "k": list(ks),
-            "rows": to_records(table),
-            "measurements": [
-                {"benchmark": benchmark, "policy": policy, "seeds": [record(one) for one in seeds]}
-                for (benchmark, policy), seeds in measured.items()
-            ],
-        },
+        data=data,
         tables=(table,),
         sheets={"eval": table},
         notes=verdict_notes(every),

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 
@@ -23,6 +25,21 @@ class Chapter:
     about: str = ""
 
 
+class ChapterJson(TypedDict):
+    """A chapter: each section's title, data and notes by its name."""
+
+    name: str
+    title: str
+    about: str
+    sections: dict[str, dict[str, Any]]
+
+
+class GatheredData(TypedDict):
+    """The chapters, in their order."""
+
+    chapters: list[ChapterJson]
+
+
 def gathered(
     name: str,
     title: str,
@@ -36,25 +53,25 @@ def gathered(
     """
     named = [_named(chapter, several=len(chapters) > 1) for chapter in chapters]
     every = [section for chapter in named for section in chapter.sections]
+    data: GatheredData = {
+        "chapters": [
+            {
+                "name": chapter.name,
+                "title": chapter.title,
+                "about": chapter.about,
+                "sections": {
+                    one.name: {"title": one.title, **one.data, "notes": list(one.notes)}
+                    for one in chapter.sections
+                },
+            }
+            for chapter in chapters
+        ],
+    }
     return Document(
         name=name,
         title=title,
         provenance=provenance,
-        data={
-            **facts,
-            "chapters": [
-                {
-                    "name": chapter.name,
-                    "title": chapter.title,
-                    "about": chapter.about,
-                    "sections": {
-                        one.name: {"title": one.title, **one.data, "notes": list(one.notes)}
-                        for one in chapter.sections
-                    },
-                }
-                for chapter in chapters
-            ],
-        },
+        data={**facts, **data},
         tables=tuple(table for section in every for table in section.tables),
         sheets={stem: table for section in every for stem, table in section.sheets.items()},
         figures=tuple(figure for section in every for figure in section.figures),

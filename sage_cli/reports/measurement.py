@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
 
@@ -25,8 +26,26 @@ class Measured:
     sample_set: str
 
 
-def record(measured: Measured) -> dict[str, Any]:
-    """A measurement for a JSON file: verdicts, and n and c of every problem."""
+class Counted(TypedDict):
+    """c right ones among a problem's n samples."""
+
+    problem: str
+    n: int
+    c: int
+
+
+class MeasuredJson(TypedDict):
+    """The measurement of one evaluation seed: verdicts, and n and c of every problem."""
+
+    seed: int
+    sample_set: str
+    statuses: dict[str, int]
+    truncated: int
+    problems: list[Counted]
+
+
+def record(measured: Measured) -> MeasuredJson:
+    """A measurement for a JSON file."""
     counts = measured.counts
     return {
         "seed": measured.seed,

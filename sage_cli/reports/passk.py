@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from typing_extensions import TypedDict
+
 from sage_cli.metrics import Curve, Difference
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.measurement import Measured, record, verdict_notes
+from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.table import Column, Measure, Row, Table
 
@@ -24,6 +27,28 @@ class Line:
     benchmark: str
     curve: Curve
     measured: tuple[Measured, ...] = ()
+
+
+CurveJson = TypedDict(
+    "CurveJson",
+    {
+        "policy": str,
+        "benchmark": str,
+        "pass@k": FloatArray,
+        "low": FloatArray,
+        "high": FloatArray,
+        "seeds": list[MeasuredJson],
+    },
+)
+"""pass@k with its band, a value for each k; `seeds` is empty where others counted."""
+
+
+class PasskData(TypedDict):
+    """Curves, all at the same ks."""
+
+    k: list[int]
+    confidence: float
+    curves: list[CurveJson]
 
 
 def passk_document(
@@ -42,21 +67,7 @@ def passk_document(
         name="passk",
         title=f"pass@k on {', '.join(panels)}",
         provenance=provenance,
-        data={
-            "k": list(ks),
-            "confidence": lines[0].curve.confidence,
-            "curves": [
-                {
-                    "policy": line.policy,
-                    "benchmark": line.benchmark,
-                    "pass@k": line.curve.mean_K,
-                    "low": line.curve.low_K,
-                    "high": line.curve.high_K,
-                    "seeds": [record(one) for one in line.measured],
-                }
-                for line in lines
-            ],
-        },
+        data=_data(lines),
         tables=tuple(
             passk_table(benchmark, curves, powers_of_two(ks if shown is None else shown))
             for benchmark, curves in panels.items()
@@ -98,6 +109,24 @@ def curves_figure(
         draw_curves(panels, path, differences)
 
     return Figure(stem, draw)
+
+
+def _data(lines: Sequence[Line]) -> PasskData:
+    return {
+        "k": list(lines[0].curve.ks),
+        "confidence": lines[0].curve.confidence,
+        "curves": [
+            {
+                "policy": line.policy,
+                "benchmark": line.benchmark,
+                "pass@k": line.curve.mean_K,
+                "low": line.curve.low_K,
+                "high": line.curve.high_K,
+                "seeds": [record(one) for one in line.measured],
+            }
+            for line in lines
+        ],
+    }
 
 
 def _measure(curve: Curve, k: int) -> Measure:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
@@ -43,22 +44,57 @@ class Question:
         return "loss" if self.loss else "gain"
 
 
+class DesignJson(TypedDict):
+    """The smallest detectable change of a design, a value for each k."""
+
+    problems: int
+    samples: int
+    seeds: int
+    smallest: FloatArray
+
+
+BaseJson = TypedDict(
+    "BaseJson",
+    {
+        "base": str,
+        "benchmark": str,
+        "problems": int,
+        "beta": list[float],
+        "pass@k": dict[int, float],
+        "designs": list[DesignJson],
+    },
+)
+"""A base with the Beta distribution that fits its problems, and its own pass@k."""
+
+
+class PowerData(TypedDict):
+    """What is asked, and the answer for each base."""
+
+    k: list[int]
+    change: str
+    power: float
+    confidence: float
+    heterogeneity: float
+    bases: list[BaseJson]
+
+
 def power_document(bases: Sequence[Base], asked: Question, provenance: Provenance) -> Document:
     """A table per base, one picture of all, and every number."""
     tables = tuple(power_table(base, asked) for base in bases)
     names = [Path(base.label).stem for base in bases]
+    data: PowerData = {
+        "k": list(asked.ks),
+        "change": asked.change,
+        "power": POWER,
+        "confidence": asked.confidence,
+        "heterogeneity": asked.heterogeneity,
+        "bases": [_base_json(base, asked) for base in bases],
+    }
     return Document(
         name="power",
         title=f"smallest detectable {asked.change} of pass@k",
         provenance=provenance,
-        data={
-            "k": list(asked.ks),
-            "change": asked.change,
-            "power": POWER,
-            "confidence": asked.confidence,
-            "heterogeneity": asked.heterogeneity,
-            "bases": [_data(base, asked) for base in bases],
-        },
+        data=data,
         tables=tables,
         sheets={
             "power" if len(bases) == 1 else f"power-{name}-{Path(base.benchmark).stem}": table
@@ -107,7 +143,7 @@ def _notes(asked: Question) -> tuple[str, ...]:
     )
 
 
-def _data(base: Base, asked: Question) -> dict[str, Any]:
+def _base_json(base: Base, asked: Question) -> BaseJson:
     return {
         "base": base.label,
         "benchmark": base.benchmark,

@@ -16,6 +16,8 @@ TEX = str.maketrans({
 })  # fmt: skip
 
 Value = str | int | float | None
+Record = dict[str, Value]
+"""A row of a CSV, as JSON has it."""
 BOOKTABS = r"% needs \usepackage{booktabs}"
 
 
@@ -39,7 +41,7 @@ def to_csv(table: Table) -> str:
     return text.getvalue()
 
 
-def to_records(table: Table) -> list[dict[str, Value]]:
+def to_records(table: Table) -> list[Record]:
     """The rows of the CSV as objects: numbers are numbers, what is undefined is None."""
     heads, rows = _spread_out(table)
     return [dict(zip(heads, row, strict=True)) for row in rows]

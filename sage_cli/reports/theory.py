@@ -19,7 +19,7 @@ PICTURES = ("solutions", "anchors", "support", "estimators", "modes", "off-targe
 
 def theory_document(
     statements: Sequence[Mapping[str, Any]],
-    pictures: Mapping[str, Mapping[str, Any]],
+    pictures: Mapping[str, Any],
     tolerance: float,
     provenance: Provenance,
 ) -> Document:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 
 def json_text(value: Any) -> str:
-    """`value` as indented JSON with a line's end; arrays are lists, what is unknown its text.
+    """`value` as indented JSON with a line's end.
 
+    Arrays are lists, dataclasses objects of their fields; what is unknown is its text.
     JSON has no NaN: an undefined statistic is null, and infinity the text "inf" or "-inf".
     """
     text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str)
@@ -19,6 +21,8 @@ def json_text(value: Any) -> str:
 def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # an array or a number of numpy, which is not imported for this
         return _plain(value.tolist())
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

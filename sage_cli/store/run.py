@@ -11,10 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import Unpack
+
 from sage_cli.errors import SageError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import LAUNCHER, is_held, writer
+from sage_cli.store.manifest import Origin
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.named import meant
 from sage_cli.store.surroundings import surroundings
@@ -92,11 +95,11 @@ class Run:
         return self.manifest.get("status") == FINISHED
 
     def note(self, **fields: Any) -> None:
-        """Add or change fields of the manifest, atomically."""
+        """Add or change fields of the manifest (`store/manifest.py`), atomically."""
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
     def ask(self) -> None:
-        """Note that a finished run was asked for again: it is the latest, and no trial any more."""
+        """Note that a finished run was asked for again: the latest, and no sweep's any more."""
         self.note(asked=_now(), sweep=None)
 
     @property
@@ -121,7 +124,7 @@ class Run:
         return aside
 
     @contextmanager
-    def recording(self, config: Mapping[str, Any], **fields: Any) -> Iterator[None]:
+    def recording(self, config: Mapping[str, Any], **origin: Unpack[Origin]) -> Iterator[None]:
         """Hold the directory, write configuration and manifest, and keep the status true.
 
         An interruption or failure leaves everything that is needed to take the run up again.
@@ -134,7 +137,7 @@ class Run:
             created = self.manifest.get("created", _now())
             self.note(id=self.id, identity=self.identity, created=created, started=_now(),
                       status=RUNNING, reason=None, error=None,
-                      **surroundings(), **fields)  # fmt: skip
+                      **surroundings(), **origin)  # fmt: skip
 
             def close(status: str, reason: str | None = None, error: str | None = None) -> None:
                 hold.require()  # whoever has taken over says what becomes of it
@@ -184,7 +187,7 @@ class Runs:
         return [other.id for other in self.all() if other.manifest.get("parent") == run.id]
 
     def latest(self) -> Run | None:
-        """The finished run that was started or asked for last and is not a sweep's trial."""
+        """The finished run that was started or asked for last and isn't a sweep's."""
         finished = [r for r in self.all() if r.finished and not r.manifest.get("sweep")]
         return max(finished, key=_last_asked, default=None)
 

@@ -9,15 +9,15 @@ import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from sage_cli import __version__
+from sage_cli.store.manifest import Surroundings
 
 RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")
 
 
 @cache
-def surroundings() -> dict[str, Any]:
+def surroundings() -> Surroundings:
     """Versions, commit, host and command line: what a reader needs to run it again."""
     versions = {"sage": __version__, "python": platform.python_version()}
     for package in RECORDED_PACKAGES:

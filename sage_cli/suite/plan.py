@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NotRequired
+
+from typing_extensions import TypedDict
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.build import local_places, task_resources
@@ -20,6 +22,33 @@ from sage_cli.suite.stored import Stored
 from sage_cli.suite.tasks import SuiteWork, Tasks
 
 DONE = "done"
+
+
+class TaskJson(TypedDict):
+    """A task: its command, the task that it needs, its state, and the suites that want it.
+
+    What a sweep's cells cost is said by `sage sweep --dry-run`.
+    """
+
+    name: str
+    title: str
+    command: str
+    needs: str | None
+    state: str
+    suites: list[str]
+    cost: NotRequired[Cost]
+
+
+class PlanJson(TypedDict):
+    """A suite's tasks in the order in which they can be done; what all and the rest cost."""
+
+    suite: str
+    title: str
+    folder: str
+    tasks: list[TaskJson]
+    cost: Cost
+    left: Cost
+    chosen: list[str]
 
 
 @dataclass(frozen=True)
@@ -66,8 +95,8 @@ class Plan:
         """What isn't done costs, as if none of it had been begun."""
         return cost(work for work in self.works if not work.done())
 
-    def as_json(self) -> dict[str, Any]:
-        """Tasks in the order in which they can be done, and what they cost."""
+    def as_json(self) -> PlanJson:
+        """The plan as plain values."""
         states = {work.name: self.state(work) for work in self.works}
         whole = cost(self.works)
         left = cost(work for work in self.works if states[work.name] != DONE)
@@ -83,12 +112,12 @@ class Plan:
                     "needs": work.needs.name if work.needs else None,
                     "state": states[work.name],
                     "suites": work.suites,
-                    "cost": vars(cost_of(work)),
+                    "cost": cost_of(work),
                 }
                 for work in self.works
             ],
-            "cost": vars(whole),
-            "left": vars(left),
+            "cost": whole,
+            "left": left,
             "chosen": [one for part in self.parts for one in part.suite.chosen],
         }
 

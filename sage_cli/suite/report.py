@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from typing_extensions import TypedDict
+
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.reports.document import Document
-from sage_cli.reports.gathered import Chapter, gathered
+from sage_cli.reports.gathered import Chapter, GatheredData, gathered
 from sage_cli.reports.page import Page, to_html
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.published import other_table
@@ -37,6 +39,18 @@ MARKS = {
 """Words in the page's tables that have a colour."""
 
 
+class SuiteFacts(TypedDict):
+    """Which suite it is, under which presets, and what was chosen where the paper is silent."""
+
+    suite: str
+    presets: list[str]
+    chosen: list[str]
+
+
+class SuiteData(SuiteFacts, GatheredData):
+    """What the report's data are."""
+
+
 def chapters(
     plan: Plan, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
 ) -> list[Chapter]:
@@ -61,7 +75,7 @@ def chapters(
 
 def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
     """Write every form, the page among them, into the suite's folder."""
-    facts = {
+    facts: SuiteFacts = {
         "suite": plan.suite.name,
         "presets": list(plan.asked.presets),
         "chosen": [sentence for one in found for sentence in one.suite.chosen],

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json
@@ -20,6 +22,24 @@ Planned = tuple[Cell, int, str]
 
 AGAIN = "remove it and type the same command again"
 """What helps where one of these files is torn."""
+
+
+class SweepFacts(TypedDict):
+    """What is searched, and how: `view` is the study's name in its storage."""
+
+    name: str
+    space: list[dict[str, Any]]
+    sampler: str
+    objectives: list[str]
+    storage: str | None
+    view: str
+
+
+class SweepState(SweepFacts):
+    """state.json: how many cells ended how, and the best one in words."""
+
+    cells: dict[str, int]
+    best: str | None
 
 
 class Desk:
@@ -64,9 +84,9 @@ class Desk:
         """The folder of configurations and logs."""
         return self.folder / "cells"
 
-    def write_state(self, **facts: Any) -> None:
+    def write_state(self, state: SweepState) -> None:
         """Say what the sweep has come to."""
-        write_json(self.folder / "state.json", facts)
+        write_json(self.folder / "state.json", state)
 
     def note(self, training: Training) -> None:
         """Remember which cell's a run is; known ones are left alone."""

@@ -9,14 +9,15 @@ from sage_cli.config.records import TrackingSection
 from sage_cli.reports.document import Report
 from sage_cli.reports.render import to_records
 from sage_cli.reports.sweeps.data import SweepResult
-from sage_cli.reports.sweeps.plain import from_data
 from sage_cli.reports.sweeps.table import cells_table
 from sage_cli.store.wandb_sweep import SweepPicture, mirror_sweep
+from sage_cli.sweep.stored import StoredSweep
 
 
 def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSection) -> None:
     """Show a sweep's report in W&B, as `tracking` asks; `facts` say what was searched and how."""
-    result = from_data(report.document.data)
+    result = StoredSweep(report.folder).result
+    assert result is not None  # `report` was written there
     picture = SweepPicture(
         config=dict(facts),
         cells=[

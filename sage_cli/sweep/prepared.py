@@ -9,7 +9,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.sweep import SweepSection
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.sweep.cells import Cells
-from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.desk import Desk, SweepFacts
 from sage_cli.sweep.read import read_space
 from sage_cli.sweep.sampler_choice import choose_sampler
 from sage_cli.sweep.shared import shared_config, sweep_folder, sweep_name, sweep_settings
@@ -49,7 +49,7 @@ class Sweep:
         """What decides the cells' results besides what is searched."""
         return sweep_settings(self.cells.shared, self.space.keys)
 
-    def facts(self, study: Study) -> dict[str, Any]:
+    def facts(self, study: Study) -> SweepFacts:
         """What readers of the sweep's state want to know beside its counts."""
         return {
             "name": self.desk.name,

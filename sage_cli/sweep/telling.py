@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from sage_cli.executors.failures import Failure
 from sage_cli.executors.herald import Herald
 from sage_cli.executors.work import Work
 from sage_cli.progress import Progress
-from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.desk import Desk, SweepFacts
 
 
 class SweepHerald(Herald):
     """Keeps state.json true while the sweep is driven; `facts` is what the file begins with."""
 
-    def __init__(
-        self, progress: Progress, desk: Desk, facts: Mapping[str, Any], total: int
-    ) -> None:
+    def __init__(self, progress: Progress, desk: Desk, facts: SweepFacts, total: int) -> None:
         super().__init__(progress, total)
-        self._desk, self._facts, self._highest = desk, dict(facts), float("-inf")
+        self._desk, self._facts, self._highest = desk, facts, float("-inf")
         self._cancelled = 0
         self._keep()
 
@@ -54,14 +51,11 @@ class SweepHerald(Herald):
         self._keep()
 
     def _keep(self) -> None:
-        self._desk.write_state(
-            **self._facts,
-            cells={
-                "done": self.done_count,
-                "failed": self.failed_count,
-                "pruned": self.pruned_count,
-                "cancelled": self._cancelled,
-                "left": self.left - self._cancelled,
-            },
-            best=self.best,
-        )
+        cells = {
+            "done": self.done_count,
+            "failed": self.failed_count,
+            "pruned": self.pruned_count,
+            "cancelled": self._cancelled,
+            "left": self.left - self._cancelled,
+        }
+        self._desk.write_state({**self._facts, "cells": cells, "best": self.best})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
 from sage_cli.metrics.counts import FloatArray
@@ -25,8 +26,73 @@ COMPLETIONS = {
 BETA, BONUS = 0.5, 0.5
 
 
-def pictures() -> dict[str, dict[str, Any]]:
-    """Each picture's numbers by its name."""
+class Solutions(TypedDict):
+    """Where each objective ends: mass by completion."""
+
+    completions: list[str]
+    beta: float
+    q: FloatArray
+    mass: dict[str, FloatArray]
+
+
+class Anchors(TypedDict):
+    """What guides make of the reference: by guide, each completion's mass over the reference's."""
+
+    reference: FloatArray
+    shift: dict[str, FloatArray]
+
+
+class Entering(TypedDict):
+    """What enters the support: by rollouts, by beta, and at rest by guide and estimator."""
+
+    rollouts: FloatArray
+    drawn: dict[str, list[float]]
+    beta: FloatArray
+    rare: dict[str, list[float]]
+    reference: float
+    delta: float
+    toy_beta: float
+    at_rest: dict[str, dict[str, float]]
+
+
+class Change(TypedDict):
+    """By guide and estimator, by how much of its length a gradient changes."""
+
+    change: dict[str, dict[str, float]]
+
+
+class Modes(TypedDict):
+    """A reference of two modes, and the single bumps nearest to it."""
+
+    place: FloatArray
+    reference: FloatArray
+    fits: Mapping[str, FloatArray]
+
+
+class Needed(TypedDict):
+    """The preference needed (Eq. 32): a row for each right mass, a column for each beta."""
+
+    beta: FloatArray
+    right_mass: FloatArray
+    bound: list[list[float]]
+
+
+Pictures = TypedDict(
+    "Pictures",
+    {
+        "solutions": Solutions,
+        "anchors": Anchors,
+        "support": Entering,
+        "estimators": Change,
+        "modes": Modes,
+        "off-target": Needed,
+    },
+)
+"""Each picture's numbers by its name."""
+
+
+def pictures() -> Pictures:
+    """Every picture's numbers, computed now."""
     return {
         "solutions": solutions(),
         "anchors": anchors(),
@@ -39,7 +105,7 @@ def pictures() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def solutions() -> dict[str, Any]:
+def solutions() -> Solutions:
     """Where each objective ends, on one prompt of six completions."""
     reference_B, right_B, q_B = np.array(list(COMPLETIONS.values())).T
     return {
@@ -56,7 +122,7 @@ def solutions() -> dict[str, Any]:
     }
 
 
-def anchors() -> dict[str, Any]:
+def anchors() -> Anchors:
     """What each guide makes of the reference's 256 completions of four tokens."""
     tree = Tree(vocabulary=4, steps=4)
     reference_SV = drawn_policy(tree, seed=8, spread=1.5)
@@ -73,7 +139,7 @@ def anchors() -> dict[str, Any]:
     return {"reference": reference_B, "shift": shifts}
 
 
-def entering() -> dict[str, Any]:
+def entering() -> Entering:
     """The support under finite rollouts, and the toy's rare right answer."""
     rollouts = np.geomspace(1, 1e5, 101)
     betas = np.linspace(0.1, 1.0, 91)
@@ -100,7 +166,7 @@ def entering() -> dict[str, Any]:
     }
 
 
-def change_of_gradients() -> dict[str, Any]:
+def change_of_gradients() -> Change:
     """By how much, of its own length, a guide changes each estimator's expected gradient."""
     known = dict(sequences.log_qs())
     log_q = {
@@ -117,11 +183,11 @@ def change_of_gradients() -> dict[str, Any]:
     }
 
 
-def needed_preference() -> dict[str, Any]:
+def needed_preference() -> Needed:
     """Eq. 32's bound over beta and the reference's right mass."""
     beta_X, right_Y = np.geomspace(0.02, 2.0, 80), np.geomspace(1e-3, 0.9, 80)
     bound_YX = [[preference_needed(p, beta) for beta in beta_X] for p in right_Y]
-    return {"beta": beta_X, "right_mass": right_Y, "bound": np.array(bound_YX)}
+    return {"beta": beta_X, "right_mass": right_Y, "bound": bound_YX}
 
 
 def _change(estimator: estimators.Estimator, log_q_BT: FloatArray) -> float:

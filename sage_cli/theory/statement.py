@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sage_cli.metrics.counts import FloatArray
 
@@ -15,6 +16,18 @@ TOLERANCE = 1e-6
 
 Standing = Literal["as printed", "on a condition", "not as printed", "not in the paper"]
 """What became of the paper's claim: on a condition it holds only where the sentence says."""
+
+
+class StatementJson(TypedDict):
+    """A statement as plain values."""
+
+    name: str
+    equation: str
+    sentence: str
+    error: float
+    holds: bool
+    standing: Standing
+    values: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,7 @@ class Statement:
         """Whether the error is below the tolerance; NaN is not."""
         return self.error < TOLERANCE
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> StatementJson:
         """All of it as plain values."""
         return {
             "name": self.name,

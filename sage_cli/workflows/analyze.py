@@ -46,7 +46,8 @@ def analyze(
     `labels` are what tables and figures call a model, by the name that was typed.
     """
     document, folder = answer(config, name, names, options, progress, labels)
-    return document.write(folder)
+    with progress.doing("drawing and writing the report"):
+        return document.write(folder)
 
 
 def answer(
@@ -60,16 +61,20 @@ def answer(
     """The analysis's answer, and the folder that a report of it belongs into."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
     asked = asked_of(analysis, config.evaluation, options)
+    reading = progress.doing(f"reading {recipe.evaluation.benchmark}")
     if analysis.records:
         runs = chosen_runs(names, Runs(config.run.root), labels)
-        material = _of_records(runs, recipe, asked, progress)
+        with reading:
+            material = _of_records(runs, recipe, asked, progress)
         content: Any = {label: run.identity or run.id for label, run in runs.items()}
     else:
-        benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
+        with reading:
+            benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
         subjects = _subjects(analysis, config, names, options.base, labels)
         _refuse_modeless(analysis, benchmarks)
-        drawing = _drawing(subjects, options)
-        require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
+        with progress.doing("looking for stored samples"):
+            drawing = _drawing(subjects, options)
+            require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
         material = _of_samples(analysis, subjects, benchmarks, recipe, asked, progress)
         content = [asdict(one) for one in material.provenance.samples or ()]
         content += [[one.id for one in benchmark.problems] for benchmark in benchmarks]
@@ -78,7 +83,8 @@ def answer(
     about = material.answers or [run.run for run in material.trained.values()]
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
     folder = config.run.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
-    return analysis.of(material), folder
+    with progress.doing(f"computing {name}"):
+        return analysis.of(material), folder
 
 
 def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Stage]:
@@ -143,7 +149,7 @@ def _of_records(
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
         provenance = configured_provenance(benchmarks, recipe)
     except DataError as error:
-        progress.say(f"reward is shown without a test beside it: {error.cause}")
+        progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
     return Material(
         trained={label: trained(run, benchmarks, recipe) for label, run in runs.items()},
         asked=asked,
@@ -164,7 +170,8 @@ def _of_samples(
     modes: dict[tuple[str, str], ModeChances] = {}
     for subject, reader in readers(analysis.reader, subjects, recipe, progress):
         for benchmark in benchmarks:
-            own = subject.answers(benchmark, recipe)
+            with progress.doing(f"reading samples of {subject.policy.label} on {benchmark.name}"):
+                own = subject.answers(benchmark, recipe)
             if reader is not None and analysis.reader == "announcements":
                 modes[benchmark.name, own.policy] = reader.announcements(benchmark)
             elif reader is not None and analysis.reader == "itself, where kept":

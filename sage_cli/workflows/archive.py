@@ -43,7 +43,7 @@ def restore(root: Path, file: Path, digest: str | None = None) -> tuple[Archive,
         if digest is not None and not held.digest.startswith(digest):
             raise StoreError(
                 f"{file} has the digest {held.digest}, not {digest}",
-                "it is another archive: ask for the one that is meant",
+                "get the archive with that digest, or leave out --digest",
             )
         new = [id_ for id_ in held.runs if not (root / id_).exists()]
         if held.runs[0] not in new:

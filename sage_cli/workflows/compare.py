@@ -84,11 +84,11 @@ def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str])
         if name in b and other in a:
             raise ConfigurationError(
                 f"{alike} stands on both sides of the comparison",
-                "a model differs from itself by nothing: name another one on one side",
+                "name a different model on one side",
             )
         raise ConfigurationError(
             f"{alike} is named twice on one side",
-            "each training seed counts once: name every run of a method once",
+            "name every run of a method once: each training seed counts once",
         )
 
 
@@ -107,7 +107,10 @@ def compare_named(
     first, *others = (counts_of(name) for name in (*a, *b))
     shared = [name for name in first if all(name in other for other in others)]
     if not shared:
-        raise ConfigurationError("these have no benchmark in common", "use --benchmark NAME")
+        raise ConfigurationError(
+            f"{', '.join((*a, *b))} have no benchmark in common",
+            "name one with --benchmark NAME",
+        )
     label_a, label_b = _labels(a, b, labels)
     return {
         benchmark: compare_sides(
@@ -175,7 +178,7 @@ def _labels(a: Sequence[str], b: Sequence[str], given: Labels) -> tuple[str, str
         return short
     if any(given):
         raise ConfigurationError(
-            f"both sides would be called '{short[0]}'", "give each a label of its own"
+            f"both sides would be called '{short[0]}'", "give each a label of its own, as A=Label"
         )
     return ",".join(a), ",".join(b)
 

@@ -11,6 +11,7 @@ from sage_cli.models.folders import is_model_folder
 from sage_cli.policies.exported import SAGE_FILE
 from sage_cli.policies.names import named_policy
 from sage_cli.policies.policy import Policy
+from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.atomic_folder import replacing_folder
 from sage_cli.store.run import Runs, run_of
@@ -38,7 +39,13 @@ class Exported:
 
 
 def export(
-    name: str, folder: Path, root: Path, *, force: bool = False, dtype: str = "auto"
+    name: str,
+    folder: Path,
+    root: Path,
+    progress: Progress,
+    *,
+    force: bool = False,
+    dtype: str = "auto",
 ) -> Exported:
     """Write the policy called `name` to `folder`: merged weights, tokenizer and `sage.json`.
 
@@ -49,24 +56,28 @@ def export(
     """
     policy = named_policy(name, Runs(root))
     check_destination(folder, policy, force)
-    tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
+    with progress.doing(f"loading {policy.label}"):
+        tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
     adapted = hasattr(model, "peft_config")
     if adapted:
-        model = model.merge_and_unload(safe_merge=True)
+        with progress.doing("merging the adapter"):
+            model = model.merge_and_unload(safe_merge=True)
+    with progress.doing(f"hashing the weights of {policy.label}"):
+        fingerprint = policy.fingerprint
     run = policy.run
     settings = {"prompt": None, "sampling": None, **policy.own_settings}
     exported = Exported(
         source=policy.label,
         run=run.id if run else None,
         checkpoint=policy.checkpoint,
-        fingerprint=policy.fingerprint,
+        fingerprint=fingerprint,
         merged=adapted,
         dtype=str(model.dtype).removeprefix("torch."),
         template=policy.template,
         **settings,
         versions=surroundings()["versions"],
     )
-    with replacing_folder(folder) as temporary:
+    with progress.doing(f"writing {folder}"), replacing_folder(folder) as temporary:
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
         write_json(temporary / SAGE_FILE, asdict(exported))

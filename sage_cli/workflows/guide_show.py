@@ -49,10 +49,12 @@ def guide_show(
     """
     policy = named_policy(name, Runs(config.run.root), config.model)
     recipe = EvaluationRecipe.of(config)
-    benchmark = load_benchmarks(config.evaluation, config.data)[0]
+    with progress.doing(f"reading {config.evaluation.benchmark}"):
+        benchmark = load_benchmarks(config.evaluation, config.data)[0]
     samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
     completions = _completions(samples, benchmark, config, progress)
-    with grader_for(benchmark.name, config.grading, config.prompt) as grader:
+    grading = grader_for(benchmark.name, config.grading, config.prompt)
+    with progress.doing(f"grading {len(completions)} completions"), grading as grader:
         grades = grade_rows(completions, benchmark, grader)
     problems, tokenizer = benchmark.problems, policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
@@ -64,10 +66,14 @@ def guide_show(
         for problem, row in zip(problems, completions, strict=True)
     ]
     guide, step = build_guide(config.guide, config.rl.steps), last_step(policy, config)
-    signals = _signals(policy.model(), ids, config, progress)
+    with progress.doing(f"loading {policy.label}"):
+        model = policy.model()
+    signals = _signals(model, ids, config, progress)
     reference = None
     if guide.reads_reference:
-        reference = _signals(_reference(policy, config), ids, config, progress)
+        with progress.doing("loading the reference"):
+            frozen = _reference(policy, config)
+        reference = _signals(frozen, ids, config, progress)
     calls = batch_of(config.rl, config.rl.processes).accumulation
     token_ids_read = [completion for _, completion in ids]
     seen = examine(signals, guide, guide.now(step, 0, calls), reference, token_ids_read)
@@ -98,8 +104,8 @@ def keep_with_run(view: GuideView, name: str, root: Path) -> None:
     run = named_run(name, Runs(root))
     if run is None:
         raise ConfigurationError(
-            f"{name} came from no run that could keep what its guide does",
-            "leave out --keep, or write it elsewhere with --json",
+            f"--keep stores numbers with a run, and no run here made {name}",
+            "leave out --keep; --json prints the same numbers",
         )
     write_json(run.guide, asdict(view))
 
@@ -154,7 +160,7 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     parent = policy.run.manifest.get("parent") if policy.run is not None else None
     if parent is None:
         raise ConfigurationError(
-            f"guide.signal is 'reference', and {policy.label} was trained against none",
+            f"guide.signal is 'reference', and {policy.label} was trained without a reference",
             "use --set guide.signal=policy",
         )
     runs = Runs(config.run.root)

@@ -8,13 +8,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.analysis.dynamics import Series, series
 from sage_cli.analysis.pictures import steps
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.metrics.counts import FloatArray
 from sage_cli.policies.names import split_label
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_records
+from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 from sage_cli.store.identity import identity_of
 from sage_cli.store.run import RUNNING, Run, Runs
@@ -26,6 +29,22 @@ USUAL = ("reward", "loss")
 """What is drawn where nothing is asked for: the first that a run has recorded."""
 
 Records = Sequence[Mapping[str, Any]]
+
+
+class SeriesJson(TypedDict):
+    """A quantity of a run: its values, and the steps that they were recorded at."""
+
+    quantity: str
+    run: str
+    step: FloatArray
+    value: FloatArray
+
+
+class PlotData(TypedDict):
+    """Every line that is drawn, and where each begins and ends."""
+
+    ends: list[Record]
+    series: list[SeriesJson]
 
 
 def plot(root: Path, names: Sequence[str], keys: Sequence[str]) -> Report:
@@ -78,7 +97,7 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
                 rows.append(Row((key, label, int(step[-1]), *cells), section=key))
     columns = ("quantity", "run", "step", "first", "last", "lowest", "highest")
     table = Table("recorded in training", tuple(map(Column, columns)), tuple(rows))
-    every = [
+    every: list[SeriesJson] = [
         {"quantity": key, "run": label, "step": step, "value": value}
         for key, lines in panels.items()
         for label, (step, value) in lines.items()
@@ -87,7 +106,7 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
         name="plot",
         title=", ".join(keys),
         provenance=Provenance.here(surroundings()),
-        data={"ends": to_records(table), "series": every},
+        data=PlotData(ends=to_records(table), series=every),
         tables=(table,),
         sheets={"plot": table},
         figures=(steps("plot", panels, {}),),

@@ -18,6 +18,7 @@ from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
 from sage_cli.metrics.power import HETEROGENEITY, Design, Population, smallest_changes
 from sage_cli.policies.names import chosen_policies
+from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
@@ -33,6 +34,7 @@ Found = tuple[str, str, Counts]
 def power(
     config: SageConfig,
     names: Sequence[str],
+    progress: Progress,
     *,
     problems: str | None = None,
     samples: str = "16,64,256",
@@ -52,17 +54,22 @@ def power(
     ks = parse_ks(k, n[-1]) if k else tuple(k for k in (1, 16, 256, 4096) if k <= n[-1])
     if not 0 <= heterogeneity <= 10:
         raise ConfigurationError(
-            f"--heterogeneity is {heterogeneity:g}, and a standard deviation of log-odds from 0 "
-            "to 10 is meant",
-            f"0 moves all problems alike; the default is {HETEROGENEITY:g}",
+            f"--heterogeneity is {heterogeneity:g}: it is a standard deviation of log-odds, from 0 "
+            "to 10",
+            f"use 0 where all problems change alike; the default is {HETEROGENEITY:g}",
         )
-    found, provenance = _bases(config, names)
+    with progress.doing("counting what is stored of the bases"):
+        found, provenance = _bases(config, names)
     counted = min(len(counts) for _, _, counts in found)
     designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
     asked = Question(designs, ks, loss, heterogeneity, config.evaluation.confidence)
-    bases = [_answer(*one, asked) for one in found]
+    bases = []
+    for label, benchmark, counts in found:
+        with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
+            bases.append(_answer(label, benchmark, counts, asked))
     folder = _folder(config.run.root, bases, asked)
-    return power_document(bases, asked, provenance).write(folder)
+    with progress.doing("drawing and writing the report"):
+        return power_document(bases, asked, provenance).write(folder)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

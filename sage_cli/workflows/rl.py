@@ -124,7 +124,7 @@ def rl(
     if recipe.rl.processes > 1 and not is_launched():
         start = init or (str(base.run.folder) if base.run else None)
         train_together(config, run, start, progress, SHOWN)
-        run.note(sweep=config.run.sweep)  # the launched command doesn't know whose trial it is
+        run.note(sweep=config.run.sweep)  # the launched command knows of no sweep
         if measurement is not None:
             measurement.take(run, progress)
     else:
@@ -139,9 +139,9 @@ def _require_base(config: SageConfig, init: str | None) -> None:
     base = planned_base(SftRecipe.of(config), Runs(config.run.root))
     if not base.exists:
         raise ConfigurationError(
-            f"a launcher started this command, and its base {base.label} isn't trained yet, "
-            "which is one process's work",
-            f"train it first: `{base_command(sys.argv[1:])}`; then the same command again",
+            f"the base {base.label} isn't trained yet, and a command that a launcher started can't "
+            "train it: that takes one process",
+            f"train it first by `{base_command(sys.argv[1:])}`, then type this command again",
         )
 
 

@@ -94,7 +94,7 @@ def policies_to_measure(
         if not train:
             raise
         root = config.run.root.resolve()
-        progress.say(f"{root} holds no finished run to measure: the preset's base is made for it")
+        progress.say(f"{root} holds no finished run to measure: the preset's base is trained first")
         return [base_policy(config, progress)]
     if not names:
         progress.say(f"measuring the latest run, [bold]{policies[0].label}[/]")

@@ -34,7 +34,7 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
 
     A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
     """
-    plan = planned(name, asked)
+    plan = _planned(name, asked, progress)
     _require_analyses(plan)
     carry_out(plan, progress)
     for one in sweeps_of(plan):
@@ -44,7 +44,7 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
 
 def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
     """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
-    plan = planned(name, asked)
+    plan = _planned(name, asked, progress)
     _require_analyses(plan)
     return report_of(plan, progress)
 
@@ -72,22 +72,33 @@ def carry_out(plan: Plan, progress: Progress) -> None:
     if failures and not any(work.done() for work in plan.works if work.needs is not None):
         said = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
         raise TrainingError(
-            "\n".join(["no method came to its end", *said]),
-            f"the logs in {tasks} say more; the same command tries again",
+            "\n".join(["no task of any method was finished", *said]),
+            f"read the logs in {tasks}; the same command tries again",
         )
 
 
 def report_of(plan: Plan, progress: Progress) -> Page:
     """The report of a plan, as far as it is done."""
     failures = _failures(plan.folder / FAILURES)
-    found = [results(part, plan, failures) for part in plan.parts]
+    found = []
+    for part in plan.parts:
+        with progress.doing(f"counting what is stored of {part.suite.name}"):
+            found.append(results(part, plan, failures))
     analyses = {
         part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
         for part in plan.parts
     }
     for swept in sweeps_of(plan):
         analyses[swept.suite.name].append(swept.document())
-    return write_report(plan, found, chapters(plan, found, analyses))
+    with progress.doing("computing curves and differences"):
+        every = chapters(plan, found, analyses)
+    with progress.doing("drawing and writing the report"):
+        return write_report(plan, found, every)
+
+
+def _planned(name: str, asked: Asked, progress: Progress) -> Plan:
+    with progress.doing(f"planning {name}"):
+        return planned(name, asked)
 
 
 def _failures(path: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
@@ -15,7 +15,7 @@ from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
 from sage_cli.suite.arms import Asked
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.plan import DONE, Plan, planned
+from sage_cli.suite.plan import DONE, Plan, PlanJson, TaskJson, planned
 from sage_cli.sweep.read import guide_of, read_space
 from sage_cli.sweep.shared import shared_config, sweep_folder, sweep_name
 
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from sage_cli.reports.document import Document
 
 
-def plan_suite(name: str, asked: Asked) -> dict[str, Any]:
+class SuitePlan(PlanJson):
+    """A suite's plan, its sweeps among the tasks, and what a reader should know of its numbers."""
+
+    notes: list[str]
+
+
+def plan_suite(name: str, asked: Asked) -> SuitePlan:
     """Tasks, costs, what was chosen, as plain values; nothing is loaded or written."""
     plan = planned(name, asked)
     found = plan.as_json()
     found["tasks"] += [one.as_json() for one in sweeps_of(plan)]
-    found["notes"] = _notes(plan)
-    return found
+    return {**found, "notes": _notes(plan)}
 
 
 def _notes(plan: Plan) -> list[str]:
@@ -46,8 +51,8 @@ def _notes(plan: Plan) -> list[str]:
     ]
     if unknown:
         notes.append(
-            f"the Hub wasn't asked: {', '.join(unknown)} not in its cache, so that policies which "
-            "grow from there will have other names than here"
+            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
+            "from there will have other ids than these"
         )
     return notes
 
@@ -103,7 +108,7 @@ class SweepTask:
             why = "the sweep hasn't come to its end yet"
         return Document("sweep", "Sweep", {}, notes=(why,))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> TaskJson:
         """As the plan has its other tasks; its cells are those of `sage sweep --dry-run`."""
         words = ("sage", "sweep", "--space", self.config.sweep.space, *self.options)
         return {

@@ -53,7 +53,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     executor = build_executor(_section(it), folder=it.desk.folder, processes=processes)
     if detach and not executor.outlives:
         raise ConfigurationError(
-            f"tasks of the executor '{config.executor.name}' end with their driver",
+            f"--detach: tasks of the executor '{config.executor.name}' end with this command",
             "leave out --detach, or use --executor slurm",
         )
     share = task_resources(config.executor, processes)
@@ -78,7 +78,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     if proposals and all(one.state is State.FAILED for one in proposals):
         raise TrainingError(
             f"every cell failed; the first: {proposals[0].attrs.get('reason')}",
-            f"the logs are in {it.desk.cells}; the same command tries again",
+            f"read the logs in {it.desk.cells}; the same command tries again",
         )
     return report
 

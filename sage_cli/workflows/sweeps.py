@@ -65,8 +65,8 @@ def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
     if not result.importances:
         done = len(result.done)
         raise StoreError(
-            f"nothing can be said of the parameters of {sweep.name}: {done} of its cells are done",
-            "importances need four done cells or more, of different values",
+            f"{sweep.name} can't tell yet which parameters matter: {done} of its cells are done",
+            "it takes four done cells or more, of different values",
         )
     return result.importances
 

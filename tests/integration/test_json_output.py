@@ -1,4 +1,7 @@
-"""Every command with `--json`, in a process of its own, where libraries print on stdout."""
+"""Every command with `--json`, in a process of its own, where libraries print on stdout.
+
+Whatever it answers fits the schema that comes with the package.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from json_answers import ERROR, command_of, misfits, require_fit
 from small import write_small
 from warm import Warm
+
+from sage_cli.cli.schemas import ANSWERS
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +26,14 @@ rl: {steps: 1, prompts_per_step: 2, rollouts_per_prompt: 2, micro_batch: 4, stop
 anchor: {beta: 0.4}
 evaluation: {samples: 2, k: "1,2", bootstrap: 100}
 sweep: {samples: 2, objective: [pass@1, pass@2], steps: 1}
+"""
+SUITE = """
+title: "A small suite"
+methods: {base: base, grpo-branch: grpo/branch}
+k: 1,2
+seeds: 1
+analyses: [{name: support}, {name: lengths}]
+claims: grpo-branch > base at pass@2
 """
 SPACE = "guide: branch\nparameters: {tau: {key: guide.tau, values: [0.1]}}\n"
 ROW = '{"gold": "27", "completion": "<SOLUTION>27</SOLUTION>"}\n'
@@ -35,8 +49,8 @@ def type_(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Type:
     """
     folder = tmp_path_factory.mktemp("lab")
     write_small(folder, MORE)
-    (folder / "space.yaml").write_text(SPACE)
-    (folder / "rows.jsonl").write_text(ROW)
+    for name, text in {"space.yaml": SPACE, "mine.yaml": SUITE, "rows.jsonl": ROW}.items():
+        (folder / name).write_text(text)
     (folder / "own.yaml").write_text("rl: {steps: 3}\n")
     noisy = {"WANDB_MODE": "offline", "WANDB_SILENT": "false", "FORCE_COLOR": "1"}
     environment = {**os.environ, **noisy, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -50,6 +64,7 @@ def type_(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Type:
         assert "\x1b" not in done.stdout
         found = json.loads(done.stdout)
         assert isinstance(found, dict)
+        require_fit(words, found)
         return found
 
     return run
@@ -125,3 +140,67 @@ def test_mistakes(type_: Type, base: str, policy: str) -> None:
         error = type_(*words, code=code)["error"]
         assert error["exit_code"] == code
         assert cause in error["cause"]
+
+
+PLAIN: tuple[str, ...] = (
+    "runs list", "runs list --columns guide.tau,pass@1", "runs show POLICY",
+    "runs diff BASE POLICY", "runs path POLICY", "reports list", "plot POLICY",
+    "passk POLICY BASE", "passk POLICY --dry-run", "eval POLICY --k 1,2", "eval --dry-run",
+    "compare BASE POLICY", "power POLICY --samples 2", "samples show POLICY --limit 1",
+    "analyze", "analyze patterns POLICY BASE", "analyze perplexity POLICY",
+    "analyze support POLICY", "analyze diversity POLICY BASE", "analyze entropy POLICY",
+    "analyze cases POLICY BASE", "analyze majority POLICY", "analyze lengths POLICY",
+    "analyze levels POLICY -b kk-generated --dry-run", "analyze dynamics POLICY",
+    "guide show POLICY --limit 1", "export POLICY exported", "algos", "theory",
+    "sft -p tiny --dry-run", "rl -p tiny --guide branch --dry-run", "demo --dry-run",
+    "data list", "data show arithmetic", "data overlap arithmetic arithmetic-dev",
+    "config show", "config show --origin", "config explain guide.tau", "config check own.yaml",
+    "grade rows.jsonl", "grade rows.jsonl --mode both", "doctor", "init begun",
+)  # fmt: skip
+"""Command lines, once there is a base and a measured policy."""
+
+
+@pytest.mark.parametrize("typed", PLAIN)
+def test_an_answer_fits_its_schema_with_every_key_and_no_other(
+    type_: Type, base: str, policy: str, measured: dict[str, Any], typed: str
+) -> None:
+    words = [{"BASE": base, "POLICY": policy}.get(word, word) for word in typed.split()]
+    answer, command = type_(*words), command_of(words)
+    optional = {"evaluations", "begun_anew", "seconds", "weights", "ended"}
+    for key in set(answer) - optional:
+        left = {name: value for name, value in answer.items() if name != key}
+        assert command == "algos" or misfits(command, left), f"{key} may be left out"
+    assert misfits(command, {**answer, "no such key": 1})
+
+
+ORDERED: tuple[str, ...] = (
+    "sft PRESETS", "rl PRESETS --guide branch", "sweep PRESETS --space space.yaml",
+    "sweep PRESETS --space space.yaml --dry-run", "sweeps list", "sweeps show tau-",
+    "sweeps best tau-", "sweeps remove tau- --yes", "suite list", "suite plan mine.yaml PRESETS",
+    "suite run mine.yaml PRESETS", "suite run mine.yaml PRESETS --dry-run",
+    "suite report mine.yaml PRESETS", "runs archive POLICY again.tar.gz",
+    "runs restore again.tar.gz --runs there", "runs remove POLICY --runs there --yes",
+    "demo --set sft.steps=2 --set rl.steps=1 --set evaluation.samples=4 --set evaluation.k=1,4",
+)  # fmt: skip
+"""Command lines of which one needs what an earlier one has left."""
+
+
+def test_sweeps_suites_and_archives_answer_as_their_schemas_say(
+    type_: Type, policy: str, measured: dict[str, Any]
+) -> None:
+    found = {}
+    for typed in ORDERED:
+        words = typed.replace("POLICY", policy).replace("PRESETS", " ".join(PRESETS)).split()
+        found[command_of(words)] = type_(*words)  # which requires that the answer fits
+    (chapter,) = found["suite report"]["chapters"]
+    assert {"measured", "claims", "passk", "power", "lengths"} <= set(chapter["sections"])
+    assert len(found["demo"]["runs"]) == 3
+
+
+ELSEWHERE = {"sweeps importance", "sweeps cancel", "sweeps dashboard"}
+"""Typed in tests/unit/cli/test_sweeps.py, on sweeps that a driver left."""
+
+
+def test_no_command_is_left_out() -> None:
+    typed = {command_of(line.split()) for line in (*PLAIN, *ORDERED)}
+    assert typed | ELSEWHERE == set(ANSWERS) - {ERROR}

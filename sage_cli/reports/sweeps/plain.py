@@ -3,28 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from math import nan
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from sage_cli.metrics.ranking import Front, Ranking
-from sage_cli.reports.sweeps.data import Axis, Failure, Findings, SweepCell, SweepResult
+from sage_cli.reports.sweeps.data import (
+    Axis,
+    Failure,
+    Findings,
+    State,
+    SweepCell,
+    SweepResult,
+    Value,
+)
 
 
-def to_data(result: SweepResult) -> dict[str, Any]:
+class CellJson(TypedDict):
+    """A cell: its settings, what became of it, and by objective its value and interval."""
+
+    settings: dict[str, Value]
+    state: State
+    values: dict[str, float] | None
+    intervals: dict[str, tuple[float, float]] | None
+    runs: list[str]
+    failure: Failure | None
+    pruned: str | None
+
+
+class SweepData(TypedDict):
+    """What was searched and found. `rankings` and `front` name cells by their places, from 0.
+
+    `importances` has by objective a share for each parameter; `selected_on_reported` names the
+    benchmarks that settings are chosen on although they are also reported.
+    """
+
+    space: list[Axis]
+    objectives: list[str]
+    confidence: float
+    base: CellJson | None
+    cells: list[CellJson]
+    rankings: dict[str, Ranking]
+    front: Front | None
+    importances: dict[str, dict[str, float]]
+    selected_on_reported: str | None
+
+
+def to_data(result: SweepResult) -> SweepData:
     """Everything that tables and pictures show."""
     found = result.findings
     return {
-        "space": [asdict(axis) for axis in result.axes],
+        "space": list(result.axes),
         "objectives": list(result.objectives),
         "confidence": found.confidence,
-        "base": result.base and _cell(result, result.base, found.base),
+        "base": _cell(result, result.base, found.base) if result.base else None,
         "cells": [
             _cell(result, cell, found.intervals.get(place))
             for place, cell in enumerate(result.cells)
         ],
-        "rankings": {name: asdict(one) for name, one in found.rankings.items()},
-        "front": found.front and asdict(found.front),
+        "rankings": dict(found.rankings),
+        "front": found.front,
         "importances": {name: dict(shares) for name, shares in result.importances.items()},
         "selected_on_reported": result.reported,
     }
@@ -56,7 +95,7 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
 
 def _cell(
     result: SweepResult, cell: SweepCell, ends: tuple[tuple[float, float], ...] | None
-) -> dict[str, Any]:
+) -> CellJson:
     values = cell.values
     return {
         "settings": dict(cell.settings),
@@ -64,7 +103,7 @@ def _cell(
         "values": dict(zip(result.objectives, values, strict=True)) if values else None,
         "intervals": dict(zip(result.objectives, ends, strict=True)) if ends else None,
         "runs": list(cell.runs),
-        "failure": cell.failure and asdict(cell.failure),
+        "failure": cell.failure,
         "pruned": cell.pruned,
     }
 

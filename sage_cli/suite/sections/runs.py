@@ -52,7 +52,7 @@ def tasks(plan: Plan) -> Document:
     return Document(
         name="tasks",
         title="Commands and cost",
-        data={"cost": vars(spent), "done": done, "tasks": len(rows)},
+        data={"cost": spent, "done": done, "tasks": len(rows)},
         tables=(Table(f"{done} of {len(rows)} tasks are done", columns, rows),),
         notes=(
             f"all tasks from nothing: {spent.steps:,} steps, {spent.completions:,} completions, "

@@ -1,11 +1,13 @@
 """Type commands in an empty folder."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from json_answers import require_fit
 from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
@@ -29,7 +31,7 @@ class Typed:
 
 @pytest.fixture
 def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed]:
-    """`sage(...)` in a folder of its own; without the Hub."""
+    """`sage(...)` in a folder of its own; without the Hub. Answers in JSON fit their schemas."""
     folder = tmp_path / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -42,6 +44,8 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
         result = CliRunner().invoke(app, [str(word) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
+        if "--json" in words and result.stdout.startswith("{"):
+            require_fit(list(map(str, words)), json.loads(result.stdout))
         said = " ".join(re.findall(r"[^\s│╭╮╰╯─┃━┏┓┗┛]+", result.output))
         return Typed(result.exit_code, result.stdout, said, folder)
 

@@ -17,7 +17,7 @@ def made(tmp_path, monkeypatch, sage):
     runs = Runs(tmp_path / "empty" / "runs")
     base, trained = runs.at("sft", "arithmetic", "1" * 8), runs.at("rl", "dapo-branch", "2" * 8)
     for run, parent in ((base, None), (trained, base.id)):
-        with run.recording({}, kind=run.id.split("-")[0], parent=parent, seed=7):
+        with run.recording({}, kind=run.id.split("-")[0], parent=parent, seed=7, template="0"):
             run.metrics.append({"step": 1, "reward": 0.25})
             run.metrics.append({"step": 2, "reward": 0.5})
     return base, trained

@@ -87,6 +87,16 @@ def test_what_takes_long_is_said_without_a_terminal(monkeypatch):
     assert file.getvalue() == "hashing weights ...\ndone\n"
 
 
+def test_a_name_that_looks_like_markup_is_shown_as_it_is(monkeypatch):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    for terminal in (False, True):
+        file = io.StringIO()
+        console = Console(width=80, file=file, force_terminal=terminal)
+        with Live(console) as live, live.doing("reading a[/b].jsonl"):
+            pass
+        assert "reading a[/b].jsonl" in plain(file.getvalue())
+
+
 def test_what_is_over_at_once_is_not_said_without_a_terminal():
     file = io.StringIO()
     with Live(Console(width=80, file=file)) as live, live.doing("hashing weights"):
@@ -117,3 +127,19 @@ def test_in_a_terminal_it_stands_there_until_it_is_over_or_a_bar_begins(width):
 def test_nobody_hears_where_nobody_watches():
     with Silent().doing("anything"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("data", "list"), "reading local copies ..."),
+        (("data", "show", "arithmetic"), "reading arithmetic ..."),
+        (("data", "overlap", "arithmetic", "arithmetic-dev"), "comparing arithmetic with"),
+        (("rl", "--dry-run"), "planning ..."),
+        (("suite", "plan", "demo"), "planning demo ..."),
+        (("passk", "--from", "a.csv", "--from", "no.csv"), "computing curves and writing"),
+    ],
+)
+def test_commands_that_may_take_long_say_what_they_do(sage, monkeypatch, words, said):
+    monkeypatch.setattr(live_module, "Timer", AtOnce)
+    assert said in sage(*words).words

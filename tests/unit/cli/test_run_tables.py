@@ -22,7 +22,7 @@ def made(tmp_path, sage):
         },
     }  # fmt: skip
     for run, last in ((plain, 0.25), (branch, 0.5)):
-        with run.recording(settings[run.id], kind="rl", seed=7):
+        with run.recording(settings[run.id], kind="rl", parent=None, seed=7, template="0"):
             run.metrics.append({"step": 1, "reward": 0.125, "kl/reference": 0.0})
             run.metrics.append({"step": 2, "reward": last, "kl/reference": 0.01})
     keep_evaluation(branch, "amc23", {"pass@1": 0.375})
@@ -47,7 +47,8 @@ def test_columns_are_settings_and_figures(sage, made):
 
 def test_a_base_has_no_settings_of_the_rl_that_asked_for_it(sage, made):
     base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
-    with base.recording({"guide": {"name": "branch"}, "sft": {"steps": 5}}, kind="sft"):
+    settings = {"guide": {"name": "branch"}, "sft": {"steps": 5}}
+    with base.recording(settings, kind="sft", parent=None, seed=7, template="0"):
         pass
     shown = ("runs", "list", "--columns", "sft.steps", "--csv")
     assert [row["id"] for row in rows(sage(*shown, "--where", "guide.name=branch"))] == [made[1].id]
@@ -113,6 +114,8 @@ def test_plot_follows_until_the_runs_have_ended(sage, made):
     typed = sage("plot", made[0].id, "--follow")  # it has ended: once
     assert typed.code == 0
     assert f"{made[0].id} step 2 reward 0.25" in typed.words
+    (line,) = json.loads(sage("plot", made[0].id, "--follow", "--json").stdout)["series"]
+    assert line["value"] == [0.125, 0.25]
 
 
 @pytest.mark.parametrize(

@@ -30,17 +30,17 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
     ("name", "sets", "said"),
     [
         ("pass-at-k", ["rl.advantage_options.k=9"], "k is 9, and a group has 8 .* no set of k"),
-        ("pass-at-k", ["rl.advantage_options.k=8"], "its only set of k teaches nothing"),
-        ("pass-at-k", ["rl.overlong_punishment=true"], "'pass-at-k' is of verdicts alone"),
+        ("pass-at-k", ["rl.advantage_options.k=8"], "its only subset of k is the group"),
+        ("pass-at-k", ["rl.overlong_punishment=true"], "'pass-at-k' reads verdicts alone"),
         ("pkpo", ["rl.advantage_options.k=9"], "'favoured' of a group of 8 .* sets of 8 at most"),
         (
             "pkpo",
             ["rl.advantage_options={k: 8, form: leave-one-out}"],
-            "'leave-one-out' of a group of 8 completions has sets of 7 at most",
+            "'leave-one-out' takes at most 7 of a group's 8 completions",
         ),
         ("kl-cov", ["rl.steps_per_generation=1"], "with one update per generation that is 0"),
         ("kl-cov", ["rl.clip=true"], "'kl-cov' adds to a loss that isn't clipped"),
-        ("gspo", ["rl.steps_per_generation=1"], "'sequence' .* has nothing to act on"),
+        ("gspo", ["rl.steps_per_generation=1"], "'sequence' .* changes nothing"),
         ("gspo", ["rl.advantage=steer"], "'steer' gives each token an advantage of its own"),
         (
             "gspo",
@@ -48,7 +48,7 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
             "'reward' gives each token an advantage of its own",
         ),
         ("grpo", ["rl.delta=3"], "rl.delta has nothing to clip with one update per generation"),
-        ("grpo", ["rl.clip=false", "rl.loss=sapo"], "clip is false, which is for the losses grpo"),
+        ("grpo", ["rl.clip=false", "rl.loss=sapo"], "clip is false, and only the losses grpo"),
         ("steer", ["rl.clip=false"], "without delta"),
         (
             "adaptive-entropy",
@@ -58,7 +58,7 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
         (
             "80-20",
             ["rl.prompts_per_step=2048", "rollout.max_tokens=2048"],
-            r"tokens, 33,554,432 at most here, and 16,777,216 are the limit",
+            r"up to 33,554,432 here, and at most 16,777,216 can be sorted",
         ),
         ("steer", ["rl.advantage_options.forn=exp"], r"no option 'forn'; its options: form, omega"),
         ("grpo", ["rl.advantage_options.k=2"], "'group' has no option 'k'; it has none"),

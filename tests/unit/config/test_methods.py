@@ -67,7 +67,7 @@ def test_probabilities_are_not_paid_where_verdicts_are_read(said, reason):
 @pytest.mark.parametrize(
     ("sets", "reason"),
     [
-        (["rl.rollouts_per_prompt=2"], "knows only none, half and all"),
+        (["rl.rollouts_per_prompt=2"], "gives shares of 0 and 1, or 1/2 between them"),
         (["rl.dars_most=8", "rl.rollouts_per_prompt=8"], "the first alone has"),
         (["rl.loss=dapo"], "unequal size"),
         (["rl.advantage=group"], "unequal size"),

@@ -28,8 +28,8 @@ def complaint(*arguments, **named):
             "unknown guide 'brnch'; known: none, random, token, branch (did you m",
         ),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
-        ("guide.tau=1", "guide 'none' has no 'tau': choose the guide that it belongs to as well"),
-        ("model.path=a", "model 'scratch' has no 'path': choose the model that it belongs to"),
+        ("guide.tau=1", "guide 'none' has no 'tau': name the guide that has it, too"),
+        ("model.path=a", "model 'scratch' has no 'path': name the model that has it"),
         (
             "model.kind=scrath",
             "model.kind is 'scrath'; it can be pretrained, scratch (did you mean",

@@ -22,7 +22,7 @@ SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000"
         (["mode=server"], "rollout.vllm: mode 'server' needs the server's address"),
         (["mode=colocated"], r"rollout.vllm.mode is 'colocated'.* \(did you mean colocate\?\)"),
         (["tensor_paralel=2"], r"no 'tensor_paralel' \(did you mean tensor_parallel\?\)"),
-        (["max_model_len=48"], "rollout: vllm.max_model_len 48 is prompt and completion together"),
+        (["max_model_len=48"], "rollout: vllm.max_model_len 48 has to hold prompt and completion"),
         (["importance_correction=token"], "it can be token_truncate, token_mask"),
     ],
 )

@@ -12,13 +12,13 @@ from sage_cli.store.recorded import meaning
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"
-PAGES = runpy.run_path(str(DOCS / "generate.py"))["pages"]()
+FILES = runpy.run_path(str(DOCS / "generate.py"))["files"]()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_made_page_is_current(name: str) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_made_file_is_current(name: str) -> None:
     """`python docs/generate.py` writes it anew."""
-    assert (DOCS / "reference" / name).read_text() == PAGES[name]
+    assert (REPOSITORY / name).read_text() == FILES[name]
 
 
 def test_every_file_of_the_map_is_there() -> None:

@@ -96,11 +96,11 @@ def test_the_papers_protocol_beside_ours(config, tmp_path):
 def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypatch):
     model = str(tmp_path / "model")
     with pytest.raises(Exception, match=r"no sample of model on .* is stored") as caught:
-        power(config, [model])
+        power(config, [model], Silent())
     assert "sage passk model --benchmark" in caught.value.next_step
     evaluate(config, [model], Silent())
     monkeypatch.setattr(drawing, "build_sampler", never)
-    report = power(config, [model], problems="30", samples="4", k="1")
+    report = power(config, [model], Silent(), problems="30", samples="4", k="1")
     written = json.loads((report.folder / "power.json").read_text())
     (base,) = written["bases"]
     # both seeds together: 7 and 4 of 8

@@ -9,6 +9,7 @@ from scipy.stats import t
 
 from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
 from sage_cli.reports.comparison import comparison_document, comparison_json, crossing_note
+from sage_cli.reports.contrast import contrast
 from sage_cli.reports.provenance import Provenance
 
 KS = (1, 2, 4)
@@ -58,8 +59,9 @@ def test_only_an_established_crossing_is_told_and_the_data_has_every_estimate() 
         f"no crossing established: not sure that one leads before and the other after it {span}"
     )
     sides = Side("grpo", ([counts([4, 0])],)), Side("base", ([counts([1, 1])],))
-    written = comparison_json(compare_sides(*sides, KS))["crossing"]
-    assert (written["k"], written["established"]) == (pytest.approx(2, abs=1e-12), False)
+    one = compare_sides(*sides, KS)
+    written = comparison_json(one, contrast(one))["crossing"]
+    assert (written.k, written.established) == (pytest.approx(2, abs=1e-12), False)
 
 
 def test_people_read_the_powers_of_two_and_programs_every_k() -> None:

@@ -72,13 +72,13 @@ def test_more_gpus_than_there_are_are_refused() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("gpu_memory_utilization=1.5", "1.5 isn't a share of the card"),
-        ("gpu_memory_utilization=0", "0 isn't a share of the card"),
+        ("gpu_memory_utilization=1.5", "1.5 isn't a share of the GPU's memory"),
+        ("gpu_memory_utilization=0", "0 isn't a share of the GPU's memory"),
         ("tensor_parallel_size=0", "0 isn't a whole number"),
         ("max_model_len=2.5", "2.5 isn't a whole number"),
         ("max_num_seqs=8", "decided by sampling.batch_rows"),
         ("generation_config=auto", "decided by the settings of `sampling`"),
-        ("quantization=fp8", "changes what is drawn"),
+        ("quantization=fp8", "changes the model that draws"),
     ],
 )
 def test_bad_settings_are_refused_when_they_are_read(setting: str, said: str) -> None:

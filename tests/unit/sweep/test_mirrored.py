@@ -47,7 +47,7 @@ def test_it_has_the_table_the_pictures_what_was_searched_and_the_best_cell(tmp_p
     assert (failed["state"], failed["run"]) == ("failed", "failed: out of memory")
     drawn = files(made.folder, row["heatmap/path"])
     assert drawn.read_bytes() == (made.folder / "heatmap.png").read_bytes()
-    best = made.document.data["rankings"]["pass@1"]["best"]
+    best = made.document.data["rankings"]["pass@1"].best
     assert offline.summary["best/pass@1/value"] == CELLS[best].values[0]
     assert offline.summary["best/pass@1/guide.tau"] == 1.2
     assert offline.summary["best/pass@1/runs"] == CELLS[best].runs[0]

@@ -6,12 +6,14 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file
+from told import Told
 
 from sage_cli.config.model import LoraSection, ScratchModel
 from sage_cli.errors import StoreError
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
+from sage_cli.progress import Silent
 from sage_cli.store.run import Runs
 from sage_cli.workflows import export as module
 from sage_cli.workflows.export import export
@@ -54,7 +56,7 @@ def logits(folder):
 
 
 def test_the_merged_model_says_what_the_adapter_said(made, tmp_path):
-    exported = export("rl-lora", tmp_path / "out", made)
+    exported = export("rl-lora", tmp_path / "out", made, Silent())
     policy, base = made / "rl-lora-22222222" / "model", made / "sft-base-11111111" / "model"
     assert not (tmp_path / "out" / "adapter_config.json").exists()
     assert not any("lora" in name for name in load_file(tmp_path / "out" / "model.safetensors"))
@@ -66,7 +68,7 @@ def test_the_merged_model_says_what_the_adapter_said(made, tmp_path):
 
 
 def test_sage_json_says_where_it_came_from(made, tmp_path):
-    export("rl-lora", tmp_path / "out", made)
+    export("rl-lora", tmp_path / "out", made, Silent())
     said = json.loads((tmp_path / "out" / "sage.json").read_text())
     assert (said["run"], said["checkpoint"], said["template"]) == ("rl-lora-22222222", None, "t1")
     assert said["prompt"] == PROMPT
@@ -77,13 +79,13 @@ def test_sage_json_says_where_it_came_from(made, tmp_path):
 
 
 def test_checkpoints_and_folders_are_exported_as_well(made, tmp_path):
-    exported = export("rl-lora@7", tmp_path / "seven", made)
+    exported = export("rl-lora@7", tmp_path / "seven", made, Silent())
     base = made / "sft-base-11111111" / "model"
     assert (exported.source, exported.checkpoint, exported.merged) == (
         "rl-lora-22222222@7", 7, False,
     )  # fmt: skip
     torch.testing.assert_close(logits(tmp_path / "seven"), logits(base), atol=0, rtol=0)
-    again = export(str(tmp_path / "seven"), tmp_path / "copy", made)
+    again = export(str(tmp_path / "seven"), tmp_path / "copy", made, Silent())
     # a copy goes on saying how it is prompted
     assert (again.run, again.template, again.prompt) == (None, "t1", PROMPT)
     assert again.sampling == exported.sampling
@@ -91,7 +93,7 @@ def test_checkpoints_and_folders_are_exported_as_well(made, tmp_path):
 
 
 def test_the_type_can_be_chosen(made, tmp_path):
-    exported = export("rl-lora", tmp_path / "half", made, dtype="bfloat16")
+    exported = export("rl-lora", tmp_path / "half", made, Silent(), dtype="bfloat16")
     assert exported.dtype == "bfloat16"
     weights = load_file(tmp_path / "half" / "model.safetensors")
     assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
@@ -100,21 +102,25 @@ def test_the_type_can_be_chosen(made, tmp_path):
 
 
 def test_a_model_is_replaced_only_with_force(made, tmp_path):
-    export("sft-base", tmp_path / "out", made)
+    told = Told()
+    export("sft-base", tmp_path / "out", made, told)
+    assert told.done == [
+        "loading sft-base", "hashing the weights of sft-base", f"writing {tmp_path / 'out'}"
+    ]  # fmt: skip
     before = (tmp_path / "out" / "sage.json").read_text()
     with pytest.raises(StoreError, match="holds a model already") as refusal:
-        export("rl-lora", tmp_path / "out", made)
+        export("rl-lora", tmp_path / "out", made, Silent())
     assert "--force" in refusal.value.next_step
     assert (tmp_path / "out" / "sage.json").read_text() == before
     (tmp_path / "out" / "leftover.safetensors").write_text("of the model before")
-    export("rl-lora", tmp_path / "out", made, force=True)
+    export("rl-lora", tmp_path / "out", made, Silent(), force=True)
     assert json.loads((tmp_path / "out" / "sage.json").read_text())["run"] == "rl-lora-22222222"
     assert not (tmp_path / "out" / "leftover.safetensors").exists()
 
 
 def test_an_empty_folder_may_be_filled(made, tmp_path):
     (tmp_path / "out").mkdir()
-    export("sft-base", tmp_path / "out", made)
+    export("sft-base", tmp_path / "out", made, Silent())
     assert (tmp_path / "out" / "model.safetensors").is_file()
 
 
@@ -134,13 +140,13 @@ def test_nothing_but_a_model_is_ever_replaced(made, tmp_path, force):
         (made / "rl-lora-22222222" / "model" / "merged", "lie inside one another"),
     ):
         with pytest.raises(StoreError, match=said):
-            export("rl-lora", place, made, force=force)
+            export("rl-lora", place, made, Silent(), force=force)
     assert (tmp_path / "letters" / "dear.txt").read_text() == "dear"
     assert logits(run / "model") is not None
 
 
 def test_a_failure_leaves_the_folder_as_it_was(made, tmp_path, monkeypatch):
-    export("sft-base", tmp_path / "out", made)
+    export("sft-base", tmp_path / "out", made, Silent())
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
 
     def full(*_):
@@ -148,6 +154,6 @@ def test_a_failure_leaves_the_folder_as_it_was(made, tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "write_json", full)
     with pytest.raises(OSError, match="disk full"):
-        export("rl-lora", tmp_path / "out", made, force=True)
+        export("rl-lora", tmp_path / "out", made, Silent(), force=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from told import Told
 
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import LoraSection
@@ -90,7 +91,9 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     texts = [right, "<SOLUTION>1</SOLUTION>", "cut off"]
     store(policy, config, problems, texts, reason="length")
     monkeypatch.setattr(drawing, "build_sampler", never)
-    view = guide_show(config, "rl-branch", Silent(), ("a note",))
+    told = Told()
+    view = guide_show(config, "rl-branch", told, ("a note",))
+    assert told.done == ["reading arithmetic", "grading 3 completions", "loading rl-branch"]
     assert [one.problem_id for one in view.completions] == [problem.id for problem in problems]
     assert [one.status for one in view.completions] == ["right", "wrong", "unparseable"]
     assert [one.extracted for one in view.completions] == [problems[0].gold, "1", None]
@@ -164,7 +167,7 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
         assert one.examined.q_T == pytest.approx(parent.examined.q_T, abs=1e-6)
         assert one.examined.entropy_T == other.examined.entropy_T
         assert one.examined.q_T != other.examined.q_T
-    with pytest.raises(ConfigurationError, match="was trained against none") as refusal:
+    with pytest.raises(ConfigurationError, match="was trained without a reference") as refusal:
         guide_show(reading, str(base), Silent())
     assert "guide.signal=policy" in refusal.value.next_step
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from told import Told
 
 from sage_cli.config.load import load
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.progress import Silent
 from sage_cli.workflows.power import power, whole_numbers
 
 
@@ -27,7 +29,7 @@ def counted(folder: Path, name: str, a: float = 0.4) -> str:
 
 def test_designs_against_smallest_gains(config: SageConfig, tmp_path: Path) -> None:
     asked = {"problems": "120,30", "samples": "16,64", "seeds": "1,3", "k": "1,16"}
-    report = power(config, [counted(tmp_path, "base.csv")], **asked)
+    report = power(config, [counted(tmp_path, "base.csv")], Silent(), **asked)
     assert {path.name for path in report.folder.iterdir()} == {
         "power.json", "power.md", "power.csv", "power.tex", "power.png", "power.svg",
     }  # fmt: skip
@@ -47,7 +49,9 @@ def test_designs_against_smallest_gains(config: SageConfig, tmp_path: Path) -> N
 
 def test_losses_and_several_bases(config: SageConfig, tmp_path: Path) -> None:
     files = [counted(tmp_path, "base.csv"), counted(tmp_path, "other.csv", a=2.0)]
-    report = power(config, files, problems="40", samples="64", loss=True, heterogeneity=0.0)
+    report = power(
+        config, files, Silent(), problems="40", samples="64", loss=True, heterogeneity=0.0
+    )
     assert report.document.data["change"] == "loss"
     assert report.document.data["k"] == [1, 16]
     assert list(report.document.sheets) == ["power-base-counts", "power-other-counts"]
@@ -61,7 +65,7 @@ def test_losses_and_several_bases(config: SageConfig, tmp_path: Path) -> None:
 def test_without_numbers_it_is_as_many_problems_as_counted_and_more(
     config: SageConfig, tmp_path: Path
 ) -> None:
-    document = power(config, [counted(tmp_path, "base.csv")]).document
+    document = power(config, [counted(tmp_path, "base.csv")], Silent()).document
     designs = document.data["bases"][0]["designs"]
     assert sorted({one["problems"] for one in designs}) == [40, 80, 160]
     assert sorted({one["samples"] for one in designs}) == [16, 64, 256]
@@ -77,9 +81,19 @@ def test_numbers_that_are_none_are_named(text: str) -> None:
 def test_what_makes_no_sense_is_refused(config: SageConfig, tmp_path: Path) -> None:
     base = counted(tmp_path, "base.csv")
     with pytest.raises(ConfigurationError, match="pass@128 is undefined with 64 samples"):
-        power(config, [base], samples="16,64", k="128")
+        power(config, [base], Silent(), samples="16,64", k="128")
     with pytest.raises(ConfigurationError, match="--heterogeneity is -1"):
-        power(config, [base], heterogeneity=-1)
+        power(config, [base], Silent(), heterogeneity=-1)
     (tmp_path / "bad.csv").write_text("problem,n,c\na,3,4\n")
     with pytest.raises(DataError, match="c = 4 is more than n = 3"):
-        power(config, [str(tmp_path / "bad.csv")])
+        power(config, [str(tmp_path / "bad.csv")], Silent())
+
+
+def test_what_takes_long_is_said(config: SageConfig, tmp_path: Path) -> None:
+    told = Told()
+    power(config, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
+    assert told.done == [
+        "counting what is stored of the bases",
+        "finding what could be seen of base on counts",
+        "drawing and writing the report",
+    ]

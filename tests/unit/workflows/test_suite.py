@@ -2,6 +2,7 @@
 
 import pytest
 from sweep_cells import PASS_1, at, done
+from told import Told
 
 from sage_cli.progress import Silent
 from sage_cli.reports.document import Document
@@ -81,7 +82,12 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
 
 
 def test_without_an_outcome_the_page_says_so(asked):
-    page = report_suite("table6", asked, Silent())
+    told = Told()
+    page = report_suite("table6", asked, told)
+    assert told.done == [
+        "planning table6", "counting what is stored of table6", "computing curves and differences",
+        "drawing and writing the report",
+    ]  # fmt: skip
     assert sections(page)["sweep"]["notes"] == ["the sweep hasn't come to its end yet"]
     assert PRINTED in page.file.read_text(encoding="utf-8")
 

@@ -9,6 +9,7 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.config.objective import parse_objective
+from sage_cli.metrics.ranking import Front
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.render import to_csv
 from sage_cli.reports.sweeps.data import Axis, SweepCell
@@ -47,7 +48,7 @@ def test_a_cell_has_its_values_and_runs_or_why_there_are_none() -> None:
     first, second, *_ = document.data["cells"]
     assert first["settings"] == {"guide.tau": 0.8, "guide.rho": 0.1}
     assert first["values"] == {"pass@1": 0.4, "pass@64": 0.9}
-    assert second["failure"]["log"] == ("step 3", "CUDA: no memory", "")
+    assert second["failure"].log == ("step 3", "CUDA: no memory", "")
 
 
 def test_settings_that_a_cell_lacks_are_blank_and_small_ones_keep_their_digits() -> None:
@@ -73,11 +74,11 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     document = sweep_document(GRID, BOTH[:1], cells, NOBODY)
     ranking = document.data["rankings"]["pass@1"]
     # a place in `cells`, the failed one counted
-    assert cells[ranking["best"]].values == max(cells[2].values, cells[3].values)
-    assert ranking["alike"] == (2, 3)
+    assert cells[ranking.best].values == max(cells[2].values, cells[3].values)
+    assert ranking.alike == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
-    assert best.startswith(f"pass@1: best is cell {ranking['best'] + 1}, and 1 of 2 others can't ")
+    assert best.startswith(f"pass@1: best is cell {ranking.best + 1}, and 1 of 2 others can't ")
     assert "95 %, all pairs together; standard error of a difference: 0.0" in best
     low, high = document.data["cells"][2]["intervals"]["pass@1"]
     assert low < cells[2].values[0] < high
@@ -100,10 +101,10 @@ def test_where_some_counts_are_gone_nothing_is_said_of_the_noise() -> None:
 def test_two_objectives_end_in_a_front_by_cells() -> None:
     document = sweep_document(GRID, TWO, CELLS, NOBODY)
     # (.4, .9) and (.45, .8) trade one for the other
-    assert document.data["front"] == {"best": (0, 2), "alike": (0, 2)}
+    assert document.data["front"] == Front((0, 2), (0, 2))
     assert document.tables[0].notes == ("Pareto front: cells 1, 3",)
     beaten = [*CELLS, SweepCell(at(GRID, 2.0, 2.0), "done", (0.39, 0.7), ("rl-4",))]
-    assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"]["best"] == (0, 2)
+    assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"].best == (0, 2)
     assert sweep_document(GRID, (PASS_1,), [], NOBODY).data["front"] is None
 
 

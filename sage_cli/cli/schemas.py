@@ -1,0 +1,117 @@
+"""The JSON schema of each command's answer, from the types of `answers.py` and the rooms'.
+
+Read by docs/generate.py, which writes sage_cli/schemas/, and by tests; no command imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import new_class
+from typing import Any, get_type_hints
+
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.registry import ANALYSES
+from sage_cli.cli import answers
+from sage_cli.config.schema import SageConfig
+from sage_cli.reports.comparison import ComparisonData
+from sage_cli.reports.document import ReportJson
+from sage_cli.reports.evaluation import EvaluationData
+from sage_cli.reports.guide_view import GuideView
+from sage_cli.reports.power import PowerData
+from sage_cli.reports.sweeps.plain import SweepData
+from sage_cli.store.archive import Archive
+from sage_cli.store.json_schema import DIALECT, json_schema
+from sage_cli.workflows.data import Overlap
+from sage_cli.workflows.export import Exported
+from sage_cli.workflows.plot import PlotData
+from sage_cli.workflows.suite_plan import SuitePlan
+from sage_cli.workflows.theory import TheoryData
+
+VERSION = 1
+"""Raised when a key goes away, or gets another name, type or meaning; not when one is added."""
+ERROR = "error"
+
+
+def _report(name: str, data: type) -> type:
+    """A document with these data, and where its report is."""
+    return new_class(name, (ReportJson, data), exec_body=lambda space: space.update(
+        __module__=data.__module__, __doc__=data.__doc__, __annotations__={}
+    ))  # fmt: skip
+
+
+def _flat(name: str, of: type, said: str, **more: Any) -> Any:
+    """The fields of a dataclass, with more keys beside them."""
+    make: Any = TypedDict
+    made = make(name, {**more, **get_type_hints(of, include_extras=True)})
+    made.__doc__ = said
+    return made
+
+
+_PLAN = answers.PlanAnswer
+
+
+ANSWERS: Mapping[str, tuple[Any, ...]] = {
+    "sft": (answers.Trained, _PLAN),
+    "rl": (answers.Trained, _PLAN),
+    "eval": (_report("EvaluationReport", EvaluationData), _PLAN),
+    "passk": (answers.PasskReport, _PLAN),
+    "compare": (_report("ComparisonReport", ComparisonData),),
+    "power": (_report("PowerReport", PowerData),),
+    "analyze": (
+        *(_report(f"{name.title()}Report", one.data) for name, one in ANALYSES.items()),
+        answers.AnalysesAnswer,
+        _PLAN,
+    ),
+    "sweep": (_report("SweepReport", SweepData), _PLAN),
+    "sweeps list": (answers.SweepsAnswer,),
+    "sweeps show": (answers.SweepAnswer,),
+    "sweeps best": (answers.BestAnswer,),
+    "sweeps importance": (answers.ImportanceAnswer,),
+    "sweeps cancel": (answers.CancelAnswer,),
+    "sweeps remove": (answers.RemovedAnswer,),
+    "sweeps dashboard": (answers.CommandAnswer,),
+    "suite list": (answers.SuitesAnswer,),
+    "suite plan": (SuitePlan,),
+    "suite run": (answers.SuiteAnswer, SuitePlan),
+    "suite report": (answers.SuiteAnswer,),
+    "grade": (answers.GradeAnswer,),
+    "export": (_flat("ExportAnswer", Exported, "What was exported, and where to.", folder=str),),
+    "algos": (dict[str, answers.AlgorithmJson],),
+    "demo": (answers.DemoAnswer, _PLAN),
+    "theory": (_report("TheoryReport", TheoryData),),
+    "data list": (answers.SourcesAnswer,),
+    "data show": (answers.SourceAnswer,),
+    "data overlap": (
+        _flat("OverlapAnswer", Overlap, "What two sources share.", train=str, bench=str),
+    ),
+    "guide show": (GuideView,),
+    "runs list": (answers.RunsAnswer, answers.RunColumnsAnswer),
+    "runs show": (answers.RunAnswer,),
+    "runs diff": (answers.DifferencesAnswer,),
+    "runs archive": (_flat("ArchiveAnswer", Archive, "What the file holds.", file=str),),
+    "runs restore": (answers.RestoredAnswer,),
+    "runs path": (answers.FolderAnswer,),
+    "runs remove": (answers.RemovedAnswer,),
+    "reports list": (answers.ReportsAnswer,),
+    "plot": (_report("PlotReport", PlotData),),
+    "samples show": (answers.SamplesAnswer,),
+    "config show": (SageConfig, answers.OriginsAnswer),
+    "config explain": (answers.SettingsAnswer,),
+    "config check": (answers.CheckedAnswer,),
+    "doctor": (answers.DoctorAnswer,),
+    "init": (answers.WrittenAnswer,),
+    ERROR: (answers.ErrorAnswer,),
+}
+"""What a command answers, without `sage`; `error` is the answer of any that fails."""
+
+
+def schema(command: str) -> dict[str, Any]:
+    """The schema of what a command prints with `--json`, where it comes to its end."""
+    found = json_schema(*ANSWERS[command])
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:sage-rlvr:json:{VERSION}:{command.replace(' ', '-')}",
+        "title": "any command that fails" if command == ERROR else f"sage {command} --json",
+        **found,
+    }
