@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,31 +64,24 @@ def question(number: int) -> str:
 def random_model(size: Size) -> Any:
     """The shape with random weights, made where it will be; its end of sequence hardly comes."""
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from sage_cli.models.scratch import random_qwen2
 
     shape = size.shape
-    config = Qwen2Config(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.feed_forward,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        max_position_embeddings=4096,
-        tie_word_embeddings=shape.tied,
-        bos_token_id=None,
-        eos_token_id=tokenizer().eos_token_id,
-        pad_token_id=tokenizer().pad_token_id,
-    )
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, size.dtype))
-    try:
-        torch.manual_seed(0)
-        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-            model = Qwen2ForCausalLM(config)
-    finally:
-        torch.set_default_dtype(before)
-    return model
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = random_qwen2(
+            tokenizer(),
+            seed=0,
+            vocab_size=shape.vocabulary,
+            hidden_size=shape.hidden,
+            intermediate_size=shape.feed_forward,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.kv_heads,
+            max_position_embeddings=4096,
+            tie_word_embeddings=shape.tied,
+        )
+    return model.to(getattr(torch, size.dtype))
 
 
 def tokenizer() -> Any:
@@ -120,6 +113,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
 
         def __init__(self) -> None:
             self.folder, self.clock = folder, time.perf_counter
+            self.records: list[Mapping[str, Any]] = []
             self.tokenizer = tokenizer()
             texts = map(question, range(64))
             self.prompts = [(text, Problem(text, "bench", text, "1")) for text in texts]
@@ -148,14 +142,15 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
     bench = CardBench()
     none_s, branch_s = guide_seconds(bench, size.pairs)
     found: dict[str, Any] = {}
-    if torch.cuda.is_available():
-        found["peak, GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    if torch.cuda.is_available():  # from the second step on: the first has the model's making too
+        found["peak, GiB"] = max(record["memory/peak_gib"] for record in bench.records[1:])
     clock = Clock(time.perf_counter)
     bench.bare(size.pairs + 1, clock).train()
-    medians = [statistics.median(times) for times in (none_s, branch_s, clock.steps_s)]
+    medians = [statistics.median(times) for times in (none_s, branch_s, clock.steps_s[1:])]
     adapter = size.shape.adapter_parameters(RANK, LoraSection().targets)
     width = 2 if size.dtype == "bfloat16" else 4
-    how = Trained(Widths(width, width), "adamw", checkpointing=True, adapter=adapter)
+    fused = torch.cuda.is_available()
+    how = Trained(Widths(width, width), "adamw", checkpointing=True, adapter=adapter, fused=fused)
     plan = training_memory(
         size.shape,
         how,

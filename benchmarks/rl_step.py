@@ -9,7 +9,8 @@ machine without a GPU `--clock cpu` counts the process's own seconds.
 
     python benchmarks/rl_step.py --advantages pass-at-k pkpo entropy-shaped steer clip-cov kl-cov
 
-measures in their place `NAME / group`: one trainer whose advantage alternates.
+measures in their place `NAME / group`: one trainer whose advantage alternates; `--timing` what
+`time/` in the records costs, in a trainer that times every other step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
+from sage_cli.training.phases import Phases, settle_device
 from sage_cli.training.rl import build_trainer, prompt_rows, training_order
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
@@ -77,43 +80,44 @@ def configuration(steps: int, prompts: int, rollouts: int, tokens: int) -> SageC
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]
-    """Seconds of each step, from the end of one to the end of the next, by `clock`."""
+    """Seconds of each step with its record, from its beginning to the next one's, by `clock`."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.ends: list[float] = []
+        self.begins: list[float] = []
 
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        """Note the time."""
-        self.ends.append(self.clock())
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """Note the time at which nothing of an earlier step is under way."""
+        settle_device()
+        self.begins.append(self.clock())
+
+    on_train_end = on_step_begin
 
     @property
     def steps_s(self) -> list[float]:
-        """Seconds between the ends of neighbouring steps."""
-        return [b - a for a, b in zip(self.ends, self.ends[1:], strict=False)]
+        """Seconds of each step."""
+        return [b - a for a, b in zip(self.begins, self.begins[1:], strict=False)]
 
 
 class Alternate(TrainerCallback):  # type: ignore[misc]
-    """No guide on even steps, branch on odd ones."""
+    """The trainer's `attribute` is the first of two `sides` on even steps, the other on odd."""
 
     trainer: Any
 
-    def on_step_begin(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
-        """Change the guide."""
-        self.trainer.guide = BRANCH if state.global_step % 2 else NoGuide()
-
-
-class AlternateAdvantage(TrainerCallback):  # type: ignore[misc]
-    """The group's advantage on even steps, another on odd ones."""
-
-    trainer: Any
-
-    def __init__(self, name: str) -> None:
-        self.pair = (build_advantage("group", {}), build_advantage(name, {}))
+    def __init__(self, attribute: str, sides: Sequence[Any]) -> None:
+        self.attribute, self.sides = attribute, sides
 
     def on_step_begin(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
-        """Change the advantage."""
-        self.trainer.advantage = self.pair[state.global_step % 2]
+        """Change sides."""
+        setattr(self.trainer, self.attribute, self.sides[state.global_step % 2])
+
+
+class Untimed(Phases):
+    """A step's phases, none of which is timed."""
+
+    def during(self, phase: str) -> Any:  # noqa: ARG002
+        """Nothing is begun or ended."""
+        return nullcontext()
 
 
 class Bench:
@@ -121,6 +125,7 @@ class Bench:
 
     def __init__(self, folder: Path, sizes: argparse.Namespace) -> None:
         self.folder, self.sizes = folder, sizes
+        self.records: list[Mapping[str, Any]] = []
         self.clock = time.process_time if sizes.clock == "cpu" else time.perf_counter
         section = self.config(1).model
         save_scratch(section, ["<SOLUTION>", "</SOLUTION>"], [], folder / "base")  # type: ignore[arg-type]
@@ -145,7 +150,7 @@ class Bench:
         config = self.config(steps)
         inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
-            RlRecipe.of(config), inputs, config.tracking, Run(self.folder), lambda _: None
+            RlRecipe.of(config), inputs, config.tracking, Run(self.folder), self.records.append
         )
         for callback in callbacks:
             trainer.add_callback(callback)
@@ -170,25 +175,36 @@ class Bench:
         return trainer
 
 
-def guide_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
-    """Step times without a guide and with branch, alternating."""
-    clock, alternate = Clock(bench.clock), Alternate()
+def alternating_seconds(
+    bench: Bench, pairs: int, attribute: str, sides: Sequence[Any], **rl: Any
+) -> tuple[list[float], list[float]]:
+    """Step times with either of `sides` as the trainer's `attribute`; `rl` settings are the same.
+
+    The settings are put on the trainer alone: TRL's arguments stay as they are.
+    """
+    clock, alternate = Clock(bench.clock), Alternate(attribute, sides)
     trainer = bench.sage(2 * pairs + 2, clock, alternate)
+    trainer.rl = trainer.rl.model_copy(update=rl)
     alternate.trainer = trainer
     trainer.train()
-    steps_s = clock.steps_s[1:]  # from step 3 on: step 3 is without a guide
-    return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
+    steps_s = clock.steps_s[2:]  # the first two warm up
+    return steps_s[0::2], steps_s[1::2]
+
+
+def guide_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
+    """Without a guide, and with branch."""
+    return alternating_seconds(bench, pairs, "guide", (NoGuide(), BRANCH))
 
 
 def advantage_seconds(bench: Bench, pairs: int, name: str) -> tuple[list[float], list[float]]:
-    """Step times with the group's advantage and with `name`, alternating."""
-    clock, alternate = Clock(bench.clock), AlternateAdvantage(name)
-    trainer = bench.sage(2 * pairs + 2, clock, alternate)
-    trainer.rl = trainer.rl.model_copy(update={"advantage": name})  # ours, not TRL's own
-    alternate.trainer = trainer
-    trainer.train()
-    steps_s = clock.steps_s[1:]  # from step 3 on: step 3 is the group's
-    return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
+    """With the group's advantage, computed by us and not by TRL, and with `name`."""
+    sides = (build_advantage("group", {}), build_advantage(name, {}))
+    return alternating_seconds(bench, pairs, "advantage", sides, advantage=name)
+
+
+def timing_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
+    """With phases that aren't timed, and with those that are."""
+    return alternating_seconds(bench, pairs, "phases", (Untimed(), Phases()))
 
 
 def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
@@ -198,7 +214,7 @@ def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]
         for make, times in zip((bench.bare, bench.sage), found, strict=True):
             clock = Clock(bench.clock)
             make(BLOCK_STEPS, clock).train()
-            times.extend(clock.steps_s)
+            times.extend(clock.steps_s[1:])
     return found
 
 
@@ -216,8 +232,8 @@ def train_and_measure(bench: Bench, guide: str, steps: int) -> float:
     trainer = bench.sage(steps)
     trainer.guide = BRANCH if guide == "branch" else NoGuide()
     trainer.train()
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 2**20
+    if torch.cuda.is_available():  # each record begins the device's count anew
+        return 1024 * max(record["memory/peak_gib"] for record in bench.records)
     return peak_mb()
 
 
@@ -244,6 +260,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--peak-of", choices=["none", "branch"])
     parser.add_argument("--advantages", nargs="+", default=[])
+    parser.add_argument("--timing", action="store_true")
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), sizes)
@@ -253,7 +270,9 @@ def main() -> None:
         for name in sizes.advantages:
             seconds = advantage_seconds(bench, sizes.pairs, name)
             print(json.dumps(report(f"{name} / group", *seconds)))
-        if sizes.advantages:
+        if sizes.timing:
+            print(json.dumps(report("timed / untimed", *timing_seconds(bench, sizes.pairs))))
+        if sizes.advantages or sizes.timing:
             return
         print(json.dumps(report("branch / none", *guide_seconds(bench, sizes.pairs))))
         print(json.dumps(report("sage / TRL", *trainer_seconds(bench, sizes.pairs))))

@@ -1,4 +1,4 @@
-"""Rollouts through vLLM, where TRL leaves something to be wished for: seeds, lengths, weights."""
+"""Rollouts through vLLM, where TRL leaves something to be wished for: lengths, seeds, pairing."""
 
 from __future__ import annotations
 
@@ -59,3 +59,18 @@ def seeded_engine(seed: int, step: int) -> Iterator[None]:
 def engine_seed(seed: int, rank: int, step: int) -> int:
     """31 bits that differ wherever seed, rank or step do."""
     return int(np.random.SeedSequence((seed, rank, step)).generate_state(1)[0] >> 1)
+
+
+def ask_for_each_row(generation: Any) -> None:
+    """Have TRL's `generation` ask a server for one completion of each row's own prompt.
+
+    TRL takes every G-th row of all processes for a prompt with G completions. Rows of a second
+    stage come in no such order, nor do those that replace a group which processes share: they
+    would be given completions of other prompts. An engine of one's own is asked row by row anyway.
+    """
+    generate = generation.generate
+
+    def row_by_row(**arguments: Any) -> Any:
+        return generate(**{**arguments, "num_generations": 1})
+
+    generation.generate = row_by_row
