@@ -119,6 +119,10 @@ class Untimed(Phases):
         """Nothing is begun or ended."""
         return nullcontext()
 
+    def record(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Nothing is said of times."""
+        return {}
+
 
 class Bench:
     """A random model of the tiny preset and prompts of arithmetic."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from trl.generation import vllm_generation
 
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import ConfigurationError
+
+_PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: int | None) -> int:
@@ -32,6 +35,24 @@ def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: i
             else "leave the longest prompts out, or take a model with a longer context",
         )
     return room
+
+
+@contextmanager
+def as_launched() -> Iterator[None]:
+    """Take back what TRL says of this process in the environment when it builds an engine.
+
+    It names rank and world size also where no launcher did, and a process that finds them named
+    takes itself for launched.
+    """
+    before = {name: os.environ.get(name) for name in _PLACE}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

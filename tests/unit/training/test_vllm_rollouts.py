@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,9 @@ from trl.generation.vllm_generation import VLLMGeneration
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.training import rollout_engine
-from sage_cli.training.rollout_engine import require_heads, settled_engine
+from sage_cli.training.rollout_engine import is_colocated, require_heads, settled_engine
 from sage_cli.training.vllm_rollouts import (
+    as_launched,
     ask_for_each_row,
     context_length,
     engine_seed,
@@ -64,6 +66,19 @@ def test_an_engine_needs_as_many_processes_as_it_has_parts():
     settled_engine(rollout(tensor_parallel=4, **server), 6)  # the server has its own
 
 
+@pytest.mark.usefixtures("gpu_with_vllm")
+def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers():
+    assert is_colocated(rollout())
+    assert is_colocated(rollout("auto"))
+    assert not is_colocated(rollout("transformers"))
+    assert not is_colocated(rollout("auto", mode="server", server_url="http://there:1"))
+
+
+def test_without_a_gpu_auto_holds_no_engine(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert not is_colocated(rollout("auto"))
+
+
 def test_heads_are_dealt_out_evenly():
     """Qwen2.5-Math-7B has 28: in 4 parts 7 each, in 8 parts 3.5."""
     require_heads(rollout(tensor_parallel=4), 28)
@@ -106,6 +121,17 @@ def test_without_vllm_seeding_is_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(vllm_generation, "LLM", raising=False)
     with seeded_engine(1, 0):
         assert not hasattr(vllm_generation, "LLM")
+
+
+def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with as_launched():
+        os.environ |= {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "HOME_OF_OTHERS": "kept"}
+    assert (os.environ.get("LOCAL_RANK"), os.environ["WORLD_SIZE"]) == (None, "2")
+    assert os.environ.pop("HOME_OF_OTHERS") == "kept"
 
 
 class Echo:
