@@ -52,7 +52,7 @@ SIZES = {
     "qwen2.5-1.5b": Size(
         PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"], "bfloat16", 8, 8, 1024, 256, 2
     ),
-    "toy": Size(Shape(32, 64, 2, 4, 2, 8, 200, True, True), "float32", 2, 2, 8, 8, 1),
+    "toy": Size(Shape(128, 256, 2, 4, 2, 32, 200, True, True), "float32", 2, 2, 8, 8, 1),
 }
 
 
@@ -274,11 +274,13 @@ def measured(name: str, asked: argparse.Namespace, seconds: float) -> dict[str, 
     if seconds <= 0:
         return {"left out": "the time was over"}
     command = [sys.executable, __file__, "--part", name, "--shape", asked.shape]
-    hidden = {"CUDA_VISIBLE_DEVICES": ""} if asked.device == "cpu" else {}
+    hidden = {}
+    if asked.device == "cpu":
+        hidden = {"CUDA_VISIBLE_DEVICES": "", "VLLM_CPU_KVCACHE_SPACE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [*command, "--out", folder],
-            env=os.environ | hidden | {"HF_HUB_OFFLINE": "1"},
+            env=os.environ | hidden | {"HF_HUB_OFFLINE": "1", "VLLM_LOGGING_LEVEL": "WARNING"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

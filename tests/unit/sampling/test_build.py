@@ -104,13 +104,10 @@ def test_auto_and_what_stands_in_the_way_of_vllm(
 def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    """Torch asks the driver, and a fork can't use it any more; vLLM forks where nobody says else."""
-
-    class Started(Exception):
-        """By now the engine would start its process."""
+    """Torch asks the driver, which a fork can't use again; vLLM forks unless it is told."""
 
     def engine(*_: Any, **__: Any) -> None:
-        raise Started(os.environ["VLLM_WORKER_MULTIPROC_METHOD"])
+        raise RuntimeError(f"starts by {os.environ['VLLM_WORKER_MULTIPROC_METHOD']}")
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: "0.31.0")
@@ -120,7 +117,7 @@ def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
     monkeypatch.setattr(vllm_sampler, "find_spec", lambda _: None)
     monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "")
     monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD")
-    with pytest.raises(Started, match="spawn"):
+    with pytest.raises(SamplingError, match="starts by spawn"):
         build_sampler(setup(folder, SamplingSection(backend="vllm")))
 
 
