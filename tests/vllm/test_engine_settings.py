@@ -14,6 +14,7 @@ from peft import LoraConfig, get_peft_model
 from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
+from sage_cli.config.engine import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.load import load_tokenizer
@@ -104,5 +105,6 @@ def test_what_is_known_of_vllm_is_so() -> None:
     package = Path(spec.origin).parent
     known = known_settings(package / "engine" / "arg_utils.py")
     assert {"tensor_parallel_size", "max_model_len", "gpu_memory_utilization"} <= known
+    assert {*DECIDED_ELSEWHERE, *OF_ANOTHER_MODEL} <= known
     lora = (package / "config" / "lora.py").read_text(encoding="utf-8")
     assert all(str(rank) in lora for rank in LORA_RANKS)
