@@ -31,7 +31,11 @@ from sage_cli.planning.memory import Trained, Widths, training_memory
 from sage_cli.planning.shape import PUBLISHED, Shape
 
 MINUTES = 9.0
-GOALS = {"branch / none": 1.02, "sage / TRL": 1.05, "sage passk / LLM.generate": 0.95}
+GOALS = {
+    "branch / none": "at most 1.02",
+    "sage / TRL": "at most 1.05",
+    "sage passk / LLM.generate": "at least 0.95",
+}
 RANK, ALPHA = 8, 16
 
 
@@ -304,15 +308,24 @@ def machine(device: str) -> dict[str, str]:
 
     on_gpu = device == "cuda" and torch.cuda.is_available()
     name = torch.cuda.get_device_name() if on_gpu else f"CPU ({platform.machine()})"
-    return {"device": name, "torch": torch.__version__, "python": platform.python_version()}
+    return {
+        "device": name,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
 
 
 def page(found: dict[str, Any], asked: argparse.Namespace) -> str:
     """The results as Markdown."""
-    where = found["machine"]
+    where, size = found["machine"], SIZES[asked.shape]
     lines = [f"# {asked.shape} on {where['device']}", ""]
     lines += [
-        f"torch {where['torch']}, Python {where['python']}; {found['seconds']:.0f} s in all.",
+        f"torch {where['torch']}, Python {where['python']}; {found['seconds']:.0f} s in all, with "
+        f"{where['load']} processes wanting a core at the end.",
+        "",
+        f"Steps of {size.prompts} x {size.rollouts} rollouts of {size.new_tokens:,} new tokens, "
+        f"medians of {size.pairs} in turns; {size.samples} samples.",
         "",
     ]
     lines += ["| part | what | found | goal |", "|---|---|---|---|"]
