@@ -325,7 +325,7 @@ def page(found: dict[str, Any], asked: argparse.Namespace) -> str:
         f"{where['load']} processes wanting a core at the end.",
         "",
         f"Steps of {size.prompts} x {size.rollouts} rollouts of {size.new_tokens:,} new tokens, "
-        f"medians of {size.pairs} in turns; {size.samples} samples.",
+        f"medians over {size.pairs} of each kind, in turns; {size.samples} samples.",
         "",
     ]
     lines += ["| part | what | found | goal |", "|---|---|---|---|"]
