@@ -1,13 +1,13 @@
 """Development problems: what a policy is looked at with while it is trained.
 
-A look changes nothing about the training: samples have seeds of their own, the model's modes come
-back as they were, and nothing is stored but the figures.
+A look changes nothing about the training: samples have seeds of their own, the sampler leaves the
+model as it was, and nothing is stored but the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,8 +53,7 @@ class Development:
         At powers of two, and at the ks of a sweep's objectives.
         """
         n, ks = self.recipe.evaluation.development_samples, self.ks
-        with _undisturbed(model):
-            drawn = self._drawn(model, tokenizer, n, hear)
+        drawn = self._drawn(model, tokenizer, n, hear)
         pass_BK = []
         for benchmark in self.benchmarks:
             rows = drawn[benchmark.name]
@@ -128,15 +127,3 @@ def development(config: SageConfig) -> Development | None:
     searched = {k for one in config.sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
     return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config), ks)
-
-
-@contextmanager
-def _undisturbed(model: Any) -> Iterator[None]:
-    """`model` without dropout inside the block, and each module's mode as it was behind it."""
-    modes: Mapping[Any, bool] = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
