@@ -105,10 +105,11 @@ def saved_model(size: Size, folder: Path) -> Path:
 def step_times(size: Size, folder: Path) -> dict[str, Any]:
     """Seconds a step without a guide, with branch, and by bare TRL; peak memory, and as planned."""
     import torch
-    from rl_step import Bench, Clock, guide_seconds
+    from rl_step import BRANCH, Bench, Clock, alternating_seconds, guided
 
     from sage_cli.config.model import LoraSection
     from sage_cli.config.schema import SageConfig
+    from sage_cli.guides import NoGuide
     from sage_cli.models.load import attach_lora
     from sage_cli.problems.problem import Problem
 
@@ -144,7 +145,8 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
             return attach_lora(random_model(size), LoraSection(rank=RANK, alpha=ALPHA)), None
 
     bench = CardBench()
-    none_s, branch_s = guide_seconds(bench, size.pairs)
+    changes = (guided(NoGuide()), guided(BRANCH))
+    none_s, branch_s = alternating_seconds(bench, size.pairs, *changes)
     found: dict[str, Any] = {}
     if torch.cuda.is_available():  # from the second step on: the first has the model's making too
         found["peak, GiB"] = max(record["memory/peak_gib"] for record in bench.records[1:])
