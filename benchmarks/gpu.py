@@ -105,7 +105,8 @@ def saved_model(size: Size, folder: Path) -> Path:
 def step_times(size: Size, folder: Path) -> dict[str, Any]:
     """Seconds a step without a guide, with branch, and by bare TRL; peak memory, and as planned."""
     import torch
-    from rl_step import BRANCH, Bench, Clock, alternating_seconds, guided
+    from rl_step import BRANCH, Bench, alternating_seconds, guided
+    from step_clock import Clock
 
     from sage_cli.config.model import LoraSection
     from sage_cli.config.schema import SageConfig

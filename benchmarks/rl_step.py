@@ -32,6 +32,7 @@ from typing import Any
 
 import torch
 from peak import peak_mb
+from step_clock import Clock
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
@@ -44,7 +45,7 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
-from sage_cli.training.phases import Phases, settle_device
+from sage_cli.training.phases import Phases
 from sage_cli.training.rl import build_trainer, prompt_rows, training_order
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_inputs import Draw, RlInputs
@@ -82,26 +83,6 @@ def configuration(steps: int, prompts: int, rollouts: int, tokens: int) -> SageC
             "anchor": {"beta": 0.04},
         }
     )  # fmt: skip
-
-
-class Clock(TrainerCallback):  # type: ignore[misc]
-    """Seconds of each step with its record, from its beginning to the next one's, by `clock`."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
-        self.begins: list[float] = []
-
-    def on_step_begin(self, *_: Any, **__: Any) -> None:
-        """Note the time at which nothing of an earlier step is under way."""
-        settle_device()
-        self.begins.append(self.clock())
-
-    on_train_end = on_step_begin
-
-    @property
-    def steps_s(self) -> list[float]:
-        """Seconds of each step."""
-        return [b - a for a, b in zip(self.begins, self.begins[1:], strict=False)]
 
 
 class Alternate(TrainerCallback):  # type: ignore[misc]
