@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +31,11 @@ from sage_cli.planning.memory import Trained, Widths, training_memory
 from sage_cli.planning.shape import PUBLISHED, Shape
 
 MINUTES = 9.0
-GOALS = {"branch / none": 1.02, "sage / TRL": 1.05, "sage passk / LLM.generate": 0.95}
+GOALS = {
+    "branch / none": "at most 1.02",
+    "sage / TRL": "at most 1.05",
+    "sage passk / LLM.generate": "at least 0.95",
+}
 RANK, ALPHA = 8, 16
 
 
@@ -52,7 +56,7 @@ SIZES = {
     "qwen2.5-1.5b": Size(
         PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"], "bfloat16", 8, 8, 1024, 256, 2
     ),
-    "toy": Size(Shape(32, 64, 2, 4, 2, 8, 200, True, True), "float32", 2, 2, 8, 8, 1),
+    "toy": Size(Shape(128, 256, 2, 4, 2, 32, 200, True, True), "float32", 2, 2, 8, 8, 1),
 }
 
 
@@ -64,31 +68,24 @@ def question(number: int) -> str:
 def random_model(size: Size) -> Any:
     """The shape with random weights, made where it will be; its end of sequence hardly comes."""
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from sage_cli.models.scratch import random_qwen2
 
     shape = size.shape
-    config = Qwen2Config(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.hidden,
-        intermediate_size=shape.feed_forward,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        max_position_embeddings=4096,
-        tie_word_embeddings=shape.tied,
-        bos_token_id=None,
-        eos_token_id=tokenizer().eos_token_id,
-        pad_token_id=tokenizer().pad_token_id,
-    )
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, size.dtype))
-    try:
-        torch.manual_seed(0)
-        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-            model = Qwen2ForCausalLM(config)
-    finally:
-        torch.set_default_dtype(before)
-    return model
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = random_qwen2(
+            tokenizer(),
+            seed=0,
+            vocab_size=shape.vocabulary,
+            hidden_size=shape.hidden,
+            intermediate_size=shape.feed_forward,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.kv_heads,
+            max_position_embeddings=4096,
+            tie_word_embeddings=shape.tied,
+        )
+    return model.to(getattr(torch, size.dtype))
 
 
 def tokenizer() -> Any:
@@ -108,10 +105,12 @@ def saved_model(size: Size, folder: Path) -> Path:
 def step_times(size: Size, folder: Path) -> dict[str, Any]:
     """Seconds a step without a guide, with branch, and by bare TRL; peak memory, and as planned."""
     import torch
-    from rl_step import Bench, Clock, guide_seconds
+    from rl_step import BRANCH, Bench, alternating_seconds, guided
+    from step_clock import Clock
 
     from sage_cli.config.model import LoraSection
     from sage_cli.config.schema import SageConfig
+    from sage_cli.guides import NoGuide
     from sage_cli.models.load import attach_lora
     from sage_cli.problems.problem import Problem
 
@@ -120,6 +119,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
 
         def __init__(self) -> None:
             self.folder, self.clock = folder, time.perf_counter
+            self.records: list[Mapping[str, Any]] = []
             self.tokenizer = tokenizer()
             texts = map(question, range(64))
             self.prompts = [(text, Problem(text, "bench", text, "1")) for text in texts]
@@ -146,16 +146,18 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
             return attach_lora(random_model(size), LoraSection(rank=RANK, alpha=ALPHA)), None
 
     bench = CardBench()
-    none_s, branch_s = guide_seconds(bench, size.pairs)
+    changes = (guided(NoGuide()), guided(BRANCH))
+    none_s, branch_s = alternating_seconds(bench, size.pairs, *changes)
     found: dict[str, Any] = {}
-    if torch.cuda.is_available():
-        found["peak, GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    if torch.cuda.is_available():  # from the second step on: the first has the model's making too
+        found["peak, GiB"] = max(record["memory/peak_gib"] for record in bench.records[1:])
     clock = Clock(time.perf_counter)
     bench.bare(size.pairs + 1, clock).train()
-    medians = [statistics.median(times) for times in (none_s, branch_s, clock.steps_s)]
+    medians = [statistics.median(times) for times in (none_s, branch_s, clock.steps_s[1:])]
     adapter = size.shape.adapter_parameters(RANK, LoraSection().targets)
     width = 2 if size.dtype == "bfloat16" else 4
-    how = Trained(Widths(width, width), "adamw", checkpointing=True, adapter=adapter)
+    fused = torch.cuda.is_available()
+    how = Trained(Widths(width, width), "adamw", checkpointing=True, adapter=adapter, fused=fused)
     plan = training_memory(
         size.shape,
         how,
@@ -279,11 +281,13 @@ def measured(name: str, asked: argparse.Namespace, seconds: float) -> dict[str, 
     if seconds <= 0:
         return {"left out": "the time was over"}
     command = [sys.executable, __file__, "--part", name, "--shape", asked.shape]
-    hidden = {"CUDA_VISIBLE_DEVICES": ""} if asked.device == "cpu" else {}
+    hidden = {}
+    if asked.device == "cpu":
+        hidden = {"CUDA_VISIBLE_DEVICES": "", "VLLM_CPU_KVCACHE_SPACE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [*command, "--out", folder],
-            env=os.environ | hidden | {"HF_HUB_OFFLINE": "1"},
+            env=os.environ | hidden | {"HF_HUB_OFFLINE": "1", "VLLM_LOGGING_LEVEL": "WARNING"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -307,15 +311,24 @@ def machine(device: str) -> dict[str, str]:
 
     on_gpu = device == "cuda" and torch.cuda.is_available()
     name = torch.cuda.get_device_name() if on_gpu else f"CPU ({platform.machine()})"
-    return {"device": name, "torch": torch.__version__, "python": platform.python_version()}
+    return {
+        "device": name,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
 
 
 def page(found: dict[str, Any], asked: argparse.Namespace) -> str:
     """The results as Markdown."""
-    where = found["machine"]
+    where, size = found["machine"], SIZES[asked.shape]
     lines = [f"# {asked.shape} on {where['device']}", ""]
     lines += [
-        f"torch {where['torch']}, Python {where['python']}; {found['seconds']:.0f} s in all.",
+        f"torch {where['torch']}, Python {where['python']}; {found['seconds']:.0f} s in all, with "
+        f"{where['load']} processes wanting a core at the end.",
+        "",
+        f"Steps of {size.prompts} x {size.rollouts} rollouts of {size.new_tokens:,} new tokens, "
+        f"medians over {size.pairs} of each kind, in turns; {size.samples} samples.",
         "",
     ]
     lines += ["| part | what | found | goal |", "|---|---|---|---|"]

@@ -11,7 +11,8 @@ machine without a GPU `--clock cpu` counts the process's own seconds. The model 
 
     python benchmarks/rl_step.py --advantages pass-at-k pkpo entropy-shaped steer clip-cov kl-cov
 
-measures in their place `NAME / group`: one trainer whose advantage alternates.
+measures in their place `NAME / group`: one trainer whose advantage alternates; `--timing` what
+`time/` in the records costs, in a trainer that times every other step.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from peak import peak_mb
+from step_clock import Clock
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
@@ -42,6 +45,7 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
+from sage_cli.training.phases import Phases
 from sage_cli.training.rl import build_trainer, prompt_rows, training_order
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_inputs import Draw, RlInputs
@@ -81,23 +85,6 @@ def configuration(steps: int, prompts: int, rollouts: int, tokens: int) -> SageC
     )  # fmt: skip
 
 
-class Clock(TrainerCallback):  # type: ignore[misc]
-    """Seconds of each step, from the end of one to the end of the next, by `clock`."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
-        self.ends: list[float] = []
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        """Note the time."""
-        self.ends.append(self.clock())
-
-    @property
-    def steps_s(self) -> list[float]:
-        """Seconds between the ends of neighbouring steps."""
-        return [b - a for a, b in zip(self.ends, self.ends[1:], strict=False)]
-
-
 class Alternate(TrainerCallback):  # type: ignore[misc]
     """The trainer is `even` on even steps, `odd` on odd ones."""
 
@@ -111,11 +98,24 @@ class Alternate(TrainerCallback):  # type: ignore[misc]
         self.changes[state.global_step % 2](self.trainer)
 
 
+class Untimed(Phases):
+    """A step's phases, none of which is timed."""
+
+    def during(self, phase: str) -> Any:  # noqa: ARG002
+        """Nothing is begun or ended."""
+        return nullcontext()
+
+    def record(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Nothing is said of times."""
+        return {}
+
+
 class Bench:
     """A random model of the tiny preset, or another one, and prompts of arithmetic."""
 
     def __init__(self, folder: Path, sizes: argparse.Namespace) -> None:
         self.folder, self.sizes = folder, sizes
+        self.records: list[Mapping[str, Any]] = []
         self.clock = time.process_time if sizes.clock == "cpu" else time.perf_counter
         self.base = sizes.model or folder / "base"
         if sizes.model is None:
@@ -141,7 +141,7 @@ class Bench:
         config = self.config(steps)
         inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
-            RlRecipe.of(config), inputs, config.tracking, Run(self.folder), lambda _: None
+            RlRecipe.of(config), inputs, config.tracking, Run(self.folder), self.records.append
         )
         for callback in callbacks:
             trainer.add_callback(callback)
@@ -174,8 +174,8 @@ def alternating_seconds(
     trainer = bench.sage(2 * pairs + 2, clock, alternate)
     alternate.trainer = trainer
     trainer.train()
-    steps_s = clock.steps_s[1:]  # from step 3 on, which is even: they are counted from 0
-    return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
+    steps_s = clock.steps_s[2:]  # the first two warm up
+    return steps_s[0::2], steps_s[1::2]
 
 
 def guided(guide: Guide) -> Change:
@@ -199,6 +199,11 @@ def drawn_by(draw: Draw | None) -> Change:
     return lambda trainer: setattr(trainer, "draw", draw)
 
 
+def timed_by(phases: Phases) -> Change:
+    """Phases that are timed, or not."""
+    return lambda trainer: setattr(trainer, "phases", phases)
+
+
 def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
     """Step times of bare TRL and of ours, in alternating blocks."""
     found: tuple[list[float], list[float]] = ([], [])
@@ -206,7 +211,7 @@ def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]
         for make, times in zip((bench.bare, bench.sage), found, strict=True):
             clock = Clock(bench.clock)
             make(BLOCK_STEPS, clock).train()
-            times.extend(clock.steps_s)
+            times.extend(clock.steps_s[1:])
     return found
 
 
@@ -224,8 +229,8 @@ def train_and_measure(bench: Bench, guide: str, steps: int) -> float:
     trainer = bench.sage(steps)
     trainer.guide = BRANCH if guide == "branch" else NoGuide()
     trainer.train()
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 2**20
+    if torch.cuda.is_available():  # each record begins the device's count anew
+        return 1024 * max(record["memory/peak_gib"] for record in bench.records)
     return peak_mb()
 
 
@@ -253,6 +258,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--peak-of", choices=["none", "branch"])
     parser.add_argument("--advantages", nargs="+", default=[])
+    parser.add_argument("--timing", action="store_true")
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), sizes)
@@ -263,7 +269,12 @@ def main() -> None:
             changes = (advantaged("group", name), advantaged(name, name))
             seconds = alternating_seconds(bench, sizes.pairs, *changes)
             print(json.dumps(report(f"{name} / group", *seconds)))
-        if sizes.advantages:
+        if sizes.timing:
+            seconds = alternating_seconds(
+                bench, sizes.pairs, timed_by(Untimed()), timed_by(Phases())
+            )
+            print(json.dumps(report("timed / untimed", *seconds)))
+        if sizes.advantages or sizes.timing:
             return
         changes = (guided(NoGuide()), guided(BRANCH))
         seconds = alternating_seconds(bench, sizes.pairs, *changes)

@@ -1,11 +1,12 @@
 """The server backend's throughput beside a bare asynchronous client's, at the same concurrency.
 
     python benchmarks/server.py                           # a made-up server in a process of its own
+    python benchmarks/server.py --vllm                    # vLLM's, with a small model
     python benchmarks/server.py --address http://localhost:8000 --model NAME
 
-The made-up server answers each request after `--latency` seconds, however many are open, as an
-engine does that isn't full. Both clients send the same requests in turns; the ratio is of the
-medians. Exits with 1 below 0.95.
+Both clients send the same requests, to the letter, in turns that change places from pair to pair.
+The made-up server answers each after `--latency` seconds, however many are open, as an engine does
+that isn't full. Exits with 1 where the median of the pairs' ratios is below 0.95.
 """
 
 from __future__ import annotations
@@ -14,20 +15,45 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
+from sage_cli.sampling.server_forms import Completions, sampling_fields
 from sage_cli.sampling.server_sampler import ServerSampler
 
 GOAL = 0.95
-ROUNDS = 3
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)
+UP_WITHIN_S = 600
+
+
+@dataclass(frozen=True)
+class Work:
+    """A server, what it calls its model, and what is asked of it."""
+
+    address: str
+    model: str
+    prompts: Sequence[str]
+    concurrency: int
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """The requests as the backend sends them."""
+        fixed = {"model": self.model, **sampling_fields(PARAMETERS)}
+        return [
+            {**fixed, **Completions().asked(text), "seed": sample_seed(0, str(number), 0)}
+            for number, text in enumerate(self.prompts)
+        ]
 
 
 async def answer(
@@ -67,68 +93,131 @@ def serve(port: Any, latency_s: float) -> None:
     asyncio.run(run())
 
 
-def ours(address: str, model: str, prompts: list[str], concurrency: int) -> int:
+@contextmanager
+def made_up(latency_s: float) -> Iterator[tuple[str, str]]:
+    """Address and model of a server that knows nothing."""
+    port: Any = multiprocessing.Queue()
+    server = multiprocessing.Process(target=serve, args=(port, latency_s), daemon=True)
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{port.get()}", "model"
+    finally:
+        server.kill()
+
+
+@contextmanager
+def vllm(hidden: int) -> Iterator[tuple[str, str]]:
+    """Address and model of vLLM's own server, on random weights of two layers."""
+    from sage_cli.config.model import ScratchModel
+    from sage_cli.models.scratch import save_scratch
+
+    section = ScratchModel(
+        kind="scratch", hidden=hidden, layers=2, heads=hidden // 32, feed_forward=2 * hidden
+    )
+    port = 8761
+    with tempfile.TemporaryDirectory() as folder:
+        save_scratch(section, ["<SOLUTION>", "</SOLUTION>"], [], Path(folder))
+        module = "vllm.entrypoints.openai.api_server"  # what `vllm serve` runs
+        command = [sys.executable, "-m", module, "--model", folder, "--port", str(port)]
+        command += ["--dtype", "float32", "--max-model-len", "128", "--enforce-eager"]
+        quiet = {"VLLM_LOGGING_LEVEL": "WARNING", "VLLM_CPU_KVCACHE_SPACE": "1"}
+        with subprocess.Popen(command, env=os.environ | quiet) as server:
+            try:
+                wait_for(f"http://127.0.0.1:{port}/health", server)
+                yield f"http://127.0.0.1:{port}", folder
+            finally:
+                server.terminate()
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    """Return when the server answers."""
+    until = time.monotonic() + UP_WITHIN_S
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            httpx.get(address).raise_for_status()
+            return
+        except httpx.HTTPError:
+            time.sleep(1)
+    raise SystemExit(f"the server at {address} hasn't come up")
+
+
+def ours(work: Work) -> int:
     """Completions by the backend."""
-    requests = [SampleRequest(str(i), text, (0,)) for i, text in enumerate(prompts)]
-    sampler = ServerSampler([address], PARAMETERS, meant=model, model=model, in_flight=concurrency)
-    with sampler:
+    requests = [SampleRequest(str(i), text, (0,)) for i, text in enumerate(work.prompts)]
+    how: dict[str, Any] = {"meant": work.model, "model": work.model, "in_flight": work.concurrency}
+    with ServerSampler([work.address], PARAMETERS, **how) as sampler:
         return len(list(sampler.sample(requests)))
 
 
-def bare(address: str, model: str, prompts: list[str], concurrency: int) -> int:
+def bare(work: Work) -> int:
     """Completions by `httpx.AsyncClient` with a semaphore and nothing else."""
 
     async def run() -> int:
-        free = asyncio.Semaphore(concurrency)
-        limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+        free = asyncio.Semaphore(work.concurrency)
+        limits = httpx.Limits(
+            max_connections=work.concurrency, max_keepalive_connections=work.concurrency
+        )
         async with httpx.AsyncClient(timeout=600, limits=limits) as client:
 
-            async def one(text: str) -> dict[str, Any]:
-                body = {"model": model, "prompt": text, "max_tokens": PARAMETERS.max_tokens}
+            async def one(body: dict[str, Any]) -> dict[str, Any]:
                 async with free:
-                    response = await client.post(f"{address}/v1/completions", json=body)
+                    response = await client.post(f"{work.address}/v1/completions", json=body)
                 found: dict[str, Any] = response.raise_for_status().json()["choices"][0]
                 return found
 
-            return len(await asyncio.gather(*map(one, prompts)))
+            return len(await asyncio.gather(*map(one, work.bodies())))
 
     return asyncio.run(run())
 
 
-def rate(client: Callable[..., int], *arguments: Any) -> float:
-    """Completions a second."""
-    began = time.perf_counter()
-    count = client(*arguments)
-    return count / (time.perf_counter() - began)
+def timed(client: Callable[[Work], int], work: Work) -> tuple[float, float]:
+    """Completions a second, and the client's own processor seconds for each."""
+    began_s, cpu_s = time.perf_counter(), time.process_time()
+    count = client(work)
+    return count / (time.perf_counter() - began_s), (time.process_time() - cpu_s) / count
+
+
+def measure(work: Work, pairs: int) -> float:
+    """Print both rates and their ratio, and return that."""
+    clients = (ours, bare)
+    for client in clients:  # once for connections and caches
+        client(work)
+    found: dict[Any, list[tuple[float, float]]] = {client: [] for client in clients}
+    for pair in range(pairs):
+        for client in clients[:: 1 if pair % 2 else -1]:
+            found[client].append(timed(client, work))
+    ratios = [a / b for (a, _), (b, _) in zip(found[ours], found[bare], strict=True)]
+    low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    rates = [statistics.median(rate for rate, _ in found[client]) for client in clients]
+    costs_ms = [1000 * statistics.median(cost for _, cost in found[client]) for client in clients]
+    print(
+        f"{len(work.prompts)} requests, {work.concurrency} open, {pairs} pairs: "
+        f"sage {rates[0]:.1f}, bare client {rates[1]:.1f} completions/s; ratio {ratio:.3f} "
+        f"(quartiles {low:.3f} to {high:.3f}); processor time of a completion in the client "
+        f"{costs_ms[0]:.1f} and {costs_ms[1]:.1f} ms"
+    )
+    return ratio
 
 
 def main() -> None:
-    """Print both rates and their ratio."""
+    """Measure the server that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--address", help="A server that is there; else one is made up.")
-    parser.add_argument("--model", default="model")
+    parser.add_argument("--address", help="A server that is there.")
+    parser.add_argument("--model", default="model", help="What it calls its model.")
+    parser.add_argument("--vllm", action="store_true", help="Start vLLM's server.")
+    parser.add_argument("--hidden", type=int, default=128, help="Of the model that vLLM serves.")
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--latency", type=float, default=0.5, help="Of the made-up server, s.")
     asked = parser.parse_args()
-    address, server = asked.address, None
-    if address is None:
-        port: Any = multiprocessing.Queue()
-        server = multiprocessing.Process(target=serve, args=(port, asked.latency), daemon=True)
-        server.start()
-        address = f"http://127.0.0.1:{port.get()}"
     prompts = [f"{number}+{number}=?" for number in range(asked.requests)]
-    work = (address, asked.model, prompts, asked.concurrency)
-    rate(ours, *work), rate(bare, *work)  # once for connections and caches
-    rates = [(rate(ours, *work), rate(bare, *work)) for _ in range(ROUNDS)]
-    medians = [statistics.median(side) for side in zip(*rates, strict=True)]
-    ratio = medians[0] / medians[1]
-    print(
-        f"sage {medians[0]:.1f}, bare client {medians[1]:.1f} completions/s with "
-        f"{asked.concurrency} open: {ratio:.3f}"
-    )
-    if server is not None:
-        server.kill()
+    if asked.address is not None:
+        work = Work(asked.address, asked.model, prompts, asked.concurrency)
+        ratio = measure(work, asked.pairs)
+    else:
+        with vllm(asked.hidden) if asked.vllm else made_up(asked.latency) as (address, model):
+            ratio = measure(Work(address, model, prompts, asked.concurrency), asked.pairs)
     sys.exit(ratio < GOAL)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_OURS = {
+DECIDED_ELSEWHERE = {
     "model": "the command's model",
     "tokenizer": "the command's model",
+    "tokenizer_mode": "the command's model",
+    "tokenizer_revision": "model.revision",
+    "code_revision": "model.revision",
     "dtype": "model.dtype",
     "seed": "evaluation.seed",
     "revision": "model.revision",
@@ -20,31 +23,38 @@ _OURS = {
     "max_lora_rank": "the adapter itself",
 }
 """Arguments of the engine that other settings decide."""
-_OTHER_MODEL = (
+OF_ANOTHER_MODEL = (
     "quantization",
+    "quantization_config",
     "kv_cache_dtype",
-    "calculate_kv_scales",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "disable_sliding_window",
     "hf_overrides",
+    "hf_config_path",
+    "model_class_overrides",
     "lora_dtype",
+    "lora_target_modules",
     "logits_processors",
+    "watermark_config",
     "load_format",
     "model_impl",
 )
-"""Arguments that would have another model drawn from under this one's name."""
+"""Arguments that would have another model, or distribution, drawn from under this one's name."""
 
 
 def engine_problems(settings: Mapping[str, Any]) -> list[str]:
     """What is wrong with `sampling.vllm`, a sentence each; whether vLLM knows a key isn't asked."""
     found = [
-        f"vllm.{name} is decided by {_OURS[name]}: leave it out"
+        f"vllm.{name} is decided by {DECIDED_ELSEWHERE[name]}: leave it out"
         for name in settings
-        if name in _OURS
+        if name in DECIDED_ELSEWHERE
     ]
     found += [
         f"vllm.{name} changes the model that draws, and its samples would be kept as the stored "
         "model's: save the changed model and measure that"
         for name in settings
-        if name in _OTHER_MODEL
+        if name in OF_ANOTHER_MODEL
     ]
     share = settings.get("gpu_memory_utilization", 0.9)
     if not _is_number(share) or not 0 < share <= 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -89,6 +90,8 @@ class VllmSampler(Sampler):
         import torch
 
         _refuse_unfit(setup, torch.cuda.device_count())
+        # a process that has asked torch for GPUs can't fork one that uses them; vLLM would try to
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         from vllm import LLM
         from vllm.lora.request import LoRARequest
 

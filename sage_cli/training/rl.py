@@ -40,7 +40,7 @@ from sage_cli.training.rollout_engine import settled_engine
 from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.verdicts import VerdictReward
-from sage_cli.training.vllm_rollouts import context_length, seeded_engine
+from sage_cli.training.vllm_rollouts import as_launched, context_length, seeded_engine
 from sage_cli.training.watch import OnStep
 
 
@@ -56,7 +56,7 @@ def train_rl(
     with join_processes().main_process_first():
         checkpoint = prepare_resume(run, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
-    with seeded_engine(recipe.rl.seed, done), memory_explained(loading(recipe), run):
+    with as_launched(), seeded_engine(recipe.rl.seed, done), memory_explained(loading(recipe), run):
         trainer = build_trainer(recipe, inputs, tracking, run, on_step)
     if done >= recipe.rl.steps:
         trainer._load_from_checkpoint(str(checkpoint))

@@ -26,6 +26,7 @@ from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import VerdictReward
+from sage_cli.training.vllm_rollouts import ask_for_each_row
 from sage_cli.training.weight_sync import merge_beside
 
 Record = dict[str, Any]
@@ -81,6 +82,7 @@ class RlTrainer(SealingTrainer):
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
         if self.use_vllm:
             merge_beside(self.vllm_generation)
+            ask_for_each_row(self.vllm_generation)
             self.vllm_generation.sync_weights = self._timed_sync(self.vllm_generation.sync_weights)
 
     def _timed_sync(self, sync_weights: Callable[[], None]) -> Callable[[], None]:

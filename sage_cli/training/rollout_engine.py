@@ -36,6 +36,12 @@ def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
     return rollout.model_copy(update={"backend": backend})
 
 
+def is_colocated(rollout: RolloutSection) -> bool:
+    """Whether the training's own processes hold an engine of vLLM, as `rollout` is settled here."""
+    wanted = rollout.backend == "vllm" or (rollout.backend == "auto" and _obstacle() is None)
+    return wanted and rollout.vllm.mode == "colocate"
+
+
 def require_heads(rollout: RolloutSection, heads: int | None) -> None:
     """Raise ConfigurationError where a model's attention heads can't be dealt out to an engine."""
     parts = rollout.vllm.tensor_parallel

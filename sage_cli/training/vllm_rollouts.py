@@ -1,7 +1,8 @@
-"""Rollouts through vLLM, where TRL leaves something to be wished for: seeds, lengths, weights."""
+"""Rollouts through vLLM, where TRL leaves something to be wished for: lengths, seeds, pairing."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from trl.generation import vllm_generation
 
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import ConfigurationError
+
+_PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: int | None) -> int:
@@ -32,6 +35,24 @@ def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: i
             else "leave the longest prompts out, or take a model with a longer context",
         )
     return room
+
+
+@contextmanager
+def as_launched() -> Iterator[None]:
+    """Take back what TRL says of this process in the environment when it builds an engine.
+
+    It names rank and world size also where no launcher did, and a process that finds them named
+    takes itself for launched.
+    """
+    before = {name: os.environ.get(name) for name in _PLACE}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
@@ -59,3 +80,18 @@ def seeded_engine(seed: int, step: int) -> Iterator[None]:
 def engine_seed(seed: int, rank: int, step: int) -> int:
     """31 bits that differ wherever seed, rank or step do."""
     return int(np.random.SeedSequence((seed, rank, step)).generate_state(1)[0] >> 1)
+
+
+def ask_for_each_row(generation: Any) -> None:
+    """Have TRL's `generation` ask a server for one completion of each row's own prompt.
+
+    TRL takes every G-th row of all processes for a prompt with G completions. Rows of a second
+    stage come in no such order, nor do those that replace a group which processes share: they
+    would be given completions of other prompts. An engine of one's own is asked row by row anyway.
+    """
+    generate = generation.generate
+
+    def row_by_row(**arguments: Any) -> Any:
+        return generate(**{**arguments, "num_generations": 1})
+
+    generation.generate = row_by_row

@@ -121,7 +121,7 @@ def rl(
         reference = reference_samples(recipe, base, config.run.root)
         with Drawing(reference, config.sampling, progress) as drawing:
             drawing.draw(recipe.rl.seed, problems, recipe.anchor.reference_samples)
-    if recipe.rl.processes > 1 and not is_launched():
+    if not is_launched() and _trains_apart(recipe, measured=measurement is not None):
         start = init or (str(base.run.folder) if base.run else None)
         train_together(config, run, start, progress, SHOWN)
         run.note(sweep=config.run.sweep)  # the launched command knows of no sweep
@@ -176,6 +176,17 @@ def _refuse_unfit_machine(recipe: RlRecipe) -> None:
 
     require_hardware(recipe.model, processes_here(recipe.rl.processes))
     settled_engine(recipe.rollout, processes(recipe))
+
+
+def _trains_apart(recipe: RlRecipe, *, measured: bool) -> bool:
+    """Whether this command leaves the training to processes of their own.
+
+    To several where several are asked for, and to one where its rollout engine would hold memory of
+    the GPU that the engine of the measurement needs: only the end of a process gives it back.
+    """
+    from sage_cli.training.rollout_engine import is_colocated
+
+    return recipe.rl.processes > 1 or (measured and is_colocated(recipe.rollout))
 
 
 def _refuse_foreign(run: Run, base: Policy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from peft import LoraConfig, get_peft_model
 from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
+from sage_cli.config.engine import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.load import load_tokenizer
@@ -42,15 +44,19 @@ def setup(path: Path, **settings: Any) -> SamplerSetup:
     return SamplerSetup(path, SAMPLED, section, dtype="float32")
 
 
-def texts(path: Path, **settings: Any) -> dict[tuple[str, int], str]:
-    with VllmSampler(setup(path, **settings)) as sampler:
-        return {(one.problem_id, one.index): one.text for one in sampler.sample(REQUESTS)}
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[VllmSampler]:
+    with VllmSampler(setup(folder, max_model_len=64)) as sampler:
+        yield sampler
+
+
+def texts(sampler: VllmSampler) -> dict[tuple[str, int], str]:
+    return {(one.problem_id, one.index): one.text for one in sampler.sample(REQUESTS)}
 
 
 def test_nothing_of_generation_config_json_changes_what_is_drawn(
-    folder: Path, tmp_path: Path
+    engine: VllmSampler, folder: Path, tmp_path: Path
 ) -> None:
-    plain = texts(folder, max_model_len=128)
     tempting = tmp_path / "tempting"
     tempting.mkdir()
     for file in folder.iterdir():
@@ -58,7 +64,8 @@ def test_nothing_of_generation_config_json_changes_what_is_drawn(
     said = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
     said |= {"do_sample": True, "temperature": 0.01, "top_k": 1, "repetition_penalty": 5.0}
     (tempting / "generation_config.json").write_text(json.dumps(said), encoding="utf-8")
-    assert texts(tempting, max_model_len=128) == plain
+    with VllmSampler(setup(tempting, max_model_len=64)) as sampler:
+        assert texts(sampler) == texts(engine)
 
 
 def test_an_adapter_of_any_rank_is_sampled_from(folder: Path, tmp_path: Path) -> None:
@@ -69,16 +76,17 @@ def test_an_adapter_of_any_rank_is_sampled_from(folder: Path, tmp_path: Path) ->
     )
     model.save_pretrained(tmp_path)
     load_tokenizer(folder).save_pretrained(tmp_path)
-    assert len(texts(tmp_path, max_model_len=128)) == 24
+    with VllmSampler(setup(tmp_path, max_model_len=64)) as sampler:
+        assert len(texts(sampler)) == 24
 
 
-def test_prompts_without_room_for_an_answer_are_named(folder: Path) -> None:
+def test_prompts_without_room_for_an_answer_are_named(engine: VllmSampler) -> None:
     long = SampleRequest("long", "1+" * 40, (0,), 7)
-    with (
-        VllmSampler(setup(folder, max_model_len=64)) as sampler,
-        pytest.raises(RefusedPromptsError, match=r"more than sampling\.vllm\.max_model_len 64"),
-    ):
-        list(sampler.sample([*REQUESTS, long]))
+    drawn = []
+    with pytest.raises(RefusedPromptsError, match=r"more than sampling\.vllm\.max_model_len 64"):
+        drawn.extend(one.problem_id for one in engine.sample([*REQUESTS, long]))
+    assert len(drawn) == 24
+    assert "long" not in drawn
 
 
 def test_what_the_engine_does_not_know_is_refused_before_it_is_loaded(folder: Path) -> None:
@@ -97,5 +105,6 @@ def test_what_is_known_of_vllm_is_so() -> None:
     package = Path(spec.origin).parent
     known = known_settings(package / "engine" / "arg_utils.py")
     assert {"tensor_parallel_size", "max_model_len", "gpu_memory_utilization"} <= known
+    assert {*DECIDED_ELSEWHERE, *OF_ANOTHER_MODEL} <= known
     lora = (package / "config" / "lora.py").read_text(encoding="utf-8")
     assert all(str(rank) in lora for rank in LORA_RANKS)

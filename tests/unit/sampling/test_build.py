@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +99,26 @@ def test_auto_and_what_stands_in_the_way_of_vllm(
     else:
         with pytest.raises(SamplingError, match=obstacle):
             build_sampler(setup(folder, SamplingSection(backend="vllm")))
+
+
+def test_an_engine_is_never_forked_from_a_process_that_has_asked_for_gpus(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """Torch asks the driver, which a fork can't use again; vLLM forks unless it is told."""
+
+    def engine(*_: Any, **__: Any) -> None:
+        raise RuntimeError(f"starts by {os.environ['VLLM_WORKER_MULTIPROC_METHOD']}")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(vllm_sampler, "installed_vllm", lambda: "0.31.0")
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=engine, __spec__=None))
+    monkeypatch.setitem(sys.modules, "vllm.lora", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "vllm.lora.request", SimpleNamespace(LoRARequest=None))
+    monkeypatch.setattr(vllm_sampler, "find_spec", lambda _: None)
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "")
+    monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD")
+    with pytest.raises(SamplingError, match="starts by spawn"):
+        build_sampler(setup(folder, SamplingSection(backend="vllm")))
 
 
 def test_a_server_without_an_address_is_refused(folder: Path) -> None:

@@ -78,7 +78,10 @@ def test_more_gpus_than_there_are_are_refused() -> None:
         ("max_model_len=2.5", "2.5 isn't a whole number"),
         ("max_num_seqs=8", "decided by sampling.batch_rows"),
         ("generation_config=auto", "decided by the settings of `sampling`"),
-        ("quantization=fp8", "changes the model that draws"),
+        ("quantization=fp8", "changes what is drawn"),
+        ("watermark_config={key: 1}", "changes what is drawn"),
+        ("lora_target_modules=[q_proj]", "changes what is drawn"),
+        ("tokenizer_revision=old", "decided by model.revision"),
     ],
 )
 def test_bad_settings_are_refused_when_they_are_read(setting: str, said: str) -> None:

@@ -1,18 +1,28 @@
-"""Rollouts through vLLM: refused where they can't be drawn, as long as needed, seeded."""
+"""Rollouts through vLLM: refused where they can't be drawn, as long as needed, seeded, paired."""
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from accelerate import Accelerator
 from trl.generation import vllm_generation
+from trl.generation.vllm_generation import VLLMGeneration
 
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.training import rollout_engine
-from sage_cli.training.rollout_engine import require_heads, settled_engine
-from sage_cli.training.vllm_rollouts import context_length, engine_seed, seeded_engine
+from sage_cli.training.rollout_engine import is_colocated, require_heads, settled_engine
+from sage_cli.training.vllm_rollouts import (
+    as_launched,
+    ask_for_each_row,
+    context_length,
+    engine_seed,
+    seeded_engine,
+)
 
 
 def rollout(backend: str = "vllm", **vllm: Any) -> RolloutSection:
@@ -68,6 +78,19 @@ def test_an_engine_needs_as_many_processes_as_it_has_parts():
     settled_engine(rollout(tensor_parallel=4, **server), 6)  # the server has its own
 
 
+@pytest.mark.usefixtures("gpu_with_vllm")
+def test_an_engine_is_in_the_trainings_processes_unless_it_is_a_servers():
+    assert is_colocated(rollout())
+    assert is_colocated(rollout("auto"))
+    assert not is_colocated(rollout("transformers"))
+    assert not is_colocated(rollout("auto", mode="server", server_url="http://there:1"))
+
+
+def test_without_a_gpu_auto_holds_no_engine(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert not is_colocated(rollout("auto"))
+
+
 def test_heads_are_dealt_out_evenly():
     """Qwen2.5-Math-7B has 28: in 4 parts 7 each, in 8 parts 3.5."""
     require_heads(rollout(tensor_parallel=4), 28)
@@ -110,3 +133,67 @@ def test_without_vllm_seeding_is_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(vllm_generation, "LLM", raising=False)
     with seeded_engine(1, 0):
         assert not hasattr(vllm_generation, "LLM")
+
+
+def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with as_launched():
+        os.environ |= {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "HOME_OF_OTHERS": "kept"}
+    assert (os.environ.get("LOCAL_RANK"), os.environ["WORLD_SIZE"]) == (None, "2")
+    assert os.environ.pop("HOME_OF_OTHERS") == "kept"
+
+
+class Echo:
+    """What TRL's client is to it, with completions that are their prompts."""
+
+    def generate(self, prompts: list[list[int]], n: int, **_: Any) -> dict[str, Any]:
+        completions = [ids for ids in prompts for _ in range(n)]
+        return {"prompt_ids": prompts, "completion_ids": completions, "logprobs": None}
+
+
+def served(
+    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch, *, row_by_row: bool
+) -> list[list[int]]:
+    """Whose completions TRL's own code gives to each process's rows, in groups of 4."""
+    told: list[Any] = []
+
+    def broadcast(objects: list[Any], from_process: int) -> None:
+        told[:] = told or objects
+        objects[:] = told
+
+    def gathered(own: list[Any]) -> list[Any]:
+        return [None if own[0] is None else [row] for process in rows for row in process]
+
+    monkeypatch.setattr(vllm_generation, "gather_object", gathered)
+    monkeypatch.setattr(vllm_generation, "broadcast_object_list", broadcast)
+    monkeypatch.setattr(VLLMGeneration, "_init_vllm", lambda _: None)
+    found = []
+    for rank, mine in enumerate(rows):
+        made: Any = VLLMGeneration(None, Accelerator(cpu=True), None, mode="server")
+        made.accelerator = SimpleNamespace(process_index=rank, is_main_process=rank == 0)
+        made.vllm_client = Echo()
+        if row_by_row:
+            ask_for_each_row(made)
+        drawn = made.generate(prompts=[[row] for row in mine], images=None, num_generations=4)
+        found.append([prompt for (prompt,) in drawn[1]])
+    return found
+
+
+# Groups 0, 1, 2 of 4 lie over 4 processes as 000 | 011 | 112 | 222. Groups 0 and 2 are replaced by
+# prompts 7 and 8, and processes with fewer rows than 3 draw 7 besides: in all 777 777 877 888,
+# of which TRL takes the first, fifth and ninth: 7, 7 and 7.
+REPLACED = [[7, 7, 7], [7, 7, 7], [8, 7, 7], [8, 8, 8]]
+# 5 more rollouts of prompt 7 and 3 of prompt 8: the first and the fifth are both 7.
+SECOND_STAGE = [[7, 7, 7, 7, 7, 8, 8, 8]]
+
+
+@pytest.mark.parametrize("rows", [REPLACED, SECOND_STAGE])
+def test_a_servers_completions_are_those_of_their_rows(
+    rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
+):
+    assert served(rows, monkeypatch, row_by_row=True) == rows
+    alone = served(rows, monkeypatch, row_by_row=False)
+    assert alone == [[7] * len(process) for process in rows]  # what it is there for

@@ -14,6 +14,8 @@ from sage_cli.store.run import Runs
 from sage_cli.workflows.rl import SftRecipe, base_command, rl
 from sage_cli.workflows.rl_plan import plan, planned_policy
 
+RL = "sage_cli.workflows.rl"
+
 
 def config(tmp_path, *sets):
     return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs", *sets]).config
@@ -135,3 +137,18 @@ def test_adapters_under_zero_3_are_refused_before_anything_is_loaded(tmp_path, m
         rl(config(tmp_path, "model.tuning=lora"), Silent())
     with pytest.raises(ConfigurationError, match="isn't trained yet"):  # the next obstacle
         rl(config(tmp_path, "model.tuning=full"), Silent())
+
+
+@pytest.mark.parametrize("measure", [False, True])
+def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypatch, measure):
+    """What is measured afterwards needs the GPU that a colocated engine would still hold."""
+    settings = config(tmp_path)
+    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    where = []
+    monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
+    monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
+    monkeypatch.setattr(f"{RL}._record", lambda *_: where.append("here"))
+    monkeypatch.setattr("sage_cli.evaluation.final.FinalMeasurement.take", lambda *_: None)
+    monkeypatch.setattr(f"{RL}.settled", lambda run: run)
+    rl(settings, Silent(), measure=measure)
+    assert where == ["a process of its own" if measure else "here"]

@@ -1,0 +1,30 @@
+"""When each step of a trainer begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from transformers import TrainerCallback
+
+from sage_cli.training.phases import settle_device
+
+
+class Clock(TrainerCallback):  # type: ignore[misc]
+    """Seconds of each step with its record, from its beginning to the next one's, by `clock`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.begins: list[float] = []
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """Note the time at which nothing of an earlier step is under way."""
+        settle_device()
+        self.begins.append(self.clock())
+
+    on_train_end = on_step_begin
+
+    @property
+    def steps_s(self) -> list[float]:
+        """Seconds of each step."""
+        return [b - a for a, b in zip(self.begins, self.begins[1:], strict=False)]

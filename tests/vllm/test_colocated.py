@@ -1,0 +1,52 @@
+"""TRL's colocated engine, the real one: seeded by us, and gone from the environment."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerate import Accelerator
+from random_model import random_model
+from trl.generation import vllm_generation
+from trl.generation.vllm_generation import VLLMGeneration
+
+from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.training.vllm_rollouts import (
+    as_launched,
+    ask_for_each_row,
+    engine_seed,
+    seeded_engine,
+)
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the hand-over of weights, which needs a GPU."""
+    tokenizer = character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
+    random_model(tokenizer, std=0.15, **sizes).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = type("Policy", (), {"name_or_path": str(tmp_path), "named_modules": lambda _: ()})()
+    quick = partial(vllm_generation.LLM, enforce_eager=True, dtype="float32")
+    monkeypatch.setattr(vllm_generation, "LLM", quick)
+    before = dict(os.environ)
+    with as_launched(), seeded_engine(7, 3):
+        made: Any = VLLMGeneration(
+            model, Accelerator(cpu=True), tokenizer, max_model_length=64, max_completion_length=12
+        )
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        assert os.environ.get(name) == before.get(name), name
+    assert made.llm.llm_engine.vllm_config.model_config.seed == engine_seed(7, 0, 3)
+    ask_for_each_row(made)
+    rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("1+1=", "2+3=")]
+    drawn = made.generate(prompts=[row for row in rows for _ in range(8)], images=None,
+                          num_generations=8)  # fmt: skip
+    assert drawn[0] == [row for row in rows for _ in range(8)]
+    assert len({tuple(ids) for ids in drawn[1]}) > 8
+    assert [len(ids) for ids in drawn[1]] == [len(logps) for logps in drawn[2]]
