@@ -47,6 +47,15 @@ def require_stage_for(tuning: str) -> None:
         raise ConfigurationError(ADAPTERS_UNDER_ZERO_3)
 
 
+def require_alone(loss: str) -> None:
+    """Raise ConfigurationError in one of several processes where `loss` is trained in one."""
+    if loss == "dpo" and world_size() > 1:
+        raise ConfigurationError(
+            f"rl.loss 'dpo' trains in one process, and a launcher started {world_size()}",
+            "type the command without the launcher",
+        )
+
+
 def processes_here(meant: int) -> int:
     """How many of the processes that train together are on this machine; `meant` if none yet."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if is_launched() else meant
