@@ -66,7 +66,7 @@ def lesson(
         raise _nothing_to_prefer(len(tried), len(retried), guided)
     right = [(attempt.problem.question, text) for attempt in tried for text in attempt.right]
     kept = sorted(permutations(len(right), round(guided.sft_share * len(right)), seed))
-    order = permutations(len(kept), guided.sft_epochs * len(kept), seed) if kept else []
+    order = permutations(len(kept), guided.sft_epochs * len(kept), seed)
     every = [*tried, *(again for _, again in retried)]
     counts = {
         "problems/tried": len(tried),

@@ -20,9 +20,7 @@ def training_order(population: int, rl: RlSection) -> list[int]:
 
 def permutations(population: int, count: int, seed: int) -> list[int]:
     """The first `count` of permutations of `population`, one after the other."""
-    epochs = [
-        np.random.default_rng((seed, epoch)).permutation(population)
-        for epoch in range(-(-count // population))
-    ]
-    order: list[int] = np.concatenate(epochs)[:count].tolist()
-    return order
+    order: list[int] = []
+    for epoch in range(-(-count // population) if count else 0):
+        order += np.random.default_rng((seed, epoch)).permutation(population).tolist()
+    return order[:count]
