@@ -18,8 +18,8 @@ __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
 
 
-class KilledError(Exception):
-    pass
+class KilledError(KeyboardInterrupt):
+    """As Ctrl-C, which no code of ours takes for a fault of a plug-in."""
 
 
 class Scripted:
