@@ -148,14 +148,14 @@ def evaluation_facts(recipe: EvaluationRecipe) -> dict[str, Any]:
 
 
 def _engine(rollout: RolloutSection) -> str:
-    if rollout.backend == "transformers":
-        return "transformers"
+    if not rollout.may_use_vllm:
+        return rollout.backend
     vllm = rollout.vllm
     place = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
     if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
         place += f" over {vllm.tensor_parallel} GPUs each"
     said = f"vLLM {place}, importance correction {vllm.importance_correction}"
-    return said if rollout.backend == "vllm" else f"{said}; transformers without a GPU or vLLM"
+    return said if rollout.backend == "vllm" else f"{said}; without a GPU the sampler of passk"
 
 
 def _processes(rl: RlSection) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.decoding import DecodingSection
 
-Backend = Literal["auto", "transformers", "vllm"]
+Backend = Literal["auto", "sampler", "transformers", "vllm"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask", "none"]
 
 
@@ -59,15 +59,22 @@ class RolloutSection(DecodingSection):
     """How training samples."""
 
     backend: Backend = "auto"
-    """`auto`: vLLM where there are both it and a GPU, else Transformers."""
+    """`sampler`: what `sage passk` draws with; `transformers`: that library's `generate`. `auto`:
+    vLLM where there are both it and a GPU; without a GPU `sampler`, if each process holds all
+    weights; else `transformers`."""
     temperature: float = Field(1.0, gt=0)
     """Of the softmax that tokens are drawn from."""
     vllm: VllmRolloutSection = VllmRolloutSection()
 
+    @property
+    def may_use_vllm(self) -> bool:
+        """Whether vLLM draws, or may where `auto` finds it."""
+        return self.backend in ("auto", "vllm")
+
     def determinants(self) -> dict[str, Any]:
         """Without vLLM's settings where it isn't used."""
         found = super().determinants()
-        return {k: v for k, v in found.items() if k != "vllm" or self.backend != "transformers"}
+        return {k: v for k, v in found.items() if k != "vllm" or self.may_use_vllm}
 
     @model_validator(mode="after")
     def _completions_fit(self) -> RolloutSection:

@@ -135,7 +135,7 @@ def _of_the_second_stage(config: SageConfig) -> list[str]:
     if config.rl.dars is None:
         return []
     found = []
-    if config.rollout.backend != "transformers" and config.rollout.vllm.mode == "server":
+    if config.rollout.may_use_vllm and config.rollout.vllm.mode == "server":
         found.append(
             "rl.dars draws unequal numbers of completions of a prompt, and a vLLM server is asked "
             "for equal ones (use rollout.vllm.mode=colocate or rollout.backend=transformers)"

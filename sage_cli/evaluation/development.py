@@ -1,12 +1,12 @@
 """Development problems: what a policy is looked at with while it is trained.
 
-A look changes nothing about the training: samples have seeds of their own, the model's modes come
-back as they were, and nothing is stored but the figures.
+A look changes nothing about the training: samples have seeds of their own, the sampler leaves the
+model as it was, and nothing is stored but the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,8 +55,7 @@ class Development:
         At powers of two, and at the ks of a sweep's objectives.
         """
         n, ks = self.recipe.evaluation.development_samples, self.ks
-        with _undisturbed(model):
-            drawn = self._drawn(model, tokenizer, n, hear)
+        drawn = self._drawn(model, tokenizer, n, hear)
         pass_BK = []
         for benchmark in self.benchmarks:
             rows = drawn[benchmark.name]
@@ -141,15 +140,3 @@ def looking(config: SageConfig, tokenizer: Any, hear: Hear) -> Iterator[Looks | 
         return
     with apart:
         yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, hear=hear))
-
-
-@contextmanager
-def _undisturbed(model: Any) -> Iterator[None]:
-    """`model` without dropout inside the block, and each module's mode as it was behind it."""
-    modes: Mapping[Any, bool] = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training

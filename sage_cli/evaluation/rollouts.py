@@ -1,13 +1,19 @@
-"""Whether the rollouts that are asked for can be drawn here: told before anything is written."""
+"""Rollouts: whether they can be drawn here as asked, and the sampler that draws them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.rollout import RolloutSection
+from sage_cli.errors import SamplingError, TrainingError
 from sage_cli.models.architecture import facts_of_path
 from sage_cli.models.folders import adapter_base, is_adapter, read_json
 from sage_cli.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from sage_cli.training.rl_inputs import Draw
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
@@ -15,7 +21,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
 
     A server is asked which model it serves.
     """
-    if rollout.backend == "transformers":
+    if not rollout.may_use_vllm:
         return
     from sage_cli.training.rollout_engine import require_heads, settled_engine
 
@@ -26,6 +32,34 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
     vllm = settled.vllm
     if vllm.server_url is not None and vllm.mode == "server":
         _require_served(vllm.server_url, _whole(start), vllm.server_model)
+
+
+def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Draw:
+    """Rollouts drawn by the loop that evaluations draw with, from the policy while it is trained.
+
+    They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
+    TrainingError for a model that the loop can't compute.
+    """
+    from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+    from sage_cli.sampling.transformers_sampler import TransformersSampler
+
+    parameters = SamplingParameters.from_section(rollout, stop=None)
+
+    def draw(model: Any, prompts: Sequence[list[int]], batch: str, drawn: int) -> list[list[int]]:
+        requests = [
+            (SampleRequest(batch, "", (drawn + place,), seed), tuple(ids))
+            for place, ids in enumerate(prompts)
+        ]
+        found: list[list[int]] = [[]] * len(prompts)
+        sampler = TransformersSampler(model, tokenizer, parameters, len(prompts))
+        try:
+            for completion in sampler.sample_ids(requests):
+                found[completion.index - drawn] = list(completion.token_ids or ())
+        except SamplingError as error:
+            raise TrainingError(error.cause, "use --set rollout.backend=transformers") from error
+        return found
+
+    return draw
 
 
 def _whole(start: Policy) -> str:

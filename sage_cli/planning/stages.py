@@ -75,7 +75,7 @@ def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
         return _unknown(title, recipe.model)
     prompt, batch = prompt_tokens(recipe), batch_of(rl, rl.processes)
     vllm = recipe.rollout.vllm
-    beside = recipe.rollout.backend != "transformers" and vllm.mode == "colocate"
+    beside = recipe.rollout.may_use_vllm and vllm.mode == "colocate"
     found = training_memory(
         shape,
         how_trained(recipe, shape, card),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import torch
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.attention import MemoryModel
 from sage_cli.sampling.decoder import Decoder
+from sage_cli.sampling.reading import Ids
 from sage_cli.sampling.room import fitting_rows
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
 from sage_cli.sampling.stopping import Stopping
@@ -53,22 +55,24 @@ class TransformersSampler(Sampler):
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they finish, problems in the order of their prompts' lengths."""
-        if self._model is None:
-            raise SamplingError("the transformers sampler was closed")
         if not requests:
             return
         texts = [request.prompt for request in requests]
         ids = map(tuple, self._tokenizer(texts, add_special_tokens=False)["input_ids"])
-        tokenized = sorted(
-            zip(requests, ids, strict=True), key=lambda pair: (len(pair[1]), pair[1])
-        )
+        yield from self.sample_ids(list(zip(requests, ids, strict=True)))
+
+    def sample_ids(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
+        """The same for prompts given as token ids, which are read instead of their texts."""
+        if self._model is None:
+            raise SamplingError("the transformers sampler was closed")
+        tokenized = sorted(tokenized, key=lambda pair: (len(pair[1]), pair[1]))
         if not tokenized[0][1]:
             raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
         # the last token that is drawn is never read
         reach = len(tokenized[-1][1]) + self._max_tokens - 1
         model = MemoryModel(self._model, reach)
         fitting = fitting_rows(self._model, len(tokenized[-1][1]), self._max_tokens)
-        with model.attending(), threads_for(self._model):
+        with without_dropout(self._model), model.attending(), threads_for(self._model):
             for ended in self._decoder.run(model, tokenized, fitting):
                 yield from ended
 
@@ -79,6 +83,18 @@ class TransformersSampler(Sampler):
         self._model = None
         if self._device == "cuda":
             torch.cuda.empty_cache()
+
+
+@contextmanager
+def without_dropout(model: Any) -> Iterator[None]:
+    """`model` in evaluation mode inside the block, and each module's mode as it was behind it."""
+    modes: Mapping[Any, bool] = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 def _eos_ids(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -28,6 +28,9 @@ _EXPECTED = {
     "_compute_loss": ["self", "model", "inputs"],
     "_generate_and_score_completions": ["self", "inputs"],
     "_tokenize_prompts": ["self", "prompts"],
+    "_generate_single_turn": [
+        "self", "prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images",
+    ],
     "_get_per_token_logps_and_entropies": [
         "self", "model", "input_ids", "attention_mask", "logits_to_keep", "batch_size",
         "compute_entropy",

@@ -47,7 +47,7 @@ def loading(recipe: RlRecipe) -> Asked:
     """The weights of policy, reference and rollout engine, before anything is trained."""
     model, vllm = recipe.model, recipe.rollout.vllm
     changes: dict[str, Any] = {}
-    if recipe.rollout.backend != "transformers" and vllm.mode == "colocate":
+    if recipe.rollout.may_use_vllm and vllm.mode == "colocate":
         changes["rollout.vllm.memory_share"] = f"{vllm.memory_share / 2:.2g}"
         changes["rollout.backend"] = "transformers"
     if model.tuning == "full":

@@ -41,7 +41,7 @@ def require_all_processes() -> None:
 
 def require_stage_for(tuning: str) -> None:
     """Raise ConfigurationError under a launcher that shards in a way that `tuning` can't bear."""
-    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false").lower() == "true"
+    deepspeed = _launcher_says("ACCELERATE_USE_DEEPSPEED")
     stage = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE")
     if tuning == "lora" and deepspeed and stage == str(ZERO_3):
         raise ConfigurationError(ADAPTERS_UNDER_ZERO_3)
@@ -54,6 +54,15 @@ def require_alone(loss: str) -> None:
             f"rl.loss 'dpo' trains in one process, and a launcher started {world_size()}",
             "type the command without the launcher",
         )
+
+
+def holds_all_weights() -> bool:
+    """Whether this process has the whole model: no launcher spreads it over several."""
+    return not any(map(_launcher_says, ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")))
+
+
+def _launcher_says(variable: str) -> bool:
+    return os.environ.get(variable, "false").lower() == "true"
 
 
 def processes_here(meant: int) -> int:

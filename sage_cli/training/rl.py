@@ -99,6 +99,7 @@ def build_trainer(
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         looks=inputs.looks,
+        draw=inputs.draw if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
         reward_funcs=[reward, *punishments(rl, recipe.rollout)],
         args=without_cpu_number(arguments),

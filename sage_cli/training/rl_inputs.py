@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
 from sage_cli.training.verdicts import GradeCompletions
+
+Ids = list[int]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,18 @@ class Looks:
     look: Callable[[Any], Mapping[str, float]]
 
 
+class Draw(Protocol):
+    """Draws rollouts from the policy as it stands."""
+
+    def __call__(self, model: Any, prompts: Sequence[Ids], batch: str, drawn: int) -> list[Ids]:
+        """A completion's token ids for each prompt's, in order.
+
+        `batch` names the generation batch and the process, `drawn` says how many completions this
+        process has drawn for it before: both with the training's seed decide what is drawn.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class RlInputs:
     """A policy, what holds it, and problems with somebody who grades their answers.
@@ -30,7 +44,8 @@ class RlInputs:
     `model` is trained in place. `reference` is the folder of the frozen reference; None where
     there is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are
     prompt texts with their problems. `reference_completions`, by problem id, are what
-    `anchor.kl: forward` is computed on. `looks` change nothing about the training.
+    `anchor.kl: forward` is computed on. `looks` change nothing about the training. `draw` is what
+    `rollout.backend: sampler` stands for; without it TRL draws.
     """
 
     model: Any
@@ -40,3 +55,4 @@ class RlInputs:
     grader: GradeCompletions
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
     looks: Looks | None = None
+    draw: Draw | None = None

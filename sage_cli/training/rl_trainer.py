@@ -19,7 +19,7 @@ from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.phases import Phases, peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
-from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.rl_inputs import Draw, Ids, Looks
 from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.sealing_trainer import SealingTrainer
 from sage_cli.training.second_stage import SecondStage
@@ -59,13 +59,14 @@ class RlTrainer(SealingTrainer):
         writer: StepWriter,
         engine_stop: str | None,
         looks: Looks | None,
+        draw: Draw | None,
         **arguments: Any,
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks, self.second_stage, self.pacs = looks, second_stage, pacs
+        self.looks, self.second_stage, self.pacs, self.draw = looks, second_stage, pacs, draw
         self._drawn: Drawn | None = None
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
@@ -99,6 +100,14 @@ class RlTrainer(SealingTrainer):
         self._spent[0] += len(prompts)
         self._spent[1] += sum(map(len, drawn[_COMPLETION_IDS]))
         return drawn
+
+    def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **named: Any) -> Any:
+        """Completions' token ids, and None: their probabilities are the trainer's own."""
+        if self.draw is None:
+            return super()._generate_single_turn(prompt_ids, *images, **named)
+        model = self.accelerator.unwrap_model(self.model_wrapped)
+        batch = f"{self.state.global_step}:{self.accelerator.process_index}"
+        return self.draw(model, prompt_ids, batch, self._spent[0]), None
 
     def generate_rows(self, rows: Sequence[Row]) -> Drawn:
         """Completions for rows of the data set, in TRL's form."""

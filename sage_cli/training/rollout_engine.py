@@ -6,8 +6,9 @@ from importlib.util import find_spec
 
 import torch
 
-from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.rollout import Backend, RolloutSection
 from sage_cli.errors import ConfigurationError
+from sage_cli.training.processes import holds_all_weights
 
 _INSTEAD = "use --set rollout.backend=transformers"
 
@@ -15,12 +16,19 @@ _INSTEAD = "use --set rollout.backend=transformers"
 def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
     """`rollout` with the backend that draws here: `auto` is decided.
 
-    Raises ConfigurationError where vLLM is asked for and can't run in so many `processes`.
+    Raises ConfigurationError where vLLM is asked for and can't run in so many `processes`, or the
+    sampler and a launcher spreads the weights.
     """
     obstacle = _obstacle()
     backend = rollout.backend
     if backend == "auto":
-        backend = "transformers" if obstacle else "vllm"
+        backend = _without_vllm() if obstacle else "vllm"
+    if backend == "sampler" and not holds_all_weights():
+        raise ConfigurationError(
+            "rollout.backend 'sampler' needs all weights in each process, and the launcher spreads "
+            "them over several",
+            _INSTEAD,
+        )
     if backend == "vllm":
         if obstacle:
             raise ConfigurationError(f"rollout.backend 'vllm' {obstacle[0]}", obstacle[1])
@@ -48,6 +56,12 @@ def _require_groups(rollout: RolloutSection, processes: int) -> None:
             f"process{'es' if processes > 1 else ''}, which hold the engine on a GPU each",
             f"use --processes {-(-processes // parts) * parts}, or a smaller tensor_parallel",
         )
+
+
+def _without_vllm() -> Backend:
+    """What draws here otherwise; on GPUs the sampler's speed has not been measured."""
+    whole = holds_all_weights() and not torch.cuda.is_available()
+    return "sampler" if whole else "transformers"
 
 
 def _obstacle() -> tuple[str, str] | None:

@@ -173,7 +173,7 @@ def _optimizers(config: SageConfig) -> str:
 
 def _rollouts(config: SageConfig) -> str:
     backend = config.rollout.backend
-    if backend != "transformers":  # that one is always here
+    if config.rollout.may_use_vllm:  # the others are always here
         from sage_cli.training.rollout_engine import settled_engine
 
         backend = settled_engine(config.rollout, config.rl.processes).backend

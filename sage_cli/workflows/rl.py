@@ -18,7 +18,7 @@ from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.reference import reference_completions, reference_samples
 from sage_cli.evaluation.retries import train_by_retries
-from sage_cli.evaluation.rollouts import require_rollouts
+from sage_cli.evaluation.rollouts import require_rollouts, sampled_rollouts
 from sage_cli.grading import Grade
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
 from sage_cli.policies.lineage import (
@@ -280,6 +280,7 @@ def _train(
             if recipe.anchor.kl == "forward"
             else None,
             looks=looks,
+            draw=sampled_rollouts(recipe.rollout, recipe.rl.seed, tokenizer),
         )
         train_rl(recipe, inputs, config.tracking, run, watch.on_step if watch else _nobody)
 

@@ -65,7 +65,7 @@ def test_vllm_decides_nothing_where_transformers_draw():
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ([], "vLLM colocated, importance correction token_truncate; transformers without a GPU"),
+        ([], "vLLM colocated, importance correction token_truncate; without a GPU the sampler"),
         (["rollout.backend=vllm", *SERVER], "vLLM in http://gpu7:8000, importance"),
         (["rollout.vllm.tensor_parallel=2"], "vLLM colocated over 2 GPUs each"),
         (["rollout.backend=transformers"], "new tokens, transformers"),

@@ -29,8 +29,20 @@ def test_vllm_is_refused_without_a_gpu_and_auto_does_without(monkeypatch: pytest
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigurationError, match="'vllm' needs a GPU"):
         settled_engine(rollout(), 1)
-    assert settled_engine(rollout("auto"), 1).backend == "transformers"
+    assert settled_engine(rollout("auto"), 1).backend == "sampler"
     assert settled_engine(rollout("transformers"), 1) == rollout("transformers")
+
+
+@pytest.mark.parametrize("launcher", ["FSDP", "DEEPSPEED"])
+def test_the_sampler_needs_all_weights_in_each_process(
+    monkeypatch: pytest.MonkeyPatch, launcher: str
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv(f"ACCELERATE_USE_{launcher}", "true")
+    assert settled_engine(rollout("auto"), 2).backend == "transformers"
+    with pytest.raises(ConfigurationError, match="'sampler' needs all weights") as caught:
+        settled_engine(rollout("sampler"), 2)
+    assert "rollout.backend=transformers" in str(caught.value.next_step)
 
 
 def test_vllm_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,142 @@
+"""Rollouts by the sampler: each prompt's own, decided by seeds, from the policy as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_policy import base, bench, configure, tokenizer
+
+from sage_cli.config.model import LoraSection
+from sage_cli.config.rollout import RolloutSection
+from sage_cli.errors import TrainingError
+from sage_cli.evaluation.rollouts import sampled_rollouts
+from sage_cli.models.load import attach_lora, load_model
+from sage_cli.sampling import attention
+from sage_cli.store.run import Run
+
+__all__ = ["base", "bench", "configure", "tokenizer"]
+pytestmark = pytest.mark.slow
+TEXTS = ["2*3=?", "17*4=?", "2*3=?", "5*5=?"]
+
+
+def section(**changed: Any) -> RolloutSection:
+    given = {"backend": "sampler", "max_tokens": 12, "min_p": 0.0} | changed
+    return RolloutSection.model_validate(given)
+
+
+@pytest.fixture
+def prompts(tokenizer: Any) -> list[list[int]]:
+    ids: list[list[int]] = tokenizer(TEXTS, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+@pytest.fixture
+def model(base: Path) -> Any:
+    return load_model(base, trainable=True)
+
+
+def test_each_prompt_gets_its_own_completion(model: Any, tokenizer: Any, prompts: list[list[int]]):
+    """Where one token always has nearly all probability, the argmax by a plain forward pass."""
+    sharp = section(temperature=1e-4)
+    drawn = sampled_rollouts(sharp, 7, tokenizer)(model, prompts, "0:0", 0)
+    for prompt, completion in zip(prompts, drawn, strict=True):
+        with torch.no_grad():
+            logits_TV = model(torch.tensor([prompt + completion])).logits[0]
+        likeliest = logits_TV[len(prompt) - 1 : -1].argmax(dim=-1).tolist()
+        assert completion == likeliest
+        ended = completion[-1] == tokenizer.eos_token_id
+        assert ended or len(completion) == 12
+
+
+def test_seed_batch_and_place_decide(model: Any, tokenizer: Any, prompts: list[list[int]]):
+    draw = sampled_rollouts(section(), 7, tokenizer)
+    whole = draw(model, prompts, "3:0", 0)
+    assert draw(model, prompts, "3:0", 0) == whole
+    # dynamic sampling asks for some of a batch, later for more
+    assert draw(model, prompts[:1], "3:0", 0) + draw(model, prompts[1:], "3:0", 1) == whole
+    assert whole[0] != whole[2]  # the same prompt twice
+    assert draw(model, prompts, "4:0", 0) != whole
+    assert draw(model, prompts, "3:1", 0) != whole
+    assert draw(model, prompts, "3:0", 4) != whole
+    assert sampled_rollouts(section(), 8, tokenizer)(model, prompts, "3:0", 0) != whole
+
+
+def test_the_first_token_has_the_policys_probabilities(
+    model: Any, tokenizer: Any, prompts: list[list[int]]
+):
+    """Pearson's statistic over 4,000 draws, tokens that are expected less than 5 times together."""
+    count = 4000
+    draw = sampled_rollouts(section(max_tokens=1), 1, tokenizer)
+    drawn = torch.tensor(draw(model, prompts[:1] * count, "0:0", 0)).flatten()
+    with torch.no_grad():
+        expected_V = model(torch.tensor(prompts[:1])).logits[0, -1].softmax(dim=-1) * count
+    seen_V = torch.bincount(drawn, minlength=len(expected_V)).float()
+    rare_V = expected_V < 5
+    expected = torch.cat([expected_V[~rare_V], expected_V[rare_V].sum()[None]])
+    seen = torch.cat([seen_V[~rare_V], seen_V[rare_V].sum()[None]])
+    statistic = ((seen - expected) ** 2 / expected).sum().item()
+    freedom = len(expected) - 1
+    assert freedom >= 3
+    assert statistic < freedom + 4 * (2 * freedom) ** 0.5  # mean + 4 standard deviations
+
+
+def test_an_adapters_dropout_is_off_while_it_draws_and_on_again(
+    base: Path, tokenizer: Any, prompts: list[list[int]]
+):
+    lora = LoraSection(rank=2, dropout=0.5, targets=("q_proj", "v_proj"))
+    policy = attach_lora(load_model(base, trainable=True), lora)
+    for name, weight in policy.named_parameters():
+        if "lora_B" in name:
+            weight.data.normal_()
+    policy.train()
+    draw = sampled_rollouts(section(), 7, tokenizer)
+    assert draw(policy, prompts, "0:0", 0) == draw(policy, prompts, "0:0", 0)
+    assert policy.training
+    assert all(module.training for module in policy.modules())
+
+
+def test_a_model_that_the_loop_cannot_compute_is_named(
+    model: Any, tokenizer: Any, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(attention, "obstacles", lambda *_: iter(["keeps a recurrent state"]))
+    draw = sampled_rollouts(section(), 7, tokenizer)
+    with pytest.raises(TrainingError, match="keeps a recurrent state") as caught:
+        draw(model, prompts, "0:0", 0)
+    assert "rollout.backend=transformers" in str(caught.value.next_step)
+
+
+def test_a_training_draws_by_it_and_a_resumed_one_draws_the_same(
+    bench: Any, configure: Any, tokenizer: Any
+):
+    """DAPO, which draws several times for a batch: no completion of a batch is drawn twice."""
+    draw, asked = sampled_rollouts(section(), 7, tokenizer), []
+
+    def heard(model: Any, prompts: Any, batch: str, drawn: int) -> list[list[int]]:
+        asked.append((batch, drawn, len(prompts)))
+        return draw(model, prompts, batch, drawn)
+
+    config = configure(rl={"dynamic_sampling": True}, rollout={"backend": "sampler"})
+    records = bench.run(config, "whole", draw=heard)
+    assert {batch for batch, _, _ in asked} == {"0:0", "1:0", "2:0", "3:0"}
+    for step, record in enumerate(records):
+        calls = [(drawn, count) for batch, drawn, count in asked if batch == f"{step}:0"]
+        ends = [drawn + count for drawn, count in calls]
+        assert [0, *ends] == [drawn for drawn, _ in calls] + [record["drawn/completions"]]
+    shown = {row["prompt"]: row["gold"] for row in Run(bench.folder / "whole").rollouts.read()}
+    assert all(gold == str(eval(prompt.removesuffix("=?"))) for prompt, gold in shown.items())
+
+    def stop(record: Any) -> None:
+        if record["step"] == 3:  # the checkpoint of step 2 is the last
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        bench.run(config, "cut", draw=draw, on_step=stop)
+    bench.run(config, "cut", draw=draw)
+    weights = [
+        (bench.folder / name / "model" / "model.safetensors").read_bytes()
+        for name in ("whole", "cut")
+    ]
+    assert weights[0] == weights[1]
