@@ -113,7 +113,6 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     assert run.metrics.read() == json.loads(json.dumps(heard))
     saved = {path.name for path in run.model.iterdir()}
     assert "ref" not in saved
-    assert "README.md" not in saved
 
 
 class KilledError(Exception):
