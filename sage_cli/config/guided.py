@@ -27,7 +27,7 @@ class GuidedSection(Section):
     hint_lines: int = Field(2, ge=1)
     """Lines of the worked solution in the hint; its last line is never shown."""
     line_end: str = Field("\n", min_length=1)
-    """What ends a line of the worked solutions."""
+    """What ends a line of the worked solutions: a line break, or as `;` in `tiny`."""
     continued: bool = False
     """The policy goes on where the hint ends, so that what `hint` adds to {question} is the
     beginning of its answer and stays in it: for models that follow no instructions."""
