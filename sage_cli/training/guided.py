@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.training import RlSection, SftSection
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
+from sage_cli.training.hardware import release_memory
 from sage_cli.training.lesson import Lesson
 from sage_cli.training.preferences import train_preferences
 from sage_cli.training.rl_inputs import Looks
@@ -44,6 +46,8 @@ def train_guided(
         warm_up = Run(run.folder / "warm-up")
         if not warm_up.finished:
             _warm_up(recipe, lesson, load(None), tokenizer, run, warm_up)
+            shutil.rmtree(warm_up.checkpoints, ignore_errors=True)
+            release_memory()
         start = warm_up.model
         first["sft/loss"] = warm_up.metrics.read()[-1]["loss"]
     reference = load(start) if recipe.model.tuning == "full" else None
