@@ -1,11 +1,13 @@
 """What the shaped anchor and our records cost: step time and memory, in pairs.
 
-    python benchmarks/rl_step.py            # two ratios of time, one of memory
+    python benchmarks/rl_step.py            # three ratios of time, one of memory
 
 `branch / none`: one trainer whose guide alternates from step to step; the learning rate is 0, so
-that every step does the same work. `sage / TRL`: our trainer and bare GRPOTrainer with the same
+that every step does the same work. `sampler / generate`: the same with what draws the rollouts.
+`sage / TRL`, both with `generate`: our trainer and bare GRPOTrainer with the same
 arguments, model and reward, in alternating blocks. `memory`: peak of a process each. On a busy
-machine without a GPU `--clock cpu` counts the process's own seconds.
+machine without a GPU `--clock cpu` counts the process's own seconds. The model is a random one of
+`tiny`'s sizes, which never ends a completion, or the one in the folder `--model`.
 
     python benchmarks/rl_step.py --advantages pass-at-k pkpo entropy-shaped steer clip-cov kl-cov
 
@@ -33,7 +35,8 @@ from trl import GRPOTrainer
 
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.guides import BranchGuide, NoGuide
+from sage_cli.evaluation.rollouts import sampled_rollouts
+from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.objectives import build_advantage
@@ -42,10 +45,12 @@ from sage_cli.store.run import Run
 from sage_cli.training.order import training_order
 from sage_cli.training.rl import build_trainer, prompt_rows
 from sage_cli.training.rl_arguments import grpo_arguments
-from sage_cli.training.rl_inputs import RlInputs
+from sage_cli.training.rl_inputs import Draw, RlInputs
 
 BLOCK_STEPS = 11
 BRANCH = BranchGuide(tau=0.465, rho=0.775)
+Change = Callable[[Any], None]
+"""What is done to a trainer before a step."""
 
 
 @dataclass(frozen=True)
@@ -95,37 +100,29 @@ class Clock(TrainerCallback):  # type: ignore[misc]
 
 
 class Alternate(TrainerCallback):  # type: ignore[misc]
-    """No guide on even steps, branch on odd ones."""
+    """The trainer is `even` on even steps, `odd` on odd ones."""
 
     trainer: Any
 
-    def on_step_begin(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
-        """Change the guide."""
-        self.trainer.guide = BRANCH if state.global_step % 2 else NoGuide()
-
-
-class AlternateAdvantage(TrainerCallback):  # type: ignore[misc]
-    """The group's advantage on even steps, another on odd ones."""
-
-    trainer: Any
-
-    def __init__(self, name: str) -> None:
-        self.pair = (build_advantage("group", {}), build_advantage(name, {}))
+    def __init__(self, even: Change, odd: Change) -> None:
+        self.changes = (even, odd)
 
     def on_step_begin(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
-        """Change the advantage."""
-        self.trainer.advantage = self.pair[state.global_step % 2]
+        """Change the trainer."""
+        self.changes[state.global_step % 2](self.trainer)
 
 
 class Bench:
-    """A random model of the tiny preset and prompts of arithmetic."""
+    """A random model of the tiny preset, or another one, and prompts of arithmetic."""
 
     def __init__(self, folder: Path, sizes: argparse.Namespace) -> None:
         self.folder, self.sizes = folder, sizes
         self.clock = time.process_time if sizes.clock == "cpu" else time.perf_counter
-        section = self.config(1).model
-        save_scratch(section, ["<SOLUTION>", "</SOLUTION>"], [], folder / "base")  # type: ignore[arg-type]
-        self.tokenizer = load_tokenizer(folder / "base")
+        self.base = sizes.model or folder / "base"
+        if sizes.model is None:
+            section = self.config(1).model
+            save_scratch(section, ["<SOLUTION>", "</SOLUTION>"], [], self.base)  # type: ignore[arg-type]
+        self.tokenizer = load_tokenizer(self.base)
         self.prompts = [
             (f"{a}*{b}=?", Problem(f"{a}x{b}", "bench", f"{a}*{b}=?", str(a * b)))
             for a in range(11, 21)
@@ -138,8 +135,7 @@ class Bench:
 
     def policy(self) -> tuple[Any, Path | None]:
         """A policy to train, and the folder of its reference."""
-        base = self.folder / "base"
-        return load_model(base), base
+        return load_model(self.base), self.base
 
     def sage(self, steps: int, *callbacks: TrainerCallback) -> Any:
         """Our trainer."""
@@ -171,25 +167,37 @@ class Bench:
         return trainer
 
 
-def guide_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
-    """Step times without a guide and with branch, alternating."""
-    clock, alternate = Clock(bench.clock), Alternate()
+def alternating_seconds(
+    bench: Bench, pairs: int, even: Change, odd: Change
+) -> tuple[list[float], list[float]]:
+    """Step times of one trainer that is changed from step to step."""
+    clock, alternate = Clock(bench.clock), Alternate(even, odd)
     trainer = bench.sage(2 * pairs + 2, clock, alternate)
     alternate.trainer = trainer
     trainer.train()
-    steps_s = clock.steps_s[1:]  # from step 3 on: step 3 is without a guide
+    steps_s = clock.steps_s[1:]  # from step 3 on, which is even: they are counted from 0
     return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
 
 
-def advantage_seconds(bench: Bench, pairs: int, name: str) -> tuple[list[float], list[float]]:
-    """Step times with the group's advantage and with `name`, alternating."""
-    clock, alternate = Clock(bench.clock), AlternateAdvantage(name)
-    trainer = bench.sage(2 * pairs + 2, clock, alternate)
-    trainer.rl = trainer.rl.model_copy(update={"advantage": name})  # ours, not TRL's own
-    alternate.trainer = trainer
-    trainer.train()
-    steps_s = clock.steps_s[1:]  # from step 3 on: step 3 is the group's
-    return steps_s[0::2][:pairs], steps_s[1::2][:pairs]
+def guided(guide: Guide) -> Change:
+    """The anchor shaped by `guide`."""
+    return lambda trainer: setattr(trainer, "guide", guide)
+
+
+def advantaged(name: str, computed: str) -> Change:
+    """The advantage `name`, where `computed` is the one that the run's settings name."""
+    advantage = build_advantage(name, {})
+
+    def change(trainer: Any) -> None:
+        trainer.rl = trainer.rl.model_copy(update={"advantage": computed})  # ours, not TRL's own
+        trainer.advantage = advantage
+
+    return change
+
+
+def drawn_by(draw: Draw | None) -> Change:
+    """Rollouts by `draw`; None: by Transformers' `generate`."""
+    return lambda trainer: setattr(trainer, "draw", draw)
 
 
 def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
@@ -206,7 +214,7 @@ def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]
 def peak_of(guide: str, sizes: argparse.Namespace) -> float:
     """Peak memory of a process that trains with `guide`."""
     command = [sys.executable, __file__, "--peak-of", guide, "--pairs", "5"]
-    for name in ("prompts", "rollouts", "tokens"):
+    for name in ("prompts", "rollouts", "tokens", *(["model"] if sizes.model else [])):
         command += [f"--{name}", str(getattr(sizes, name))]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(json.loads(finished.stdout.splitlines()[-1])["peak_mb"])
@@ -242,6 +250,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--rollouts", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--peak-of", choices=["none", "branch"])
     parser.add_argument("--advantages", nargs="+", default=[])
@@ -252,11 +261,18 @@ def main() -> None:
             print(json.dumps({"peak_mb": train_and_measure(bench, sizes.peak_of, sizes.pairs)}))
             return
         for name in sizes.advantages:
-            seconds = advantage_seconds(bench, sizes.pairs, name)
+            changes = (advantaged("group", name), advantaged(name, name))
+            seconds = alternating_seconds(bench, sizes.pairs, *changes)
             print(json.dumps(report(f"{name} / group", *seconds)))
         if sizes.advantages:
             return
-        print(json.dumps(report("branch / none", *guide_seconds(bench, sizes.pairs))))
+        changes = (guided(NoGuide()), guided(BRANCH))
+        seconds = alternating_seconds(bench, sizes.pairs, *changes)
+        print(json.dumps(report("branch / none", *seconds)))
+        rollout = bench.config(1).rollout
+        changes = (drawn_by(None), drawn_by(sampled_rollouts(rollout, 1, bench.tokenizer)))
+        seconds = alternating_seconds(bench, sizes.pairs, *changes)
+        print(json.dumps(report("sampler / generate", *seconds)))
         print(json.dumps(report("sage / TRL", *trainer_seconds(bench, sizes.pairs))))
         peaks = [peak_of(guide, sizes) for guide in ("none", "branch")]
         print(json.dumps({"ratio": "memory", "of_peaks": peaks[1] / peaks[0], "peak_mb": peaks}))

@@ -1,6 +1,7 @@
 """A nine-cell sweep beside nine pipelines typed by hand, two workers beside one, and its overhead.
 
-    python benchmarks/sweep.py [--sft-steps 150] [--steps 8] [--samples 16] [--pipelines 9]
+    python benchmarks/sweep.py [--sft-steps 150] [--steps 8] [--samples 16]
+        [--pipelines 9] [--parts pipelines workers]
 
 Everything is typed as commands, in folders of its own that are removed. A pipeline is what one who
 has no sweeps writes: `sage sft`, `sage rl`, `sage eval` with a cell's settings, in a folder of its
@@ -21,6 +22,7 @@ from pathlib import Path
 
 CELLS = [(tau, rho) for tau in (0.31, 0.465, 0.775) for rho in (0.258, 0.775, 1.292)]
 """Table 6's grid around tiny's pair."""
+PARTS = ("pipelines", "workers")
 
 
 def main() -> None:
@@ -30,6 +32,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--pipelines", type=int, default=9)
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     given = parser.parse_args()
     sets = {
         "sft.steps": given.sft_steps,
@@ -45,25 +48,36 @@ def main() -> None:
     settings = [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
     with tempfile.TemporaryDirectory() as name:
         lab = Path(name)
-        typed_s = sum(_pipeline(lab / str(n), settings, n) for n in range(given.pipelines))
-        nine_s = typed_s * len(CELLS) / given.pipelines
-        whole_s = _sweep(lab / "whole", settings, workers=2)
-        _typed(lab / "base", "sft", *settings)
-        one_s, two_s = (
-            _sweep(_copied(lab / "base", lab / f"by-{workers}"), settings, workers=workers)
-            for workers in (1, 2)
-        )
-        alone_s = sum(_cells_by_hand(_copied(lab / "base", lab / "hand"), lab / "by-1"))
-        start_s = min(_seconds([sys.executable, "-m", "sage_cli", "--help"], lab) for _ in range(3))
-    scaled = "" if given.pipelines == 9 else f" (from {given.pipelines})"
-    overhead_s = (one_s - alone_s) / len(CELLS)
-    print("| what | seconds | ratio |\n|---|---|---|")
-    print(f"| nine pipelines typed one after the other{scaled} | {nine_s:.0f} | |")
+        print("| what | seconds | ratio |\n|---|---|---|")
+        if "pipelines" in given.parts:
+            _pipelines(lab, settings, given.pipelines)
+        if "workers" in given.parts:
+            _workers(lab, settings)
+
+
+def _pipelines(lab: Path, settings: list[str], typed: int) -> None:
+    """Print what nine pipelines take, `typed` of them measured, and what the sweep takes."""
+    typed_s = sum(_pipeline(lab / str(n), settings, n) for n in range(typed))
+    nine_s = typed_s * len(CELLS) / typed
+    scaled = "" if typed == len(CELLS) else f" (from {typed})"
+    print(f"| nine pipelines typed one after the other{scaled} | {nine_s:.0f} | |", flush=True)
+    whole_s = _sweep(lab / "whole", settings, workers=2)
     print(f"| the sweep, base included, two workers | {whole_s:.0f} | {nine_s / whole_s:.2f} |")
+
+
+def _workers(lab: Path, settings: list[str]) -> None:
+    """Print what the cells take with one worker, with two, and typed one after the other."""
+    _typed(lab / "base", "sft", *settings)
+    one_s, two_s = (
+        _sweep(_copied(lab / "base", lab / f"by-{workers}"), settings, workers=workers)
+        for workers in (1, 2)
+    )
     print(f"| its cells with one worker, the base there | {one_s:.0f} | |")
-    print(f"| its cells with two workers | {two_s:.0f} | {one_s / two_s:.2f} |")
+    print(f"| its cells with two workers | {two_s:.0f} | {one_s / two_s:.2f} |", flush=True)
+    alone_s = sum(_cells_by_hand(_copied(lab / "base", lab / "hand"), lab / "by-1"))
+    start_s = min(_seconds([sys.executable, "-m", "sage_cli", "--help"], lab) for _ in range(3))
     print(f"| the cells' own commands, one after the other | {alone_s:.0f} | |")
-    print(f"| the driver's overhead, for each cell | {overhead_s:.2f} | |")
+    print(f"| the driver's overhead, for each cell | {(one_s - alone_s) / len(CELLS):.2f} | |")
     print(f"| starting `sage` | {start_s:.2f} | |")
 
 

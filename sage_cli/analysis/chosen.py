@@ -11,6 +11,8 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.names import (
+    NO_LABELS,
+    Labels,
     Model,
     chosen_policies,
     named_policy,
@@ -21,21 +23,30 @@ from sage_cli.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 
 
-def chosen_runs(names: Sequence[str], runs: Runs) -> list[Run]:
-    """Each run that is named, or the latest one; it needn't be finished.
+def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) -> dict[str, Run]:
+    """Each run that is named, or the latest one, by what it is called; it needn't be finished.
 
-    Raises ConfigurationError for a model that came from no run.
+    Raises ConfigurationError for a model that came from no run, and two that are called the same.
     """
     if not names:
         policies = chosen_policies((), runs)
-        return [policy.run for policy in policies if policy.run is not None]
+        return {policy.label: policy.run for policy in policies if policy.run is not None}
     found = [named_run(name, runs) for name in names]
     if foreign := [name for name, run in zip(names, found, strict=True) if run is None]:
         raise ConfigurationError(
             f"{', '.join(foreign)} came from no run, and left no records of a training",
             "name runs; `sage runs list` shows them",
         )
-    return list({run.id: run for run in found if run is not None}.values())
+    called: dict[str, Run] = {}
+    for name, run in zip(names, found, strict=True):
+        if run is not None and run.id not in {one.id for one in called.values()}:
+            label = labels.get(name, run.id)
+            if label in called:
+                raise ConfigurationError(
+                    f"two runs would be called '{label}'", "give each a label of its own"
+                )
+            called[label] = run
+    return called
 
 
 def samples_of(policies: Sequence[Policy], recipe: EvaluationRecipe, runs: Runs) -> list[Subject]:
@@ -44,7 +55,11 @@ def samples_of(policies: Sequence[Policy], recipe: EvaluationRecipe, runs: Runs)
 
 
 def with_base(
-    policies: Sequence[Policy], base: str | None, runs: Runs, model: Model
+    policies: Sequence[Policy],
+    base: str | None,
+    runs: Runs,
+    model: Model,
+    labels: Labels = NO_LABELS,
 ) -> list[Policy]:
     """The policies with the base in front: `base`, else what the first run grew from, or the first.
 
@@ -52,7 +67,10 @@ def with_base(
     """
     parents = [one.run.manifest.get("parent") for one in policies if one.run is not None]
     name = base or next(filter(None, parents), None)
-    chosen = policies[0] if name is None else named_policy(str(name), runs, model)
+    chosen = policies[0]
+    if name is not None:
+        chosen = replace(named_policy(str(name), runs, model), called=labels.get(str(name)))
+    chosen = next((policy for policy in policies if policy.path == chosen.path), chosen)
     others = [policy for policy in policies if policy.path != chosen.path]
     if not others:
         raise ConfigurationError(

@@ -65,8 +65,11 @@ def dynamics(material: Material) -> Document:
         ("training reward: mean over the sixteenth of the steps before; pass@1 with its interval "
          "over problems, from samples that are stored of checkpoints",),
     )  # fmt: skip
-    unmeasured = [run for run, trained in material.trained.items() if not trained.measured]
-    notes = [f"`sage passk {run}@all` measures {run}'s checkpoints" for run in unmeasured]
+    notes = [
+        f"`sage passk {trained.run}@all` measures {called}'s checkpoints"
+        for called, trained in material.trained.items()
+        if not trained.measured
+    ]
     return Document(
         name="dynamics",
         title="training dynamics",

@@ -27,11 +27,6 @@ class Subject:
     policy: Policy
     samples: PolicySamples
 
-    @property
-    def word(self) -> str:
-        """What a command calls it."""
-        return self.policy.path if self.policy.run is None else self.policy.label
-
     def answers(self, benchmark: Benchmark, recipe: EvaluationRecipe) -> Answers:
         """Its answers on a benchmark."""
         stores = tuple(store for _, store in stored_verdicts(self.samples, benchmark, recipe))
@@ -82,4 +77,4 @@ def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe)
             seeds = stored_counts(policy, benchmark, recipe, root, (n,))[n]
             if all((one.n_P == n).all() for one in seeds):
                 measured.setdefault(benchmark.name, {})[step] = pooled(seeds)
-    return Trained(records, measured)
+    return Trained(run.id, records, measured)

@@ -29,6 +29,8 @@ class Asked:
 class Trained:
     """A run's records, and what is stored of its checkpoints: benchmark -> step -> counts."""
 
+    run: str
+    """Its id, whatever it is called."""
     records: Sequence[Mapping[str, Any]]
     measured: Mapping[str, Mapping[int, Counts]] = field(default_factory=dict)
 
@@ -42,7 +44,8 @@ class Material:
     """What is there to analyse, in the order in which the policies are shown.
 
     `answers` are by benchmark, the base's first where the analysis compares with one; `trained` is
-    by run; `modes` by benchmark and policy. An analysis finds what it said that it needs.
+    by what the run is called; `modes` by benchmark and policy. An analysis finds what it said that
+    it needs.
     """
 
     answers: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ import typer
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.live import Live
-from sage_cli.cli.measuring import evaluation_flags, load_for_measuring
+from sage_cli.cli.measuring import evaluation_flags, labelled_names, load_for_measuring
 from sage_cli.cli.options import (
     Benchmark,
     ConfigFile,
@@ -70,18 +70,19 @@ def command(
     from sage_cli.workflows.analyze import analyze, plan
 
     find_analysis(name)
+    named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
-    settings = load_for_measuring(names or [], preset, config, set_, runs, evaluation=flags).config
+    settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
     options = Options(
         base, tuple(problem or ()), delta, patterns,
         _words({"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit,
                 "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}),
     )  # fmt: skip
     if dry_run:
-        show_plan(plan(settings, name, names or [], options), json)
+        show_plan(plan(settings, name, named, options), json)
         return
     with Live() as live:
-        report = analyze(settings, name, names or [], options, live)
+        report = analyze(settings, name, named, options, live, labels)
     show_report(report, json)
 
 

@@ -32,9 +32,9 @@ def load_for_measuring(
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
     that nobody says how to prompt, `model.path` beside other names, k > n.
     """
+    from sage_cli.config.ks import capped_ks, parse_ks
     from sage_cli.config.load import load, runs_root
     from sage_cli.config.presets import read_layer
-    from sage_cli.metrics.ks import capped_ks, parse_ks
     from sage_cli.policies.prompting import refuse_other_path
     from sage_cli.store.run import Runs
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sage_cli.config.ks import curve_ks
 from sage_cli.metrics.bands import Curve, curve
 from sage_cli.metrics.comparison import Difference, paired_difference
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.crossing import Crossing, find_crossing
-from sage_cli.metrics.ks import curve_ks
 from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.spread import Spread, measure_spread
 from sage_cli.metrics.support import Support, compare_support

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sage_cli.config.model import PretrainedModel, ScratchModel
@@ -15,11 +16,20 @@ from sage_cli.store.run import Run, Runs, run_of
 
 Model = PretrainedModel | ScratchModel | None
 """The configured model, whose `revision` and `trust_remote_code` hold for what no run made."""
+Labels = Mapping[str, str]
+"""Name that was typed -> what tables and figures are to call the model."""
+NO_LABELS: Labels = {}
 
 
-def distinct_policies(names: Sequence[str], runs: Runs, model: Model = None) -> list[Policy]:
+def distinct_policies(
+    names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
+) -> list[Policy]:
     """The policies of all `names`, each once; ConfigurationError where two have one label."""
-    named = [policy for name in names for policy in named_policies(name, runs, model)]
+    named = [
+        replace(policy, called=labels.get(name))
+        for name in names
+        for policy in named_policies(name, runs, model)
+    ]
     policies = list({policy.path: policy for policy in named}.values())
     refuse_equal_labels(policies)
     return policies
@@ -32,7 +42,7 @@ def refuse_equal_labels(policies: Sequence[Policy]) -> None:
     if alike:
         raise ConfigurationError(
             f"these models would have the same name in tables and figures: {', '.join(alike)}",
-            "measure them one by one, or rename their folders",
+            "rename a folder, or call one something else where the command takes RUN=Label",
         )
 
 
@@ -55,34 +65,19 @@ def split_label(typed: str) -> tuple[str, str | None]:
     return name, label.strip()
 
 
-def shown_labels(
-    labels: Mapping[str, str], policies: Sequence[Policy], runs: Runs, model: Model = None
-) -> dict[str, str]:
-    """What each of `policies` is called, by its own label; `labels` are by typed name.
-
-    Raises ConfigurationError where two would be called the same.
-    """
-    given = {named_policy(name, runs, model).label: label for name, label in labels.items()}
-    shown = {policy.label: given.get(policy.label, policy.label) for policy in policies}
-    twice = [label for label, count in Counter(shown.values()).items() if count > 1]
-    if twice:
-        raise ConfigurationError(
-            f"two models would be called '{twice[0]}'", "give each a label of its own"
-        )
-    return shown
-
-
 class NoRunsError(StoreError):
     """Nothing was named, and there is no finished run that could be meant."""
 
 
-def chosen_policies(names: Sequence[str], runs: Runs, model: Model = None) -> list[Policy]:
+def chosen_policies(
+    names: Sequence[str], runs: Runs, model: Model = None, labels: Labels = NO_LABELS
+) -> list[Policy]:
     """The policies of `names`; without names that of the latest finished run.
 
     Raises NoRunsError where there is none.
     """
     if names:
-        return distinct_policies(names, runs, model)
+        return distinct_policies(names, runs, model, labels)
     latest = runs.latest()
     if latest is None:
         raise NoRunsError(

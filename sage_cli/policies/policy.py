@@ -21,12 +21,16 @@ from sage_cli.store.run import Run
 
 @dataclass(frozen=True)
 class Policy:
-    """A model by folder or Hub name; the run it came from, unless it is somebody else's model."""
+    """A model by folder or Hub name; the run it came from, unless it is somebody else's model.
+
+    `called` is what somebody wants tables and legends to call it.
+    """
 
     path: str
     run: Run | None = None
     section: PretrainedModel | None = None
     checkpoint: int | None = None
+    called: str | None = None
 
     @classmethod
     def of_run(cls, run: Run) -> Policy:
@@ -34,11 +38,16 @@ class Policy:
         return cls(str(run.model), run)
 
     @property
+    def word(self) -> str:
+        """What a command line calls it."""
+        if self.run is None:
+            return self.path
+        return self.run.id if self.checkpoint is None else f"{self.run.id}@{self.checkpoint}"
+
+    @property
     def label(self) -> str:
         """What tables and legends call it."""
-        if self.run is None:
-            return Path(self.path).name
-        return self.run.id if self.checkpoint is None else f"{self.run.id}@{self.checkpoint}"
+        return self.called or (Path(self.path).name if self.run is None else self.word)
 
     @property
     def exists(self) -> bool:

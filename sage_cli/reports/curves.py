@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from sage_cli.metrics import Curve, Difference
-from sage_cli.reports.figure import FAINT, INK, drawing, lay_out, line_style, outputs
+from sage_cli.reports.figure import FAINT, INK, drawing, lay_out, outputs
+from sage_cli.reports.legend import Legend
 
 PANEL_IN = (4.6, 3.2)
 DIFFERENCE_IN = 1.7
 """Height of a panel with a difference."""
 SPARSE = 12
 """Up to so many ks, each is marked."""
+ALPHA, ALL_BANDS = 0.13, 0.6
+"""How dense a band is, and all that lie upon each other: many would hide what is below them."""
 LABEL_GAP = 0.055
 """Least distance of two labels, as a share of the panel's height."""
 
@@ -29,22 +31,27 @@ def draw_curves(
 ) -> tuple[Path, Path]:
     """Draw benchmark -> label -> curve; returns the PNG's and the SVG's path.
 
-    A label has one colour in all panels. A single panel names its curves beside their ends;
-    several share a legend below. Neither ever covers a curve. Below each panel there is one of its
-    benchmark's paired difference where `differences` holds them: bands of two curves may overlap
-    although the curves differ for sure.
+    A label has one colour in all panels. A single panel names its curves beside their ends, as far
+    as there is room; several share a legend below. Neither ever covers a curve. Below each panel
+    there is one of its benchmark's paired difference where `differences` holds them: bands of two
+    curves may overlap although the curves differ for sure.
     """
     labels = list(dict.fromkeys(label for curves in panels.values() for label in curves))
-    styles = {label: line_style(index) for index, label in enumerate(labels)}
     heights_in = [PANEL_IN[1], DIFFERENCE_IN][: 2 if differences else 1]
-    with drawing(stem, PANEL_IN[0] * len(panels), sum(heights_in)) as figure:
+    width_in = PANEL_IN[0] * len(panels)
+    legend = Legend.of(labels, width_in)
+    beside_ends = len(panels) == 1 and len(labels) * LABEL_GAP <= 1
+    below_in = 0 if beside_ends else legend.height_in
+    with drawing(stem, width_in, sum(heights_in) + below_in) as figure:
         rows = figure.subplots(
             len(heights_in), len(panels), squeeze=False, sharex="col",
             gridspec_kw={"height_ratios": heights_in},
         )  # fmt: skip
         for axes, (benchmark, curves) in zip(rows[0], panels.items(), strict=True):
             for place, (label, curve) in enumerate(curves.items()):
-                _draw(axes, curve, styles[label], aside=place - (len(curves) - 1) / 2)
+                aside = place - (len(curves) - 1) / 2
+                alpha = min(ALPHA, ALL_BANDS / len(curves))
+                _draw(axes, curve, legend.line(label), aside, alpha)
             axes.set_title(benchmark)
             axes.set_ylim(*_limits(list(curves.values()), 0.0))
         if differences:
@@ -54,18 +61,22 @@ def draw_curves(
         for axes, curves in zip(rows[-1], panels.values(), strict=True):
             _frame(axes, list(curves.values()))
         rows[0][0].set_ylabel("pass@k")
-        if len(panels) == 1:
+        if beside_ends:
             # Laid out before the labels come, so that long ones widen the picture, not squeeze it.
             lay_out(figure)
-            _name_ends(rows[0][0], next(iter(panels.values())), styles)
+            _name_ends(rows[0][0], next(iter(panels.values())), legend)
         else:
-            handles = [Line2D([], [], linewidth=1.7, **styles[label]) for label in labels]
-            columns = min(len(labels), 2 * len(panels) - 1)
-            figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+            legend.draw_lines(figure)
     return outputs(stem)
 
 
-def _draw(axes: Any, curve: Curve | Difference, style: Mapping[str, Any], aside: float) -> None:
+def _draw(
+    axes: Any,
+    curve: Curve | Difference,
+    style: Mapping[str, Any],
+    aside: float,
+    alpha: float = ALPHA,
+) -> None:
     """One curve with its band; where there is one k only, a point and a bar, moved aside.
 
     Lines aren't cut off at the panel's edge, where those at 0 or 1 run.
@@ -78,7 +89,7 @@ def _draw(axes: Any, curve: Curve | Difference, style: Mapping[str, Any], aside:
     marker = {"marker": "o", "markersize": 3.5} if len(curve.ks) <= SPARSE else {}
     axes.plot(curve.ks, curve.mean_K, linewidth=1.7, clip_on=False, **style, **marker)
     axes.fill_between(
-        curve.ks, curve.low_K, curve.high_K, color=style["color"], alpha=0.13, linewidth=0
+        curve.ks, curve.low_K, curve.high_K, color=style["color"], alpha=alpha, linewidth=0
     )
 
 
@@ -126,9 +137,7 @@ def _note(curves: Sequence[Curve]) -> str:
     return f"{count} problems; bands: {bands}, over problems"
 
 
-def _name_ends(
-    axes: Any, curves: Mapping[str, Curve], styles: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _name_ends(axes: Any, curves: Mapping[str, Curve], legend: Legend) -> None:
     """Write each label to the right of the panel, level with its curve's end or close to it."""
     bottom, top = axes.get_ylim()
     right = max(curve.ks[-1] for curve in curves.values()) * 2**0.15
@@ -136,7 +145,7 @@ def _name_ends(
     order = sorted(ends, key=lambda name: ends[name])
     heights = spread_apart([ends[name] for name in order], LABEL_GAP)
     for name, height in zip(order, heights, strict=True):
-        colour = styles[name]["color"]
+        colour = legend.styles[name]["color"]
         axes.annotate(
             name, (right, bottom + ends[name] * (top - bottom)), (1.045, height),
             textcoords="axes fraction", va="center", ha="left", color=colour, fontsize=8.5,

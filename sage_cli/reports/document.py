@@ -20,7 +20,7 @@ from sage_cli.reports.table import Table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_text import json_text
 
-LOOK = 2
+LOOK = 3
 """Raised when figures of the same data look different, so that stored ones are drawn anew."""
 
 RESERVED = ("name", "title", "provenance", "content")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,15 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from sage_cli.reports.series import by_method
 from sage_cli.store.atomic import replacing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito (2008), less the yellow that vanishes on paper."""
-DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 2)), (0, (1, 3)))
 """Line styles, one more each time the colours run out."""
+MARKERS = "o^sDvPX<>ph*d"
+"""Of points, each as heavy as the next."""
 KINDS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -92,6 +95,23 @@ def outputs(stem: Path) -> tuple[Path, Path]:
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Colour and dashes of the `index`-th line; no two of the first 28 look the same."""
+    """Colour and dashes of the `index`-th line; no two of the first 42 look the same."""
     turn, colour = divmod(index, len(COLOURS))
     return {"color": COLOURS[colour], "linestyle": DASHES[turn % len(DASHES)]}
+
+
+def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour, dashes and marker of each series: a method has a colour, its seeds share it.
+
+    Where the colours run out, a further method takes dashes and markers that the colour's methods
+    before it have left.
+    """
+    methods = by_method(labels)
+    seeds = max(map(len, methods.values()), default=1)
+    styles = {}
+    for place, own in enumerate(methods.values()):
+        turn, colour = divmod(place, len(COLOURS))
+        for look, label in enumerate(own, turn * seeds):
+            marker = MARKERS[(place if seeds == 1 else look) % len(MARKERS)]
+            styles[label] = {**line_style(colour + look * len(COLOURS)), "marker": marker}
+    return styles

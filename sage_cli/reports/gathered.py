@@ -12,11 +12,15 @@ from sage_cli.reports.provenance import Provenance
 
 @dataclass(frozen=True)
 class Chapter:
-    """Documents below one heading; `name` is a stem for their files, and an anchor on a page."""
+    """Documents below one heading; `name` is a stem for their files, and an anchor on a page.
+
+    `about` is a sentence that says what they are about.
+    """
 
     name: str
     title: str
     sections: Sequence[Document]
+    about: str = ""
 
 
 def gathered(
@@ -42,6 +46,7 @@ def gathered(
                 {
                     "name": chapter.name,
                     "title": chapter.title,
+                    "about": chapter.about,
                     "sections": {
                         one.name: {"title": one.title, **one.data, "notes": list(one.notes)}
                         for one in chapter.sections

@@ -41,8 +41,8 @@ def record(measured: Measured) -> dict[str, Any]:
 
 
 def verdict_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
-    """`grpo, aime, seed 0: 40 right, 8 wrong; 2 cut off`, a line per measurement."""
-    return tuple(f"{one.policy}, {one.benchmark}, seed {one.seed}: {_verdicts(one)}"
+    """`grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 cut off`, a line per measurement."""
+    return tuple(f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_verdicts(one)}"
                  for one in measured)  # fmt: skip
 
 

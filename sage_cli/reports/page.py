@@ -18,6 +18,7 @@ from sage_cli.reports.table import is_text
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _ID = re.compile(r'\bid="([^"]+)"')
 _REFERENCE = re.compile(r'(href="#|url\(#)')
+_WIDTH = re.compile(r'<svg ([^>]*?width="([\d.]+pt)")')
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,11 @@ def _pictures(page: Page) -> Mapping[tuple[str, str], list[Markup]]:
 
 
 def inline_svg(text: str, stem: str) -> Markup:
-    """A figure's file as an element of a page, whose ids no other figure has."""
-    element = _PROLOGUE.sub("", text)
+    """A figure's file as an element of a page, whose ids no other figure has.
+
+    Its own width is there for the page's style too, which mayn't shrink it beyond being read.
+    """
+    element = _WIDTH.sub(r'<svg style="--own: \2" \1', _PROLOGUE.sub("", text), count=1)
     element = _ID.sub(rf'id="{stem}-\1"', element)
     return Markup(_REFERENCE.sub(rf"\g<1>{stem}-", element))
 

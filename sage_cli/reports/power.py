@@ -79,7 +79,7 @@ def power_table(base: Base, asked: Question) -> Table:
     )
     now = ", ".join(f"pass@{k} {value:.3f}" for k, value in _now(base.counts, asked.ks).items())
     note = f"{base.label}: {len(base.counts)} problems counted, {now or 'too few samples for k'}"
-    title = f"smallest detectable {asked.change} on {base.benchmark}, base {base.label}"
+    title = f"smallest detectable {asked.change} on {base.benchmark} from {base.label}"
     return Table(title, columns, rows, (note,))
 
 

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from matplotlib.lines import Line2D
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.figure import FAINT, drawing, line_style, outputs
+from sage_cli.reports.figure import FAINT, drawing, outputs
+from sage_cli.reports.legend import Legend
 
 PANEL_IN = (3.3, 2.1)
 COLUMNS = 3
+RAW = 8
+"""Of more runs the raw lines would be a thicket."""
 SMOOTHED = 40
 """A line of many steps is a mean over neighbouring ones, a fortieth of all; raw ones are faint."""
 
@@ -34,22 +36,23 @@ def draw_steps(
     titles = list(dict.fromkeys((*panels, *points)))
     columns = min(COLUMNS, len(titles))
     rows = -(-len(titles) // columns)
-    with drawing(stem, PANEL_IN[0] * columns, PANEL_IN[1] * rows + 0.4) as figure:
+    width_in = PANEL_IN[0] * columns
+    legend = Legend.of(runs, width_in)
+    with drawing(stem, width_in, PANEL_IN[1] * rows + 0.2 + legend.height_in) as figure:
         places = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes in places[len(titles) :]:
             axes.set_visible(False)
         for axes, title in zip(places, titles, strict=False):
             for run, (step, value) in panels.get(title, {}).items():
-                style = line_style(runs.index(run))
-                axes.plot(step, value, linewidth=0.6, alpha=0.25, color=style["color"])
+                style = legend.line(run)
+                if len(runs) <= RAW:
+                    axes.plot(step, value, linewidth=0.6, alpha=0.25, color=style["color"])
                 axes.plot(step, smoothed(value), linewidth=1.5, **style)
             for run, (step, value) in points.get(title, {}).items():
-                axes.plot(step, value, marker="o", markersize=4, linewidth=1.2,
-                          **line_style(runs.index(run)))  # fmt: skip
+                axes.plot(step, value, markersize=4, linewidth=1.2, **legend.styles[run])
             axes.set_title(title)
             axes.set_xlabel("step", color=FAINT)
-        handles = [Line2D([], [], linewidth=1.5, **line_style(i)) for i in range(len(runs))]
-        figure.legend(handles, runs, loc="outside lower center", ncols=columns)
+        legend.draw_lines(figure)
     return outputs(stem)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.figure import drawing, line_style, outputs
+from sage_cli.reports.figure import drawing, outputs
+from sage_cli.reports.legend import Legend
 
 PANEL_IN = (3.6, 2.7)
 COLUMNS = 3
@@ -27,7 +27,9 @@ def draw_tails(
     policies = list(dict.fromkeys(policy for panel in panels.values() for policy in panel))
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    with drawing(stem, PANEL_IN[0] * columns, PANEL_IN[1] * rows + 0.3) as figure:
+    width_in = PANEL_IN[0] * columns
+    legend = Legend.of(policies, width_in)
+    with drawing(stem, width_in, PANEL_IN[1] * rows + 0.1 + legend.height_in) as figure:
         places = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for axes in places.ravel()[len(panels) :]:
             axes.set_visible(False)
@@ -36,8 +38,7 @@ def draw_tails(
                 if len(values):
                     ordered = np.sort(values)
                     share = 1 - np.arange(len(ordered)) / len(ordered)
-                    style = line_style(policies.index(policy))
-                    axes.step(ordered, share, where="pre", linewidth=1.5, **style)
+                    axes.step(ordered, share, where="pre", linewidth=1.5, **legend.line(policy))
             axes.set_title(title)
             axes.set_xscale("log")
             axes.set_yscale("log")
@@ -49,7 +50,5 @@ def draw_tails(
                 one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         for row in places:
             row[0].set_ylabel("share above")
-        handles = [Line2D([], [], linewidth=1.5, **line_style(i)) for i in range(len(policies))]
-        fitting = max(1, min(len(policies), 2 * columns))
-        figure.legend(handles, policies, loc="outside lower center", ncols=fitting)
+        legend.draw_lines(figure)
     return outputs(stem)

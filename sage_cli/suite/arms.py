@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+from sage_cli.config.ks import capped_ks
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.yaml_text import yaml_value
-from sage_cli.metrics.ks import capped_ks
+from sage_cli.errors import ConfigurationError
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
+from sage_cli.reports.series import seeded
 from sage_cli.store.run import Runs
 from sage_cli.suite.declaration import PAPERS_PRESET, Method, Suite
 
@@ -49,10 +51,14 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """One training of a method, or the base: its configuration, and the options that make it."""
+    """One training of a method, or the base: its configuration, and the options that make it.
+
+    It is the `seed`-th of so many `trainings`, counted from 0.
+    """
 
     label: str
     seed: int
+    trainings: int
     config: SageConfig
     presets: tuple[str, ...]
     choices: Mapping[str, str]
@@ -65,8 +71,8 @@ class Arm:
 
     @property
     def title(self) -> str:
-        """`grpo-branch, seed 2`."""
-        return self.label + (f", seed {self.seed + 1}" if self.seed else "")
+        """`grpo-branch, seed 2`; the label alone where the method is trained once."""
+        return seeded(self.label, self.seed + 1) if self.trainings > 1 else self.label
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -101,10 +107,18 @@ def _loaded(presets: tuple[str, ...], flags_json: str, sets: tuple[str, ...]) ->
 
 
 def arms_of(suite: Suite, asked: Asked) -> list[Arm]:
-    """Every training of every method, the base of all once."""
-    return [
-        arm for label, method in suite.methods.items() for arm in _arms(suite, label, method, asked)
-    ]
+    """Every training of every method, the base of all once.
+
+    Raises ConfigurationError for a method that can't be configured, by its label.
+    """
+    arms = []
+    for label, method in suite.methods.items():
+        try:
+            arms += _arms(suite, label, method, asked)
+        except ConfigurationError as error:
+            cause = f"suite {suite.name}, method {label}: {error.cause}"
+            raise ConfigurationError(cause, error.next_step) from None
+    return arms
 
 
 def _arms(suite: Suite, label: str, method: Method, asked: Asked) -> list[Arm]:
@@ -117,20 +131,23 @@ def _arms(suite: Suite, label: str, method: Method, asked: Asked) -> list[Arm]:
     sets = [_assignment(key, value) for key, value in method.settings.items()]
     plain = asked.config(own, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
-    sets += _measurement(suite, plain, asked, papers=papers) if suite.measured else []
-    first = asked.config(own, flags, sets)
+    measurement = _measurement(suite, plain, asked, papers=papers) if suite.measured else {}
+    sets += [_assignment(key, value) for key, value in measurement.items()]
+    # what those words make of it on a command line, without reading presets once more
+    first = changed(plain, measurement) if measurement else plain
     presets, every = asked.instead(own), (*sets, *asked.sets)
-    trainings = asked.seeds or (suite.protocol.seeds if papers else suite.seeds)
-    arms = [Arm(label, 0, first, presets, choices, every)]
-    for seed in range(1, 1 if method.is_base else trainings):
+    wanted = asked.seeds or (suite.protocol.seeds if papers else suite.seeds)
+    trainings = 1 if method.is_base else wanted
+    arms = [Arm(label, 0, trainings, first, presets, choices, every)]
+    for seed in range(1, trainings):
         changes = {"rl.seed": first.rl.seed + seed}
         further = _assignment("rl.seed", changes["rl.seed"])
         config = changed(first, changes)
-        arms.append(Arm(label, seed, config, presets, choices, (*every, further)))
+        arms.append(Arm(label, seed, trainings, config, presets, choices, (*every, further)))
     return arms
 
 
-def _measurement(suite: Suite, plain: SageConfig, asked: Asked, *, papers: bool) -> list[str]:
+def _measurement(suite: Suite, plain: SageConfig, asked: Asked, *, papers: bool) -> dict[str, Any]:
     """The settings of a suite's measurement that neither `plain` nor the user says.
 
     The paper's protocol where its models are measured; everywhere its ks, as far as there are
@@ -141,11 +158,7 @@ def _measurement(suite: Suite, plain: SageConfig, asked: Asked, *, papers: bool)
     wanted = dict(suite.protocol.settings if papers else {})
     samples = now if "evaluation.samples" in said else {**now, **wanted}
     wanted["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
-    return [
-        _assignment(key, value)
-        for key, value in wanted.items()
-        if key not in said and now[key] != value
-    ]
+    return {key: value for key, value in wanted.items() if key not in said and now[key] != value}
 
 
 def _assignment(key: str, value: Any) -> str:

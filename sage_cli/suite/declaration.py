@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -93,13 +94,23 @@ class Protocol(Section):
         }
 
 
+class AnalysisOptions(Section):
+    """What `sage analyze` takes beside its settings."""
+
+    base: str | None = None
+    problems: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    """Beginnings of ids."""
+    delta: str | None = None
+    patterns: Path | None = None
+
+
 class Analysis(Section):
     """A section of the report that `sage analyze NAME` makes of some methods' runs."""
 
     name: str
     methods: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     """Labels; none: all methods."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: AnalysisOptions = AnalysisOptions()
 
 
 class Suite(Section):
@@ -139,11 +150,17 @@ class Suite(Section):
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of methods whose difference is reported: the claims', then those `against`."""
+        """Pairs of methods whose difference is reported: the claims', then those `against`.
+
+        Each is named once, as it is met first: the other way round it is the same difference.
+        """
         trained = [label for label, method in self.methods.items() if not method.is_base]
         beside = ((a, b) for b in self.against for a in trained if a != b)
         claimed = ((claim.a, claim.b) for claim in self.read_claims)
-        return tuple(dict.fromkeys((*claimed, *beside)))
+        found: dict[frozenset[str], tuple[str, str]] = {}
+        for pair in (*claimed, *beside):
+            found.setdefault(frozenset(pair), pair)
+        return tuple(found.values())
 
     @model_validator(mode="after")
     def _names_its_own_methods(self) -> Suite:

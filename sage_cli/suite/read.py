@@ -12,12 +12,20 @@ from pydantic import BaseModel, ValidationError
 from sage_cli.config.presets import read_yaml, shipped
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.published import published_rows
-from sage_cli.suite.declaration import BASE, Analysis, Method, Protocol, Suite
+from sage_cli.suite.declaration import (
+    BASE,
+    Analysis,
+    AnalysisOptions,
+    Method,
+    Protocol,
+    Suite,
+)
 
 _BELOW: Mapping[str, type[BaseModel]] = {
     "methods": Method,
     "protocol": Protocol,
     "analyses": Analysis,
+    "options": AnalysisOptions,
 }
 
 
@@ -94,7 +102,9 @@ def _sentence(complaint: Any) -> str:
     path = [str(part) for part in complaint["loc"]]
     where = ".".join(path)
     if complaint["type"] == "extra_forbidden":
-        model = _BELOW.get(path[0], Suite) if len(path) > 1 else Suite
+        above = [part for part in path[:-1] if not part.isdecimal()]
+        named = above[-1] if above[:1] == ["analyses"] else "".join(above[:1])
+        model = _BELOW.get(named, Suite)
         known = list(model.model_fields)
         meant = _meant(path[-1], known) or f"it has {', '.join(known)}"
         return f"{'.'.join(path[:-1]) or 'a suite'} has no '{path[-1]}': {meant}"

@@ -18,8 +18,9 @@ from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.plan import DONE, Plan
 from sage_cli.suite.results import PartResult
+from sage_cli.suite.sections.compared import compared
 from sage_cli.suite.sections.curves import curves
-from sage_cli.suite.sections.differences import contrasts, decided, differences
+from sage_cli.suite.sections.differences import differences
 from sage_cli.suite.sections.measured import measured, published_alone
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
@@ -44,7 +45,12 @@ def chapters(
     `analyses` are further sections by suite, among them what its sweep found.
     """
     every = [
-        Chapter(one.suite.name, one.suite.title, _sections(one, analyses.get(one.suite.name, ())))
+        Chapter(
+            one.suite.name,
+            one.suite.title,
+            _sections(one, analyses.get(one.suite.name, ())),
+            compared(one),
+        )
         for one in found
     ]
     every = [chapter for chapter in every if chapter.sections]
@@ -62,21 +68,24 @@ def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapte
     }
     document = gathered(plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts)
     report = document.write(plan.folder / "report")
-    page = Page(report, every, _facts(plan, found), viewed(plan, found), MARKS)
+    page = Page(report, every, _facts(plan, found, every), viewed(plan, found), MARKS)
     write_text(page.file, to_html(page))
     return page
 
 
-def _facts(plan: Plan, found: Sequence[PartResult]) -> dict[str, str]:
+def _facts(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> dict[str, str]:
     """What stands at the top of the page."""
     claims = Counter(
-        one.verdict.value for result in found for one in decided(result, contrasts(result))
+        one["verdict"]
+        for chapter in every
+        for section in chapter.sections
+        for one in section.data.get("claims", ())
     )
     facts = {"preset": ", ".join(plan.asked.presets)}
     if plan.asked.sets:
         facts["changed"] = ", ".join(plan.asked.sets)
     if claims:
-        facts["claims"] = ", ".join(f"{count} {verdict}" for verdict, count in claims.items())
+        facts["claims"] = ", ".join(f"{verdict}: {count}" for verdict, count in claims.items())
     lost = [one.shown for result in found for one in result.methods if one.why]
     if lost:
         facts["incomplete"] = "; ".join(lost)

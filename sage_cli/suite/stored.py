@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import stored_measurements
 from sage_cli.policies.names import checkpoint_steps, named_policies
 from sage_cli.policies.policy import Policy
-from sage_cli.reports.measurement import Measured
 from sage_cli.store.run import Run, Runs
 
-ByBenchmark = Mapping[str, tuple[Measured, ...]]
+if TYPE_CHECKING:
+    from sage_cli.evaluation.benchmarks import Benchmark
+    from sage_cli.reports.measurement import Measured
+
+ByBenchmark: TypeAlias = "Mapping[str, tuple[Measured, ...]]"
 """A policy's measurements, one for each evaluation seed."""
 
 
@@ -28,6 +29,8 @@ class Stored:
 
     def benchmarks(self, config: SageConfig) -> Sequence[Benchmark]:
         """The problems that a configuration measures on."""
+        from sage_cli.evaluation.benchmarks import load_benchmarks
+
         key = config.model_dump_json(include={"evaluation", "data"})
         if key not in self._benchmarks:
             self._benchmarks[key] = load_benchmarks(config.evaluation, config.data)
@@ -39,6 +42,11 @@ class Stored:
             return None
         recipe, first = EvaluationRecipe.of(config), config.evaluation.seed
         with suppress(SageError):  # a torn set is drawn again by whoever measures
+            policy.files  # noqa: B018  raises for a model of the Hub that was never here
+            # with numpy and pyarrow, which a plan of what isn't trained doesn't need
+            from sage_cli.evaluation.sample_sets import PolicySamples
+            from sage_cli.evaluation.stored import stored_measurements
+
             samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
             seeds = range(first, first + recipe.evaluation.seeds)
             # before problems are read, which may not be here

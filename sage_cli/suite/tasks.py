@@ -120,7 +120,7 @@ class Tasks:
         if (known := self._measurements.get((policy.label, key))) is not None:
             return known
         work = self._evaluation(
-            arm, f"{policy.label}-on-{key}", policy.label if policy.run else policy.path, EVALUATE,
+            arm, f"{policy.label}-on-{key}", policy.word, EVALUATE,
             lambda: self._measured(policy, arm.config),
         )  # fmt: skip
         self._measurements[policy.label, key] = work

@@ -47,7 +47,7 @@ def _of(method: MethodResult, result: PartResult, plan: Plan) -> Iterator[ShownS
             if seen[key] <= OF_EACH_VERDICT:
                 first = answer.completion.index == 0 and answer.seed == recipe.evaluation.seed
                 tokens = guided.get(answer.problem.id, ()) if first else ()
-                yield _shown(answer, method.label, result.suite.name, benchmark.name, tokens)
+                yield _shown(answer, arm.title, result.suite.name, benchmark.name, tokens)
 
 
 def _shown(

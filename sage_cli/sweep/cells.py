@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.objective import Objective
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
@@ -19,14 +16,11 @@ from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
-from sage_cli.store.identity import identity_of
 from sage_cli.store.run import Run, Runs
 from sage_cli.sweep.space import Cell
 
 ByBenchmark = Mapping[str, Counts]
 """What a policy got right on each benchmark."""
-LOOKS = 6
-"""How often a training is looked at where trainings that lag behind are ended."""
 
 
 @dataclass(frozen=True)
@@ -84,49 +78,6 @@ class Cells:
         return self.counts(Policy.of_run(training.run), training.config)
 
 
-def shared_config(config: SageConfig) -> SageConfig:
-    """What all cells have in common: they are measured on the development problems, once each."""
-    sweep = config.sweep
-    shared: dict[str, Any] = {
-        "evaluation.benchmark": sweep.benchmark,
-        "evaluation.development": sweep.benchmark,
-        "evaluation.samples": sweep.samples,
-        "evaluation.k": f"1..{sweep.samples}:pow2",
-        "evaluation.seeds": 1,  # a cell is judged by one sample set
-    }
-    if sweep.steps:
-        shared["rl.steps"] = sweep.steps
-    if sweep.prune != "none":
-        steps = sweep.steps or config.rl.steps
-        shared["evaluation.every"] = config.evaluation.every or max(1, steps // LOOKS)
-        shared["evaluation.development_samples"] = max(
-            config.evaluation.development_samples, *(one.largest_k for one in sweep.objectives)
-        )
-    return changed(config, shared)
-
-
-def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any]:
-    """What decides the cells' results besides what is searched, by dotted name.
-
-    `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
-    not part of it, so that they can change without a cell being lost.
-    """
-    recipes = (SftRecipe.of(shared), RlRecipe.of(shared), EvaluationRecipe.of(shared))
-    sections = {
-        name: section.determinants() if hasattr(section, "determinants") else section
-        for recipe in recipes
-        for name, section in vars(recipe).items()
-    }
-    searched = dict.fromkeys(keys.values(), "searched")
-    return {**dict(leaves(sections)), **searched}
-
-
-def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
-    """What a sweep is called: its parameters, and eight digits of what decides its results."""
-    identity = identity_of("sweep", sweep_settings(shared, keys))
-    return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
-
-
 def score(objectives: Sequence[Objective], counts: ByBenchmark) -> tuple[float, ...]:
     """Each objective's value, its pass@k averaged over problems, then over benchmarks."""
     ks = {k for one in objectives for k in one.weights}
@@ -158,8 +109,3 @@ def in_words(cell: Mapping[str, object]) -> str:
         f"{key.rsplit('.', 1)[-1]} {f'{value:g}' if isinstance(value, float) else value}"
         for key, value in cell.items()
     )
-
-
-def sweep_folder(root: Path, name: str) -> Path:
-    """Where a sweep's memory is, below the folder of runs."""
-    return root / "sweeps" / name

@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.sweep import SweepSection
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.sweep.cells import (
-    Cells,
-    shared_config,
-    sweep_folder,
-    sweep_name,
-    sweep_settings,
-)
+from sage_cli.sweep.cells import Cells
 from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.read import read_space
 from sage_cli.sweep.sampler_choice import choose_sampler
+from sage_cli.sweep.shared import shared_config, sweep_folder, sweep_name, sweep_settings
 from sage_cli.sweep.space import Space
 
 if TYPE_CHECKING:

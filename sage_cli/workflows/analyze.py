@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
-from sage_cli.policies.names import chosen_policies
+from sage_cli.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.progress import Progress, Silent
-from sage_cli.reports.document import Report
+from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
 from sage_cli.store.run import Run, Runs
@@ -34,18 +34,39 @@ from sage_cli.store.surroundings import surroundings
 
 
 def analyze(
-    config: SageConfig, name: str, names: Sequence[str], options: Options, progress: Progress
+    config: SageConfig,
+    name: str,
+    names: Sequence[str],
+    options: Options,
+    progress: Progress,
+    labels: Labels = NO_LABELS,
 ) -> Report:
-    """Answer with the analysis `name` about the named runs or models, and write the report."""
+    """Answer with the analysis `name` about the named runs or models, and write the report.
+
+    `labels` are what tables and figures call a model, by the name that was typed.
+    """
+    document, folder = answer(config, name, names, options, progress, labels)
+    return document.write(folder)
+
+
+def answer(
+    config: SageConfig,
+    name: str,
+    names: Sequence[str],
+    options: Options,
+    progress: Progress,
+    labels: Labels = NO_LABELS,
+) -> tuple[Document, Path]:
+    """The analysis's answer, and the folder that a report of it belongs into."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
     asked = asked_of(analysis, config.evaluation, options)
     if analysis.records:
-        runs = chosen_runs(names, Runs(config.run.root))
+        runs = chosen_runs(names, Runs(config.run.root), labels)
         material = _of_records(runs, recipe, asked, progress)
-        content: Any = [run.identity or run.id for run in runs]
+        content: Any = {label: run.identity or run.id for label, run in runs.items()}
     else:
         benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
-        subjects = _subjects(analysis, config, names, options.base)
+        subjects = _subjects(analysis, config, names, options.base, labels)
         _refuse_modeless(analysis, benchmarks)
         drawing = _drawing(subjects, options)
         require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
@@ -54,9 +75,10 @@ def analyze(
         content += [[one.id for one in benchmark.problems] for benchmark in benchmarks]
     settings = [recipe.evaluation.determinants(), recipe.grading.determinants(), repr(asked)]
     identity = identity_of(f"analyze-{name}", [content, settings])
-    stems = "-".join(dict.fromkeys(Path(one).stem for one in material.answers or material.trained))
+    about = material.answers or [run.run for run in material.trained.values()]
+    stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
     folder = config.run.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
-    return analysis.of(material).write(folder)
+    return analysis.of(material), folder
 
 
 def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Stage]:
@@ -66,7 +88,7 @@ def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) 
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded"
-                  for run in chosen_runs(names, Runs(config.run.root))}  # fmt: skip
+                  for run in chosen_runs(names, Runs(config.run.root)).values()}  # fmt: skip
         return [Stage(f"analyze {name}", facts)]
     benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
     subjects = _subjects(analysis, config, names, options.base)
@@ -86,13 +108,17 @@ def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) 
 
 
 def _subjects(
-    analysis: Analysis, config: SageConfig, names: Sequence[str], base: str | None
+    analysis: Analysis,
+    config: SageConfig,
+    names: Sequence[str],
+    base: str | None,
+    labels: Labels = NO_LABELS,
 ) -> list[Subject]:
     """The policies that are named, behind the base where one is needed or named."""
     runs = Runs(config.run.root)
-    policies = chosen_policies(names, runs, config.model)
+    policies = chosen_policies(names, runs, config.model, labels)
     if analysis.base or base is not None:
-        policies = with_base(policies, base, runs, config.model)
+        policies = with_base(policies, base, runs, config.model, labels)
     return samples_of(policies, EvaluationRecipe.of(config), runs)
 
 
@@ -104,11 +130,11 @@ def _refuse_modeless(analysis: Analysis, benchmarks: Sequence[Benchmark]) -> Non
 
 
 def _drawing(subjects: Sequence[Subject], options: Options) -> str:
-    return shlex.join(["sage", "passk", *(one.word for one in subjects), *options.drawing])
+    return shlex.join(["sage", "passk", *(one.policy.word for one in subjects), *options.drawing])
 
 
 def _of_records(
-    runs: Sequence[Run], recipe: EvaluationRecipe, asked: Asked, progress: Progress
+    runs: Mapping[str, Run], recipe: EvaluationRecipe, asked: Asked, progress: Progress
 ) -> Material:
     """Trainings' records; the checkpoints' measurements where the benchmarks can be had."""
     benchmarks: list[Benchmark] = []
@@ -119,7 +145,7 @@ def _of_records(
     except DataError as error:
         progress.say(f"reward is shown without a test beside it: {error.cause}")
     return Material(
-        trained={run.id: trained(run, benchmarks, recipe) for run in runs},
+        trained={label: trained(run, benchmarks, recipe) for label, run in runs.items()},
         asked=asked,
         provenance=provenance,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages
-from sage_cli.policies.names import NoRunsError, chosen_policies, shown_labels
+from sage_cli.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -35,7 +35,7 @@ def passk(
     progress: Progress,
     *,
     train: bool = False,
-    labels: Mapping[str, str] | None = None,
+    labels: Labels = NO_LABELS,
 ) -> Report:
     """Measure every named run or model; without names the latest run, or with `train` the base.
 
@@ -47,17 +47,16 @@ def passk(
     # before a base is trained, so that a broken benchmark is named at once
     with progress.doing(f"reading {recipe.evaluation.benchmark}"):
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    policies = policies_to_measure(config, names, progress, train=train)
-    shown = shown_labels(labels or {}, policies, Runs(root), config.model)
+    policies = policies_to_measure(config, names, progress, train=train, labels=labels)
     found = evaluate(policies, benchmarks, recipe, root, config.tracking, progress)
     every = curve_ks(recipe.evaluation.samples, ks)
     with progress.doing("computing curves and writing the report"):
         lines = [
             Line(
-                shown[policy],
+                policy,
                 benchmark,
                 _curve([one.counts for one in seeds], every, recipe.evaluation),
-                tuple(replace(one, policy=shown[policy]) for one in seeds),
+                seeds,
             )
             for (benchmark, policy), seeds in found.measured.items()
         ]

@@ -15,7 +15,7 @@ from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages
 from sage_cli.policies.lineage import note_weights, require_childless
-from sage_cli.policies.names import NoRunsError, chosen_policies
+from sage_cli.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
 from sage_cli.policies.planned import planned_base, sft_run
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.state import base_facts
@@ -80,11 +80,16 @@ def base_policy(config: SageConfig, progress: Progress) -> Policy:
 
 
 def policies_to_measure(
-    config: SageConfig, names: Sequence[str], progress: Progress, *, train: bool
+    config: SageConfig,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    train: bool,
+    labels: Labels = NO_LABELS,
 ) -> list[Policy]:
     """The named policies, or the latest run's; where there is none, with `train`, the base's."""
     try:
-        policies = chosen_policies(names, Runs(config.run.root), config.model)
+        policies = chosen_policies(names, Runs(config.run.root), config.model, labels)
     except NoRunsError:
         if not train:
             raise

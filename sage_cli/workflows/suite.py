@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from sage_cli.analysis.options import Options
+from sage_cli.analysis.options import Options, asked_of
+from sage_cli.analysis.registry import find_analysis
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.together import do_together
@@ -21,7 +22,7 @@ from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
 from sage_cli.suite.results import results
-from sage_cli.workflows.analyze import analyze
+from sage_cli.workflows.analyze import answer
 from sage_cli.workflows.suite_plan import sweeps_of
 
 RETRIES = 1
@@ -34,6 +35,7 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
     A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
     """
     plan = planned(name, asked)
+    _require_analyses(plan)
     carry_out(plan, progress)
     for one in sweeps_of(plan):
         one.run(progress)
@@ -42,7 +44,17 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
 
 def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
     """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
-    return report_of(planned(name, asked), progress)
+    plan = planned(name, asked)
+    _require_analyses(plan)
+    return report_of(plan, progress)
+
+
+def _require_analyses(plan: Plan) -> None:
+    """Refuse an analysis that there is none of, or one that is asked what it doesn't look at."""
+    for part in plan.parts:
+        for one in part.suite.analyses:
+            options = Options(**dict(one.options))
+            asked_of(find_analysis(one.name), plan.config.evaluation, options)
 
 
 def carry_out(plan: Plan, progress: Progress) -> None:
@@ -89,14 +101,15 @@ def _failures(path: Path) -> dict[str, str]:
 
 def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     """What `sage analyze` finds of the policies that are there; else why it finds nothing."""
-    arms = [arm for arm in part.arms if not analysis.methods or arm.label in analysis.methods]
-    names = [arm.policy.label if arm.policy.run else arm.policy.path
-             for arm in arms if arm.policy.exists]  # fmt: skip
+    wanted = [arm for arm in part.arms if not analysis.methods or arm.label in analysis.methods]
+    names = [arm.policy.word for arm in wanted if arm.policy.exists]
     title = f"Analysis: {analysis.name}"
     if not names:
         return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
+    # the first of those that are the same policy; the base is called so even where it isn't named
+    labels = {arm.policy.word: arm.title for arm in reversed(part.arms)}
+    options = Options(**dict(analysis.options))
     try:
-        options = Options(**analysis.options)
-        return analyze(arms[0].config, analysis.name, names, options, progress).document
+        return answer(wanted[0].config, analysis.name, names, options, progress, labels)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))

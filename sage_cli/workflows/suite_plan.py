@@ -16,8 +16,8 @@ from sage_cli.progress import Progress
 from sage_cli.suite.arms import Asked
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.plan import DONE, Plan, planned
-from sage_cli.sweep.cells import shared_config, sweep_folder, sweep_name
 from sage_cli.sweep.read import guide_of, read_space
+from sage_cli.sweep.shared import shared_config, sweep_folder, sweep_name
 
 if TYPE_CHECKING:
     from sage_cli.reports.document import Document

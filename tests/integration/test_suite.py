@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,15 +66,29 @@ class SuiteLab:
         answer: dict[str, Any] = json.loads(out)
         return answer
 
-    def kill_when(self, holds: Callable[[], bool]) -> None:
+    def kill_driver_when(self, holds: Callable[[], bool]) -> None:
         """Start, and SIGKILL the driver alone as of `holds`; its tasks must end by themselves."""
         process = self.start()
-        deadline = time.monotonic() + 1800
-        while not holds() and process.poll() is None:
-            assert time.monotonic() < deadline, "waited too long"
-            time.sleep(0.02)
+        self.wait_until(holds, process)
         process.send_signal(signal.SIGKILL)
         process.communicate()
+
+    def wait_until(self, holds: Callable[[], bool], driver: subprocess.Popen[str]) -> None:
+        """Until it holds while the driver lives."""
+        deadline = time.monotonic() + 1800
+        while not holds():
+            assert driver.poll() is None, driver.communicate()[1][-4000:]
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.01)
+
+    def training(self) -> int | None:
+        """The process that trains by RL, as it says itself while it lives; None where none does."""
+        for held in self.folder.glob("runs/rl-*/.lock.holder"):
+            with suppress(OSError, ValueError):
+                pid = int(json.loads(held.read_text())["pid"])
+                os.kill(pid, 0)
+                return pid
+        return None
 
     def begun(self) -> int:
         """How often a training was begun or taken up."""
@@ -98,15 +113,28 @@ def undisturbed(lab: SuiteLab) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(3600)  # a dozen processes, each of which loads torch
-def test_three_kills_and_the_same_result(
+def test_kills_of_driver_task_and_group_and_the_same_result(
     lab: SuiteLab, undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
     killed = SuiteLab(tmp_path)
     killed.write()
     runs = killed.folder / "runs"
-    killed.kill_when(lambda: any(runs.glob("sft-*/metrics.jsonl")))
-    killed.kill_when(lambda: any(runs.glob("rl-*/metrics.jsonl")))
-    killed.kill_when(lambda: any(runs.glob("samples/*/part-*")))
+    killed.kill_driver_when(lambda: any(runs.glob("sft-*/metrics.jsonl")))
+    driver = killed.start()
+    killed.wait_until(lambda: any(runs.glob("rl-*/metrics.jsonl")), driver)
+    first = killed.training()
+    assert first is not None
+    # the task alone: the driver has it done once more
+    os.kill(first, signal.SIGKILL)
+    killed.wait_until(lambda: killed.training() not in (None, first), driver)
+    second = killed.training()
+    assert second is not None
+    # the task with all that holds it: the driver gives it up, and reports
+    os.killpg(os.getpgid(second), signal.SIGKILL)
+    out, errors = driver.communicate(timeout=3000)
+    assert driver.returncode == 0, errors[-4000:]
+    assert measured(json.loads(out))["rows"][1]["model"].startswith("grpo (killed")
+    killed.kill_driver_when(lambda: killed.training() is not None)
     answer = killed.done()
     assert measured(answer)["rows"] == measured(undisturbed)["rows"]
     keys = ("sample_set", "statuses", "problems")
@@ -115,6 +143,10 @@ def test_three_kills_and_the_same_result(
         for found in (answer, undisturbed)
     )
     assert one == other
+    claims, undisturbed_claims = (
+        found["chapters"][0]["sections"]["claims"] for found in (answer, undisturbed)
+    )
+    assert claims == undisturbed_claims
 
 
 def test_the_same_command_again_does_nothing_and_finds_the_same(

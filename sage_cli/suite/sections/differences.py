@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def decided(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) ->
     claims = result.suite.read_claims
     if not claims:
         return []
-    cells = [_cell(claim, found.get((claim.a, claim.b), {}), result.ks[-1]) for claim in claims]
+    cells = [_cell(claim, found, result.ks[-1]) for claim in claims]
     held = holm([float("nan") if cell is None else cell[1] for cell in cells])
     every = []
     for claim, cell, p_holm in zip(claims, cells, map(float, held), strict=True):
@@ -75,9 +75,8 @@ def differences(result: PartResult) -> Document:
     """The claims first, where there are some, then a table of each pair."""
     found = contrasts(result)
     claims = decided(result, found)
-    flat = {(pair, name): found[pair][name] for pair in _one_way(found) for name in found[pair]}
-    family = adjusted({"\0".join((*pair, name)): one for (pair, name), one in flat.items()},
-                      result.ks) if flat else {}  # fmt: skip
+    flat = {"\0".join((*pair, name)): one for pair, by in found.items() for name, one in by.items()}
+    family = adjusted(flat, result.ks) if flat else {}
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
     claimed = [_claims_table(claims, result)] if claims else []
     gaps = [_table(family, result.ks)] if family else []
@@ -107,15 +106,6 @@ def differences(result: PartResult) -> Document:
     )
 
 
-def _one_way(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """Each pair of methods once: claims may name it both ways round, and it is one test."""
-    seen: set[frozenset[str]] = set()
-    for pair in pairs:
-        if frozenset(pair) not in seen:
-            seen.add(frozenset(pair))
-            yield pair
-
-
 def _claims_note(claims: Sequence[Decided]) -> list[str]:
     if not claims:
         return []
@@ -141,9 +131,12 @@ def _contrast(a: MethodResult, b: MethodResult, ks: Sequence[int]) -> dict[str, 
 
 
 def _cell(
-    claim: Claim, by_benchmark: Mapping[str, Contrast], most: int
+    claim: Claim, found: Mapping[Pair, Mapping[str, Contrast]], most: int
 ) -> tuple[Measure, float, float] | None:
     """Difference with its interval, p, and what could have been seen; None where unmeasured."""
+    pair = (claim.a, claim.b)
+    turned = pair not in found
+    by_benchmark = found.get(pair[::-1] if turned else pair, {})
     if claim.benchmark is None:
         one = by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
     else:
@@ -151,13 +144,25 @@ def _cell(
     if one is None:
         return None
     place = one.difference.ks.index(min(claim.k, most))
-    return _gap(one, place), float(one.difference.p_K[place]), float(one.smallest_K[place])
+    gap = _gap(one, place)
+    return (
+        _turned(gap) if turned else gap,
+        float(one.difference.p_K[place]),
+        float(one.smallest_K[place]),
+    )
 
 
 def _gap(one: Contrast, place: int) -> Measure:
     gap = one.difference
     interval = (float(gap.low_K[place]), float(gap.high_K[place]))
     return Measure(float(gap.mean_K[place]), interval=interval, signed=True)
+
+
+def _turned(gap: Measure) -> Measure:
+    """b less a from a less b; its interval's ends change places with their signs."""
+    assert gap.interval is not None
+    low, high = gap.interval
+    return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
 
 
 def _claims_table(claims: Sequence[Decided], result: PartResult) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sage_cli.reports.document import Document
 from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
@@ -44,6 +45,7 @@ def measured(result: PartResult) -> Document:
         tables.append(other)
     rows = [one for method in there for by in method.measured for seeds in by.values()
             for one in seeds]  # fmt: skip
+    titles = {arm.policy.label: arm.title for method in result.methods for arm in method.arms}
     return Document(
         name="measured",
         title="Measured and published",
@@ -56,7 +58,7 @@ def measured(result: PartResult) -> Document:
         },
         tables=tuple(tables),
         sheets={"measured": tables[0]},
-        notes=verdict_notes(rows),
+        notes=verdict_notes([replace(one, policy=titles[one.policy]) for one in rows]),
     )  # fmt: skip
 
 

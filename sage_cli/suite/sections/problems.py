@@ -15,6 +15,7 @@ def problems(result: PartResult, base: MethodResult) -> Document:
     """A strip per benchmark and method, the base's on top."""
     strips: dict[str, dict[str, FloatArray]] = {}
     moved, each = [], []
+    drawn = int(pooled(base.side(base.benchmarks[0]).counts).n_P.min())
     for benchmark in base.benchmarks:
         counts = pooled(base.side(benchmark).counts)
         before_P = counts.c_P / counts.n_P
@@ -49,7 +50,7 @@ def problems(result: PartResult, base: MethodResult) -> Document:
             "a strip's cells are problems, from the base's rarest to its surest: the stronger, the "
             "more of its samples are right; a problem that was never solved has no colour",
             "never and solved are counts of samples, not of what could be: a problem that is "
-            "solved once in a thousand samples may go unseen in 256",
+            f"solved once in {10 * drawn:,} samples mostly goes unseen in {drawn:,}",
         ),
     )
 

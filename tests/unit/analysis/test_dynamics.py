@@ -38,10 +38,10 @@ def test_what_a_step_does_not_say_is_left_out():
 
 def test_reward_beside_test(tmp_path):
     counts = {4: Counts(("a", "b"), [4, 4], [1, 3]), 7: Counts(("a", "b"), [4, 4], [4, 4])}
-    trained = Trained(RECORDS, {"arithmetic": counts})
-    bare = Trained(RECORDS)
+    trained = Trained("rl-1", RECORDS, {"arithmetic": counts})
+    bare = Trained("rl-2", RECORDS)
     document = dynamics(
-        Material(trained={"run": trained, "other": bare}, asked=Asked(resamples=200))
+        Material(trained={"grpo": trained, "grpo, seed 2": bare}, asked=Asked(resamples=200))
     )
     test = document.data["test"]
     # a sixteenth of seven steps is one: the reward of the step itself
@@ -51,7 +51,7 @@ def test_reward_beside_test(tmp_path):
     assert {row["quantity"] for row in document.data["phases"]} == {
         "gradient norm", "training reward",
     }  # fmt: skip
-    assert document.notes == ("`sage passk other@all` measures other's checkpoints",)
+    assert document.notes == ("`sage passk rl-2@all` measures grpo, seed 2's checkpoints",)
     report = document.write(tmp_path)
     assert {file.name for file in report.files} >= {"dynamics.png", "dynamics-steps.csv"}
 

@@ -56,6 +56,8 @@ def test_a_plan_loads_none_either():
     for words in (("rl", "--guide", "branch"), ("sft",), ("sweep",), ("passk",), ("demo",)):
         assert set(loaded(*words, "--dry-run")) <= light
     assert set(loaded("rl", "--measure", "--dry-run", "--gpu", "h100-80g")) <= light
+    paper = ("suite", "plan", "paper", "--preset", "qwen2.5-math-7b", "--runs", "/nonexistent")
+    assert loaded(*paper) == ["sage_cli.config.schema"]
 
 
 def test_suites_are_planned_without_any():

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 PAPER = ("--preset", "qwen2.5-math-7b")
 
 
@@ -36,6 +38,22 @@ def test_a_suite_that_is_none(sage):
     typed = sage("suite", "run", "tabel3")
     assert typed.code == 2
     assert "did you mean table3?" in typed.words
+
+
+@pytest.mark.parametrize(
+    ("analysis", "said"),
+    [
+        ("{name: supprt}", "did you mean support?"),
+        ("{name: lengths, options: {delta: '0.1'}}", "doesn't look at --delta"),
+    ],
+)
+def test_an_analysis_that_cannot_be_is_refused_before_anything_runs(sage, tmp_path, analysis, said):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"title: mine\nmethods: {{base: base}}\nanalyses: [{analysis}]\n")
+    for verb in ("run", "report"):
+        typed = sage("suite", verb, str(file))
+        assert (typed.code, typed.written) == (2, [])
+        assert said in typed.words
 
 
 def test_a_report_of_nothing_has_a_row_for_every_method(sage):

@@ -1,8 +1,7 @@
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.policies.names import shown_labels, split_label
-from sage_cli.policies.policy import Policy
+from sage_cli.policies.names import distinct_policies, split_label
 from sage_cli.store.run import Runs
 
 
@@ -20,14 +19,29 @@ def test_a_label_without_a_model_or_for_several(typed):
         split_label(typed)
 
 
-def test_labels_stand_for_what_policies_are_called(tmp_path):
+def test_policies_are_called_by_their_labels_and_typed_by_their_names(tmp_path):
     runs = Runs(tmp_path)
     made = [runs.at("rl", name, digit * 8) for name, digit in (("a", "1"), ("b", "2"))]
     for run in made:
         with run.recording({}, kind="rl"):
             pass
-    policies = [Policy.of_run(run) for run in made]
-    shown = shown_labels({"rl-a": "first"}, policies, runs)
-    assert shown == {made[0].id: "first", made[1].id: made[1].id}
-    with pytest.raises(ConfigurationError, match="two models would be called 'x'"):
-        shown_labels({"rl-a": "x", "rl-b": "x"}, policies, runs)
+    first, second = distinct_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "DAPO, seed 1"})
+    assert (first.label, first.word) == ("DAPO, seed 1", made[0].id)
+    assert (second.label, second.word) == (made[1].id, made[1].id)
+    with pytest.raises(ConfigurationError, match="would have the same name"):
+        distinct_policies(["rl-a", "rl-b"], runs, labels={"rl-a": "x", "rl-b": "x"})
+
+
+def test_folders_of_one_name_are_told_apart_by_labels(tmp_path):
+    names = []
+    for parent in ("one", "other"):
+        (folder := tmp_path / parent / "model").mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(b"")
+        names.append(str(folder))
+    runs = Runs(tmp_path / "runs")
+    with pytest.raises(ConfigurationError, match="would have the same name"):
+        distinct_policies(names, runs)
+    found = distinct_policies(names, runs, labels={names[1]: "other"})
+    assert [one.label for one in found] == ["model", "other"]
+    assert [one.word for one in found] == names

@@ -121,5 +121,5 @@ def test_labels_with_room_stay_where_they_are() -> None:
     assert spread_apart([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55], abs=1e-12)
 
 
-def test_28_lines_look_different() -> None:
-    assert len({str(line_style(index)) for index in range(28)}) == 28
+def test_42_lines_look_different() -> None:
+    assert len({str(line_style(index)) for index in range(42)}) == 42

@@ -32,7 +32,7 @@ def section(name: str, *cells: str) -> Document:
 
 CHAPTERS = [
     Chapter("one", "Chapter one", [section("claims", "holds", "<script>alert(1)</script>")]),
-    Chapter("two", "Chapter two", [section("claims", "reversed")]),
+    Chapter("two", "Chapter two", [section("claims", "reversed")], "grpo & base on 3 problems."),
 ]
 SAMPLE = ShownSample(
     "one", "grpo", "aime", "p1", "What is 1 < 2?", "yes", "wrong", None,
@@ -88,6 +88,15 @@ def test_words_have_their_colours_and_numbers_stand_on_the_right(tmp_path: Path)
     assert "<small>aime</small>pass@1" in html
 
 
+def test_a_chapter_begins_with_what_it_is_about(tmp_path: Path) -> None:
+    html = page(tmp_path)
+    assert html.count("<p>grpo &amp; base on 3 problems.</p>") == 1
+    assert html.index("Chapter two</h2>") < html.index("<p>grpo &amp; base")
+    alone = gathered("mine", "A report", CHAPTERS[1:], Provenance(), {})
+    html = to_html(Page(alone.write(tmp_path), CHAPTERS[1:], {}))
+    assert html.index("A report</h1>") < html.index("<p>grpo &amp; base") < html.index("<dl>")
+
+
 def test_figures_share_no_ids(tmp_path: Path) -> None:
     html = page(tmp_path)
     ids = re.findall(r'\bid="?([^"\s>]+)', html)
@@ -97,6 +106,12 @@ def test_figures_share_no_ids(tmp_path: Path) -> None:
     assert 'id="mine-c"' in inline
     assert "url(#mine-c)" in inline
     assert 'xlink:href="#mine-c"' in inline
+
+
+def test_a_figures_own_width_is_known_to_the_pages_style() -> None:
+    inline = inline_svg('<svg xmlns="x" width="289.88pt" height="9pt"><g width="3pt"/></svg>', "a")
+    assert inline.startswith('<svg style="--own: 289.88pt" xmlns="x" width="289.88pt"')
+    assert inline.count("--own") == 1
 
 
 def test_without_completions_there_is_no_viewer(tmp_path: Path) -> None:

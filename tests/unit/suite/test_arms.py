@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
 from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError
 from sage_cli.suite.arms import Arm, Asked, arms_of
 from sage_cli.suite.read import read_suite
 
@@ -31,6 +33,15 @@ def typed(arm: Arm) -> object:
             section, key = sections[option]
             flags[section] = {key: value}
     return load(presets, flags, sets).config
+
+
+def test_a_method_that_cannot_be_configured_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("title: mine\nmethods: {base: base, wide: grpo/brnch}\n")
+    with pytest.raises(ConfigurationError) as refused:
+        arms(str(file), "tiny")
+    assert refused.value.cause.startswith("suite mine, method wide: ")
+    assert "did you mean branch?" in refused.value.cause
 
 
 def test_the_papers_protocol_holds_for_its_model() -> None:

@@ -59,6 +59,8 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("methods: {grpo: grpo}\nclaims: gropo > grpo at pass@1", "'gropo'; did you mean grpo?"),
         ("claims: better", "'better' is no claim"),
         ("methods: {a: grpo}\nanalyses: [{name: cases, methods: b}]", "cases names the method 'b'"),
+        ("analyses: [{nam: cases}]", "analyses.0 has no 'nam': did you mean name?"),
+        ("analyses: [{name: support, options: {deltas: 0.1}}]", "'deltas': did you mean delta?"),
         ("seeds: 0", "seeds is 0"),
         ("published: table8", "no table of methods 'table8'"),
         ("published: table1\nmethods: {brunch: grpo/branch}", "table1 has no row 'brunch'"),
@@ -96,10 +98,11 @@ def test_the_neighbours_are_all_methods_of_exploration() -> None:
     suite = read_suite("neighbours")
     named = {method.choices["algo"] for method in suite.methods.values() if not method.is_base}
     assert {"grpo", "dapo", *EXPLORATION} <= named
-    # each but itself with GRPO, and each but itself with branch
+    # each but itself with GRPO, and each but itself with branch; those two with each other once
     trained = len(suite.methods) - 1
-    assert len(suite.compared) == 2 * (trained - 1)
-    assert ("grpo", "branch") in suite.compared
+    assert len(suite.compared) == 2 * (trained - 1) - 1
+    assert ("branch", "grpo") in suite.compared
+    assert ("grpo", "branch") not in suite.compared
     assert ("base", "grpo") not in suite.compared
 
 

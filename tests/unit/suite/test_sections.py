@@ -10,6 +10,7 @@ from suite_results import result
 from sage_cli.reports.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
+from sage_cli.suite.sections.compared import compared
 from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import contrasts, decided, differences
 from sage_cli.suite.sections.measured import measured
@@ -51,6 +52,28 @@ def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason(
     assert "Qwen2.5-Math-7B-Base" in printed.title
     assert "arXiv:2605.18864" in printed.notes[0]
     assert {str(row.cells[0]) for row in printed.rows} == set(METHODS)
+
+
+def test_notes_of_what_was_graded_name_method_and_training() -> None:
+    twice = {"grpo": {"arithmetic": [[1] * 20, [4] * 20]}}
+    *_, first, second = measured(result(suite(), {**NEVER, **twice})).notes
+    assert first == "grpo, seed 1 on arithmetic, evaluation seed 0: 20 right, 60 wrong"
+    assert second == "grpo, seed 2 on arithmetic, evaluation seed 0: 80 right, 0 wrong"
+
+
+def test_a_sentence_says_what_was_compared() -> None:
+    three = {"grpo": {"arithmetic": [[1] * 20] * 3, "kk": [[1] * 5] * 3}}
+    base = {"base": {"arithmetic": [[0] * 20], "kk": [[0] * 5]}}
+    assert compared(result(suite(), {**base, **three})) == (
+        "base, grpo on 20 problems of arithmetic and 5 problems of kk: 3 trainings of each method, "
+        "4 samples of each problem, 1 evaluation seed."
+    )
+    assert compared(result(suite(), NEVER)) == (
+        "base on 20 problems of arithmetic: 4 samples of each problem, 1 evaluation seed."
+    )
+    assert compared(result(suite(), {})) == "base, grpo, grpo-branch: not measured yet."
+    untouched = suite(measured=False)
+    assert compared(result(untouched, {})).endswith("grpo-branch: nothing is measured.")
 
 
 def test_the_other_printed_tables_are_laid_beside_too() -> None:
@@ -127,6 +150,7 @@ def test_problems_won_and_lost() -> None:
     assert found.base is not None
     document = problems(found, found.base)
     (row,) = document.tables[0].rows
+    assert document.notes[1].endswith("solved once in 40 samples mostly goes unseen in 4")
     # of [0, 0, 1, 3] -> [0, 1, 2, 4]: one of four is won, none lost; three of four by .25
     assert row.cells == ("arithmetic", "grpo", 5, 0, 0, 15)
     strips = document.data["strips"]["arithmetic"]
@@ -158,9 +182,18 @@ def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
 
 
 def test_claims_that_name_a_pair_both_ways_are_one_family() -> None:
-    claims = ("grpo-branch > grpo at pass@1", "grpo-branch < grpo at pass@4")
-    document = differences(result(suite(claims=claims), {**NEVER, **GRPO, **BRANCH}))
-    assert len(document.data["claims"]) == 2
+    claims = ("grpo-branch > grpo at pass@1", "grpo-branch < grpo at pass@1")
+    found = result(suite(claims=claims, against="grpo"), {**NEVER, **GRPO, **BRANCH})
+    assert found.suite.compared == (("grpo-branch", "grpo"),)
+    document = differences(found)
+    better, worse = document.data["claims"]
+    # 1 less .4375, and the same interval from the other end
+    assert (better["difference"], worse["difference"]) == (0.5625, -0.5625)
+    assert worse["difference low"] == -better["difference high"]
+    assert worse["difference high"] == -better["difference low"]
+    assert (better["verdict"], worse["verdict"]) == ("holds", "reversed")
+    assert better["p_holm"] == worse["p_holm"]
+    assert better["detectable"] == worse["detectable"]
     assert [(one["a"], one["b"]) for one in document.data["differences"]] == [
         ("grpo-branch", "grpo")
     ]

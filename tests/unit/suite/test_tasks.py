@@ -38,7 +38,8 @@ def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_p
     base, measuring, first, *_ = found.works
     assert [work.kind for work in found.works] == ["sft", "eval", "rl", "rl", "rl", "guide", "rl"]
     assert titles(found)[2:] == [
-        "grpo", "grpo, seed 2", "grpo-branch", "guide of grpo-branch", "grpo-branch, seed 2"
+        "grpo, seed 1", "grpo, seed 2",
+        "grpo-branch, seed 1", "guide of grpo-branch", "grpo-branch, seed 2",
     ]  # fmt: skip
     assert measuring.needs is base
     assert first.needs is base

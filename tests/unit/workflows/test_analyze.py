@@ -126,6 +126,18 @@ def test_a_report_of_what_is_stored(sage):
     assert "tokens by verdict" in sage("lengths").output
 
 
+def test_labels_are_for_tables_and_names_for_commands(sage, models):
+    called = ("a=grpo, seed 1", "b=grpo, seed 2")
+    found = json.loads(sage("support", "--json", models_=called).stdout)
+    assert found["base"] == "grpo, seed 1"
+    assert [one["run"] for one in found["runs"]] == ["grpo, seed 2"]
+    words = " ".join(
+        sage("lengths", n="7", models_=called, code=2).output.replace("│", " ").split()
+    )
+    assert "grpo, seed 1 has 12 of 21 graded samples" in words
+    assert f"sage passk {models / 'a'} {models / 'b'} --n 7" in words
+
+
 def test_a_problem_by_the_beginning_of_its_id(sage):
     wanted = sage.problems[1].id
     found = json.loads(sage("cases", "--problem", wanted[:6], "--json").stdout)

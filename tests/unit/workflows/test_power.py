@@ -38,7 +38,7 @@ def test_designs_against_smallest_gains(config: SageConfig, tmp_path: Path) -> N
     assert all(len(one["smallest"]) == 2 for one in base["designs"])
     assert list(base["pass@k"]) == ["1", "16"]
     table = report.document.tables[0]
-    assert table.title == "smallest detectable gain on counts, base base"
+    assert table.title == "smallest detectable gain on counts from base"
     assert [str(cell) for cell in table.rows[0].cells[:3]] == ["30", "16", "1"]
     drawn = (report.folder / "power.svg").read_text()
     for words in ("pass@1", "pass@16", "16 samples x 3 seeds", "64 samples x 1 seed", "problems"):

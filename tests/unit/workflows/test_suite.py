@@ -4,11 +4,13 @@ import pytest
 from sweep_cells import PASS_1, at, done
 
 from sage_cli.progress import Silent
+from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.suite.arms import Asked
 from sage_cli.suite.plan import planned
+from sage_cli.workflows import suite
 from sage_cli.workflows.suite import report_suite
 from sage_cli.workflows.suite_plan import sweeps_of
 
@@ -50,6 +52,32 @@ def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(asked):
         assert said in html
     assert "<svg" in html[html.index("sweep over tau, rho") : html.index(PRINTED)]
     assert (page.file.parent / "sweep-heatmap.png").is_file()
+
+
+def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypatch):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "title: mine\nmeasured: false\nmethods: {base: base, grpo: grpo, again: grpo}\n"
+        "analyses: [{name: dynamics, methods: [grpo, again]}]\n"
+    )
+    asked = Asked(("tiny",), (), 2, {"run": {"root": str(tmp_path / "runs")}})
+    base, first, second, *_ = (arm.policy for arm in planned(str(file), asked).parts[0].arms)
+    for policy in (base, first):
+        with policy.run.recording({}, kind="rl"):
+            pass
+    heard = {}
+
+    def answer(config, name, names, options, progress, labels):
+        heard.update(names=names, labels=labels)
+        return Document(name, name, {}), tmp_path
+
+    monkeypatch.setattr(suite, "answer", answer)
+    report_suite(str(file), asked, Silent())
+    # the second training isn't there; `again` leads to the same runs, and its label comes later
+    assert set(heard["names"]) == {first.run.id}
+    assert heard["labels"] == {
+        base.run.id: "base", first.run.id: "grpo, seed 1", second.run.id: "grpo, seed 2"
+    }  # fmt: skip
 
 
 def test_without_an_outcome_the_page_says_so(asked):

@@ -9,8 +9,8 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
-from sage_cli.sweep.cells import shared_config
 from sage_cli.sweep.prepared import prepared
+from sage_cli.sweep.shared import shared_config
 from sage_cli.workflows.sweep import _section, sweep
 
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sage_cli.config.ks import capped_ks, curve_ks, parse_ks
 from sage_cli.errors import ConfigurationError
-from sage_cli.metrics import curve_ks, parse_ks
-from sage_cli.metrics.ks import capped_ks
 
 
 @pytest.mark.parametrize(
