@@ -67,7 +67,7 @@ def measure(preset: str, root: Path) -> None:
     """Train, and print what the process was before and at its peak, in MB."""
     from sage_cli.policies.planned import planned_base
     from sage_cli.store.run import Runs
-    from sage_cli.training.rl import training_order
+    from sage_cli.training.order import training_order
     from sage_cli.workflows.rl import SftRecipe, rl
 
     rl(configuration(preset, root, **SMALL), Silent())

@@ -45,8 +45,9 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
+from sage_cli.training.order import training_order
 from sage_cli.training.phases import Phases
-from sage_cli.training.rl import build_trainer, prompt_rows, training_order
+from sage_cli.training.rl import build_trainer, prompt_rows
 from sage_cli.training.rl_arguments import grpo_arguments
 from sage_cli.training.rl_inputs import Draw, RlInputs
 

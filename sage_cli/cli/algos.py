@@ -26,8 +26,8 @@ def command(json: Json = False) -> None:
         differs = f"; other than there: {row.differs}" if row.differs else ""
         console.print(f"[bold]{name}[/]  {row.source}{differs}")
     console.print(
-        "\nA guide works with every one of them: it brings the reverse KL it reshapes. What isn't "
-        "named is as under grpo; docs/methods.md says more."
+        "\nA guide works with every one of them but guided-dpo: it brings the reverse KL it "
+        "reshapes. What isn't named is as under grpo; docs/methods.md says more."
     )
 
 

@@ -130,4 +130,13 @@ EXPLORATION: dict[str, Algorithm] = {
         kl_without_guide="none",
         read="code",
     ),
+    "guided-dpo": Algorithm(
+        "Da et al. 2025 (arXiv 2506.11425, Agent-RLVR): failed problems are retried with a hint; "
+        "right with it is preferred to wrong without",
+        {"loss": "dpo", "advantage": "none"},
+        kl_without_guide="none",
+        form="reduced",
+        differs="one turn, the worked solution's first lines in place of a teacher; rl.steps steps "
+        "in place of one pass; DPO's beta isn't named there",
+    ),
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.guide import GuideSection
+from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
@@ -43,14 +44,17 @@ def _loss(rl: RlSection) -> str:
     if rl.loss == "pacs":
         weighted = "right and wrong of a group alike" if rl.pacs_weighted else "unweighted"
         return f"pacs, log-ratio x {rl.pacs_beta:g}, {weighted}, no clipping"
+    if rl.loss == "dpo":
+        return f"dpo, log-ratio x {rl.guided.beta:g}, against the policy as SFT leaves it"
     return f"{rl.loss}, advantage {rl.advantage}, clip {rl.epsilon_low:g}/{rl.epsilon_high:g}"
 
 
 def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
     rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
+    if rl.loss == "dpo":
+        return _guided_facts(recipe)
     batch = batch_of(rl, rl.processes)
-    limit = recipe.data.rl.limit
     return {
         "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
         "compat": rl.compat,
@@ -64,9 +68,7 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
         f"reference {anchor.reference}",
         "guide": _guide(recipe.guide),
-        "tuning": _tuning(recipe.model),
-        "weights": _weights(recipe.model),
-        "problems": recipe.data.rl.name + (f", first {limit:,}" if limit else ""),
+        **_trained(recipe),
         "steps": rl.steps,
         "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
         f"{batch.completions} completions = "
@@ -75,14 +77,59 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         + (f", drawn for {rl.steps_per_generation} steps" if rl.steps_per_generation > 1 else ""),
         "completions": f"{rl.steps * batch.completions:,}",
         "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
-        "rollout": f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}"
-        f", {rollout.max_tokens} new tokens, {_engine(rollout)}",
+        "rollout": f"{_decoding(rollout)}, {_engine(rollout)}",
+        **_optimised(rl),
+        "processes": _processes(rl),
+        "seed": rl.seed,
+    }
+
+
+def _guided_facts(recipe: RlRecipe) -> dict[str, Any]:
+    """Guided retries: tries, retries, supervised fine-tuning, pairs."""
+    rl, guided, limit = recipe.rl, recipe.rl.guided, recipe.rollout.max_tokens
+    problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
+    return {
+        "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
+        "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
+        "retries": f"{tries} more of each problem without a right one, shown the first "
+        f"{guided.hint_lines} lines of its worked solution",
+        "tokens at most": f"{2 * problems * tries * limit:,}",
+        "rollout": _decoding(recipe.rollout),
+        "SFT": f"{guided.sft_share:.0%} of the right tries, {guided.sft_epochs} times, at "
+        f"{guided.sft_rate * rl.learning_rate:g}"
+        if guided.sft_share
+        else "none",
+        "loss": _loss(rl),
+        **_trained(recipe),
+        "steps": f"{rl.steps} of {rl.prompts_per_step} pairs, "
+        f"{pairs_at_once(rl.prompts_per_step, rl.micro_batch)} at once",
+        **_optimised(rl),
+        "seed": rl.seed,
+    }
+
+
+def _trained(recipe: RlRecipe) -> dict[str, str]:
+    limit = recipe.data.rl.limit
+    return {
+        "tuning": _tuning(recipe.model),
+        "weights": _weights(recipe.model),
+        "problems": recipe.data.rl.name + (f", first {limit:,}" if limit else ""),
+    }
+
+
+def _decoding(rollout: RolloutSection) -> str:
+    return (
+        f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}, "
+        f"{rollout.max_tokens} new tokens"
+    )
+
+
+def _optimised(rl: RlSection) -> dict[str, str]:
+    return {
         "learning rate": f"{rl.learning_rate:g}, {rl.scheduler}, "
         f"warm-up {rl.warmup_ratio:g} of the steps",
         "weight decay": f"{rl.weight_decay:g}",
         "optimizer": rl.optimizer,
-        "processes": _processes(rl),
-        "seed": rl.seed,
     }
 
 

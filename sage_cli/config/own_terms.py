@@ -1,4 +1,4 @@
-"""What can't be said beside methods that bring a loss or batches of their own: PACS and DARS."""
+"""What can't be said beside methods that bring a loss or batches of their own: PACS, DARS, DPO."""
 
 from __future__ import annotations
 
@@ -13,25 +13,37 @@ UNREAD_BY_PACS = (
 )  # fmt: skip
 """Settings of a policy term with advantages and ratios, which PACS doesn't have."""
 
+UNREAD_BY_DPO = (
+    *UNREAD_BY_PACS, "clip", "entropy_coefficient", "entropy_target", "dynamic_sampling", "dars",
+    "reward", "iterations", "steps_per_generation",
+)  # fmt: skip
+"""Settings of policy gradients and of how batches are drawn for them."""
+
 
 def against_pacs(rl: RlSection) -> list[str]:
     """Why PACS makes no sense with the other settings: what was set and would not be read."""
     if rl.loss != "pacs":
         return []
+    return _unread(rl, UNREAD_BY_PACS, "neither clips nor reads advantages")
+
+
+def against_dpo(rl: RlSection) -> list[str]:
+    """The same of DPO."""
+    if rl.loss != "dpo":
+        return []
+    return _unread(rl, UNREAD_BY_DPO, "compares pairs of completions that are drawn beforehand")
+
+
+def _unread(rl: RlSection, names: tuple[str, ...], why: str) -> list[str]:
     fields = type(rl).model_fields
     unread = [
-        f"{name} {value}"
-        for name in UNREAD_BY_PACS
-        if (value := getattr(rl, name)) != fields[name].default
+        f"{name} {value}" for name in names if (value := getattr(rl, name)) != fields[name].default
     ]
     if rl.advantage not in ("none", "group"):
         unread.append(f"advantage '{rl.advantage}'")
     if not unread:
         return []
-    return [
-        f"loss 'pacs' neither clips nor reads advantages, and {', '.join(unread)} would do "
-        "nothing (leave it out)"
-    ]
+    return [f"loss '{rl.loss}' {why}, and {', '.join(unread)} would do nothing (leave it out)"]
 
 
 def against_dars(rl: RlSection) -> list[str]:

@@ -36,6 +36,8 @@ def _of_the_ratio(config: SageConfig) -> list[str]:
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
     anchor = config.anchor
+    if config.rl.loss == "dpo":
+        return ["no KL anchor: DPO holds the policy to what supervised fine-tuning leaves"]
     if anchor.kl == "none" or anchor.beta == 0:
         return ["no KL anchor: no reference is loaded"]
     if anchor.kl == "forward":

@@ -10,6 +10,7 @@ from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection, NoGuide
+from sage_cli.config.guided import beside_dpo
 from sage_cli.config.inert import inert
 from sage_cli.config.launching import launch_problems, sharded_by
 from sage_cli.config.model import (
@@ -82,6 +83,7 @@ def contradictions(config: SageConfig) -> list[str]:
         )
     found += _of_the_reward(config)
     found += _of_the_second_stage(config)
+    found += beside_dpo(config)
     found += _of_the_model(config)
     rl = config.rl
     try:

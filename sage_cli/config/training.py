@@ -15,7 +15,8 @@ from sage_cli.config.advantages import (
     advantage_options,
 )
 from sage_cli.config.base import COSMETIC, Section
-from sage_cli.config.own_terms import against_dars, against_pacs
+from sage_cli.config.guided import GuidedSection
+from sage_cli.config.own_terms import against_dars, against_dpo, against_pacs
 from sage_cli.config.plugins import require_name
 from sage_cli.errors import ConfigurationError
 
@@ -82,14 +83,18 @@ class RlSection(Section):
     algo: Literal[
         "grpo", "bnpo", "dapo", "dr-grpo", "entropy-bonus", "adaptive-entropy", "80-20", "gspo",
         "pass-at-k", "pkpo", "entropy-shaped", "steer", "clip-cov", "kl-cov", "verl",
-        "annealed-kl", "pacs", "rlpr", "dars",
+        "annealed-kl", "pacs", "rlpr", "dars", "guided-dpo",
     ] = "grpo"  # fmt: skip
     """The row of `sage algos` that fills in what makes up the algorithm."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
-    loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "pacs"] = "grpo"
+    loss: Literal["grpo", "bnpo", "dapo", "dr_grpo", "cispo", "sapo", "luspo", "pacs", "dpo"] = (
+        "grpo"
+    )
     """How the policy's term is clipped and averaged. `pacs` has verdicts as labels of the policy's
-    log-ratios, without advantages or clipping; the anchor's term keeps `grpo`'s mean."""
+    log-ratios, without advantages or clipping; the anchor's term keeps `grpo`'s mean. `dpo`
+    compares pairs of completions (`rl.guided`)."""
+    guided: GuidedSection = GuidedSection()
     pacs_beta: float = Field(1.0, gt=0)
     """Weight of the log-ratio in a PACS score."""
     pacs_weighted: bool = True
@@ -190,6 +195,11 @@ class RlSection(Section):
         """Optimiser steps from one generation of completions to the next."""
         return self.iterations * self.steps_per_generation
 
+    def determinants(self) -> dict[str, Any]:
+        """Without the settings of guided retries where there are none."""
+        found = super().determinants()
+        return {k: v for k, v in found.items() if k != "guided" or self.loss == "dpo"}
+
     @field_validator("advantage")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
@@ -212,7 +222,8 @@ class RlSection(Section):
 
     @model_validator(mode="after")
     def _settings_agree(self) -> RlSection:
-        clips, found = self.loss in CLIPPING, [*against_dars(self), *against_pacs(self)]
+        clips, found = self.loss in CLIPPING, []
+        found += [*against_dars(self), *against_pacs(self), *against_dpo(self)]
         if self.delta is not None and not clips:
             found.append(f"delta is read by the losses {', '.join(CLIPPING)}, not by '{self.loss}'")
         if self.delta is not None and self.delta <= 1 + self.epsilon_high:

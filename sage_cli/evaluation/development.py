@@ -6,9 +6,10 @@ model as it was, and nothing is stored but the figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.completion import Completion
+from sage_cli.training.rl_inputs import Looks
 
 Hear = Callable[[int, int], None]
 """Hears how many samples of how many are drawn."""
@@ -127,3 +129,14 @@ def development(config: SageConfig) -> Development | None:
     searched = {k for one in config.sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
     return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config), ks)
+
+
+@contextmanager
+def looking(config: SageConfig, tokenizer: Any, hear: Hear) -> Iterator[Looks | None]:
+    """The looks of `config` at a policy with this tokenizer, for its training; None without."""
+    apart = development(config)
+    if apart is None:
+        yield None
+        return
+    with apart:
+        yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, hear=hear))

@@ -77,14 +77,7 @@ def _measured(
 ) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
     samples = drawing.samples_at(seed)
-    verdicts = VerdictStore(samples, grader.identity.mapping())
-    with ExitStack() as grading:
-        with _GradingBeside(verdicts, benchmark, grader) as beside:
-            drawing.draw(seed, benchmark.problems, n, beside.hear)
-            grading.enter_context(progress.doing(f"grading {policy.label} on {benchmark.name}"))
-        for rows in verdicts.missing(benchmark.golds, n):
-            verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
-        verdicts.flush()
+    verdicts = judged(policy, benchmark, seed, n, drawing, grader, progress)
     tally = verdicts.tally(list(benchmark.golds), n)
     if tally.lacking:
         raise StoreError(
@@ -97,6 +90,27 @@ def _measured(
         policy.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,
         samples.identity.key,
     )  # fmt: skip
+
+
+def judged(
+    policy: Policy,
+    benchmark: Benchmark,
+    seed: int,
+    n: int,
+    drawing: Drawing,
+    grader: Grader,
+    progress: Progress,
+) -> VerdictStore:
+    """Fill a sample set and grade it, both as far as it isn't yet; the verdicts."""
+    verdicts = VerdictStore(drawing.samples_at(seed), grader.identity.mapping())
+    with ExitStack() as grading:
+        with _GradingBeside(verdicts, benchmark, grader) as beside:
+            drawing.draw(seed, benchmark.problems, n, beside.hear)
+            grading.enter_context(progress.doing(f"grading {policy.label} on {benchmark.name}"))
+        for rows in verdicts.missing(benchmark.golds, n):
+            verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
+        verdicts.flush()
+    return verdicts
 
 
 def grade_rows(rows: Sequence[Completion], benchmark: Benchmark, grader: Grader) -> list[Grade]:

@@ -6,14 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from sage_cli.config.model import sampled_dtype
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.reference import reference_policy
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.template import PromptTemplate
-from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.completion import Completion
 
 
@@ -22,10 +19,7 @@ def reference_samples(recipe: RlRecipe, start: Policy, root: Path) -> PolicySamp
 
     They are of the model that `anchor.reference` means; their seed is `rl.seed`.
     """
-    stop = PromptTemplate(recipe.prompt).stop
-    parameters = SamplingParameters.from_section(recipe.rollout, stop=stop)
-    reference, dtype = reference_policy(start, recipe), sampled_dtype(recipe.model)
-    return PolicySamples(reference, recipe.prompt, parameters, dtype, root)
+    return PolicySamples.of_rollouts(reference_policy(start, recipe), recipe, root)
 
 
 def reference_completions(

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from sage_cli.config.model import PromptSection
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.model import PromptSection, sampled_dtype
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
 from sage_cli.policies.compatibility import refuse_other_template
 from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
@@ -45,6 +45,13 @@ class PolicySamples:
         allowed = recipe.evaluation.allow_template_mismatch
         refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
         return samples
+
+    @classmethod
+    def of_rollouts(cls, policy: Policy, recipe: RlRecipe, root: Path) -> PolicySamples:
+        """The samples that a training draws beforehand, as it would draw rollouts."""
+        stop = PromptTemplate(recipe.prompt).stop
+        parameters = SamplingParameters.from_section(recipe.rollout, stop=stop)
+        return cls(policy, recipe.prompt, parameters, sampled_dtype(recipe.model), root)
 
     @property
     def in_chat(self) -> bool:

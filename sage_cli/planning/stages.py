@@ -60,6 +60,10 @@ def rl_hours(recipe: RlRecipe) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
     rl = recipe.rl
     tokens = rl.steps * batch_of(rl, rl.processes).completions * recipe.rollout.max_tokens
+    if rl.loss == "dpo":
+        pairs = 2 * rl.steps * rl.prompts_per_step * recipe.rollout.max_tokens
+        sft = round(rl.guided.sft_share * rl.guided.sft_epochs * tokens)
+        return hours_fact(recipe.model, sampled=2 * tokens, trained=pairs + sft)
     return hours_fact(recipe.model, sampled=tokens, trained=tokens)
 
 
@@ -169,7 +173,7 @@ def how_trained(recipe: RlRecipe, shape: Shape, card: Card | None) -> Trained:
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(recipe.model, shape),
-        reference=anchor.kl == "reverse" and anchor.beta > 0,
+        reference=rl.loss == "dpo" or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
         fused=card is not None,
     )

@@ -15,7 +15,7 @@ from sage_cli.problems.load import worked_rows
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.registry import generator_of
 
-_THINK = re.compile(r"</?think>")
+THINK = re.compile(r"</?think>")
 
 
 def load_demonstrations(
@@ -72,6 +72,6 @@ def _suitable(
     for problem, working in worked_rows(source, data):
         if source.numeric_only and not is_number(problem.gold):
             continue
-        shown = Demonstration(problem.question, _THINK.sub("", working).strip(), problem.gold)
+        shown = Demonstration(problem.question, THINK.sub("", working).strip(), problem.gold)
         if length is None or source.max_prompt_share == 1 or length(shown) <= longest:
             yield shown

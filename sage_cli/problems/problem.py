@@ -16,7 +16,7 @@ class Problem:
     `id` is a stable hash of source, question and gold, so that benchmarks that share rows (`aime`
     and `aime24`) share samples; `benchmark` is the registered name or the file's; `meta` keeps
     what the source said besides (level, subject, people, ...) and, as `origin`, the file's
-    content hash or the Hub's commit.
+    content hash or the Hub's commit. `working` is a worked solution, where the source has one.
     """
 
     id: str
@@ -24,6 +24,7 @@ class Problem:
     question: str
     gold: str
     meta: Mapping[str, Any] = field(default_factory=dict)
+    working: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Layout:
         meta = {key: value for key, value in values.items() if key not in used}
         return Problem(
             problem_id(self.source, question, gold), self.source, question, gold,
-            {**meta, "origin": origin},
+            {**meta, "origin": origin}, as_text(values.get(self.working or "")) or None,
         )  # fmt: skip
 
     def working_out(self, row: Row) -> str:

@@ -47,6 +47,15 @@ def require_stage_for(tuning: str) -> None:
         raise ConfigurationError(ADAPTERS_UNDER_ZERO_3)
 
 
+def require_alone(loss: str) -> None:
+    """Raise ConfigurationError in one of several processes where `loss` is trained in one."""
+    if loss == "dpo" and world_size() > 1:
+        raise ConfigurationError(
+            f"rl.loss 'dpo' trains in one process, and a launcher started {world_size()}",
+            "type the command without the launcher",
+        )
+
+
 def holds_all_weights() -> bool:
     """Whether this process has the whole model: no launcher spreads it over several."""
     return not any(map(_launcher_says, ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl.rewards import get_soft_overlong_punishment
@@ -30,6 +29,7 @@ from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.memory_errors import loading, memory_explained, training
+from sage_cli.training.order import training_order
 from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes, world_size
@@ -144,22 +144,6 @@ def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
             "row": list(range(len(prompts))),
         }
     )
-
-
-def training_order(population: int, rl: RlSection) -> list[int]:
-    """Which prompt comes when in the whole training: permutations, one after the other.
-
-    The trainer sees one long epoch, because a sampler that shuffles anew each epoch forgets on
-    resume which epoch it was in.
-    """
-    generations = -(-rl.steps // rl.steps_per_batch)
-    count = generations * rl.prompts_per_step * rl.steps_per_generation
-    epochs = [
-        np.random.default_rng((rl.seed, epoch)).permutation(population)
-        for epoch in range(-(-count // population))
-    ]
-    order: list[int] = np.concatenate(epochs)[:count].tolist()
-    return order
 
 
 def dynamic_sampling(rl: RlSection, population: Dataset) -> DynamicSampling | None:

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.recipe import RlRecipe, SftRecipe
@@ -14,10 +13,11 @@ from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import grader_for, origins
-from sage_cli.evaluation.development import development
+from sage_cli.evaluation.development import development, looking
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.reference import reference_completions, reference_samples
+from sage_cli.evaluation.retries import train_by_retries
 from sage_cli.evaluation.rollouts import require_rollouts, sampled_rollouts
 from sage_cli.grading import Grade
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
@@ -30,6 +30,7 @@ from sage_cli.policies.lineage import (
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.reference import policy_and_reference, reference_policy
+from sage_cli.problems.hints import require_hints
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
@@ -46,6 +47,7 @@ from sage_cli.training.processes import (
     join_processes,
     processes_here,
     require_all_processes,
+    require_alone,
     require_stage_for,
 )
 from sage_cli.workflows.rl_plan import planned_parent, planned_run, processes
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 
 _OF_THE_BASE = ("--preset", "-p", "--config", "--set", "--runs")
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
-SHOWN |= {"eval/pass@1": "dev pass@1"}
+SHOWN |= {"pairs/margin": "margin", "eval/pass@1": "dev pass@1"}
 
 
 def rl(
@@ -79,6 +81,7 @@ def rl(
     if is_launched():
         follow()
         require_stage_for(recipe.model.tuning)
+        require_alone(recipe.rl.loss)
         _require_base(config, init)
         if not join_processes().is_main_process:
             return _train_beside(config, init)
@@ -108,6 +111,8 @@ def rl(
     with progress.doing(f"reading {recipe.data.rl.name}"):
         problems = load_training_problems(recipe.data)  # a broken file is named before any training
         development(config)  # and so are problems to look at that would be trained on
+        if recipe.rl.loss == "dpo":
+            require_hints(problems, recipe.data.rl, recipe.rl.guided)
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
     require_rollouts(recipe.rollout, base, processes(recipe))
@@ -223,7 +228,10 @@ def _record(
     with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
         with record:
             join_processes().wait_for_everyone()
-            _train(config, recipe, base, problems, run, watch)
+            if recipe.rl.loss == "dpo":
+                train_by_retries(config, base, problems, run, watch, progress)
+            else:
+                _train(config, recipe, base, problems, run, watch)
             note_weights(run)
         if measurement is not None:
             release_memory()
@@ -259,18 +267,14 @@ def _train(
     """
     from sage_cli.training.memory_errors import loading, memory_explained
     from sage_cli.training.rl import train_rl
-    from sage_cli.training.rl_inputs import Looks, RlInputs
+    from sage_cli.training.rl_inputs import RlInputs
 
     template = PromptTemplate.from_section(recipe.prompt, tokenizer := base.tokenizer())
     with memory_explained(loading(recipe), run):
         model, reference = policy_and_reference(recipe, base)
     with ExitStack() as held:
         grader = held.enter_context(grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt))
-        looks = None
-        if (apart := development(config)) is not None:
-            held.enter_context(apart)
-            hear = watch.on_look if watch else _nobody
-            looks = Looks(apart.every, partial(apart.look, tokenizer=tokenizer, hear=hear))
+        looks = held.enter_context(looking(config, tokenizer, watch.on_look if watch else _nobody))
 
         def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             return grader.grade_many(list(zip(golds, completions, strict=True)))

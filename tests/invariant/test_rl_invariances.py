@@ -11,7 +11,8 @@ from trl import GRPOTrainer
 
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.models.load import load_model
-from sage_cli.training.rl import prompt_rows, training_order
+from sage_cli.training.order import training_order
+from sage_cli.training.rl import prompt_rows
 from sage_cli.training.rl_arguments import grpo_arguments
 
 Records = list[dict[str, Any]]

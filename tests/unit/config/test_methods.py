@@ -88,3 +88,50 @@ def test_dars_refuses_what_its_pools_can_not_be_combined_with(sets, reason):
     assert chosen("grpo").rl.dars is None
     with pytest.raises(ConfigurationError, match=reason):
         chosen("dars", *sets)
+
+
+def test_guided_retries_are_their_loss_without_an_anchor():
+    config = chosen("guided-dpo")
+    assert (config.rl.loss, config.anchor.kl) == ("dpo", "none")
+    assert chosen("grpo").rl.loss == "grpo"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "epsilon_high=0.28", "delta=4.0", "clip=false", "top_entropy_quantile=0.2",
+        "entropy_coefficient=0.01", "dynamic_sampling=true", "overlong_punishment=true",
+        "advantage=pkpo", "reward=probability", "iterations=2", "steps_per_generation=2",
+    ],
+)  # fmt: skip
+def test_guided_retries_refuse_what_pairs_would_not_read(said):
+    with pytest.raises(ConfigurationError, match=rf"'dpo' compares pairs.*{said.split('=')[0]}"):
+        chosen("guided-dpo", f"rl.{said}")
+
+
+@pytest.mark.parametrize(
+    ("flags", "sets", "reason"),
+    [
+        ({"guide": {"name": "branch"}}, [], "guide 'branch' reshapes the anchor of a policy grad"),
+        ({}, ["anchor.kl=reverse"], "anchor.kl 'reverse' is a term of a policy gradient"),
+        ({}, ["anchor.kl=forward"], "anchor.kl 'forward' is a term of a policy gradient"),
+        ({}, ["rl.processes=2"], "trains in one process"),
+        ({}, ["rl.guided.hint=Think."], "must hold {question}"),
+        ({}, ["rl.guided.hint=Try {question}"], "must hold {hint}"),
+        ({}, ["rl.guided.continued=true", "prompt.format=chat"], "'chat' puts more between"),
+        (
+            {},
+            ["rl.guided.continued=true", "rl.guided.hint={hint}{question}"],
+            "hint begins otherwise",
+        ),
+    ],
+)
+def test_guided_retries_refuse_what_has_no_place_beside_them(flags, sets, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        load(flags={"rl": {"algo": "guided-dpo"}, **flags}, sets=sets)
+
+
+def test_settings_of_retries_name_only_runs_that_have_them():
+    """Runs of other methods keep the names they had before there were any."""
+    assert "guided" not in chosen("grpo", "rl.guided.hint_lines=5").rl.determinants()
+    assert chosen("guided-dpo").rl.determinants()["guided"]["hint_lines"] == 2

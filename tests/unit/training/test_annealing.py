@@ -6,32 +6,38 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from toy_policy import reference_completions
 
 
 class Killed(Exception):  # noqa: N818
     pass
 
 
-@pytest.mark.parametrize("algo", ["annealed-kl", "pacs"])
+@pytest.mark.parametrize("algo", ["annealed-kl", "pacs", "forward"])
 def test_a_resumed_training_ends_with_the_same_weights(bench: Any, configure: Any, algo: str):
-    own = {"pacs": {"loss": "pacs", "advantage": "none"}, "annealed-kl": {}}[algo]
+    own = {"loss": "pacs", "advantage": "none"} if algo == "pacs" else {}
     rl = {"steps": 6, "iterations": 2, "save_every": 2, **own}
     anchor = {"schedule": "cosine", "beta": 0.4}
-    config = configure(rl=rl, anchor=anchor, guide={"name": "random", "epsilon": (0.9, 0.5)})
+    guide: dict[str, Any] = {"name": "random", "epsilon": (0.9, 0.5)}
+    given, divergence = {}, "kl/reference"
+    if algo == "forward":
+        anchor["kl"], guide, divergence = "forward", {"name": "none"}, "kl/forward"
+        given = {"reference": None, "reference_completions": reference_completions()}
+    config = configure(rl=rl, anchor=anchor, guide=guide)
 
     def die(record: dict[str, Any]) -> None:
         if record["step"] == 4:
             raise Killed
 
-    whole = bench.run(config, "whole")
+    whole = bench.run(config, "whole", **given)
     with pytest.raises(Killed):
-        bench.run(config, "resumed", on_step=die)
-    rest = bench.run(config, "resumed")
+        bench.run(config, "resumed", on_step=die, **given)
+    rest = bench.run(config, "resumed", **given)
     # (1 + cos(pi t / 6)) / 2 for t = 0 .. 5
     shares = [1, 0.933013, 0.75, 0.5, 0.25, 0.066987]
     betas = [record["anchor/beta"] for record in whole]
     assert betas == pytest.approx([0.4 * share for share in shares], abs=1e-6)
-    assert all("kl/reference" in record for record in whole)
+    assert all(divergence in record for record in whole)
     assert [record["step"] for record in rest] == [3, 4, 5, 6]
     for one, other in zip(whole[2:], rest, strict=True):
         for key in one:
@@ -39,7 +45,8 @@ def test_a_resumed_training_ends_with_the_same_weights(bench: Any, configure: An
     files = [bench.folder / name / "model/model.safetensors" for name in ("whole", "resumed")]
     assert files[0].read_bytes() == files[1].read_bytes()
     # and the last steps were held less than under a constant beta
-    bench.run(configure(**{**config.model_dump(), "anchor": {"beta": 0.4}}), "constant")
-    constant = load_file(bench.folder / "constant/model/model.safetensors")
+    constant = {**anchor, "schedule": "constant"}
+    bench.run(configure(rl=rl, anchor=constant, guide=guide), "constant", **given)
+    held = load_file(bench.folder / "constant/model/model.safetensors")
     annealed = load_file(files[0])
-    assert any((constant[name] != annealed[name]).any() for name in annealed)
+    assert any((held[name] != annealed[name]).any() for name in annealed)

@@ -71,10 +71,15 @@ def test_a_reference_that_stops_at_the_tag_teaches_no_token_after_it(bench: Any,
     assert (ids_BT.tolist(), mask_BT.tolist()) == ([[tag]], [[1]])
 
 
-def test_loss_and_gradient_by_hand(bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch):
-    config = configure(anchor={"kl": "forward", "beta": 0.5}, rl={"micro_batch": 8})
+@pytest.mark.parametrize(("schedule", "share"), [("constant", 1.0), ("cosine", 0.25)])
+def test_loss_and_gradient_by_hand(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, schedule: str, share: float
+):
+    anchor = {"kl": "forward", "beta": 0.5, "schedule": schedule}
+    config = configure(anchor=anchor, rl={"micro_batch": 8, "steps": 6})
     trainer = bench.trainer(config, reference_completions=reference_completions())
     assert trainer.ref_model is None
+    trainer.state.global_step = 4  # (1 + cos(4 pi / 6)) / 2 = (1 - 1/2) / 2
     trainer.current_gradient_accumulation_steps = 2
     trainer.model.train()
     policy_BT = torch.tensor([[-1.0, -1.0], [-2.0, -2.0]], requires_grad=True)
@@ -92,10 +97,10 @@ def test_loss_and_gradient_by_hand(bench: Any, configure: Any, monkeypatch: pyte
     }  # fmt: skip
     loss = trainer._compute_loss(trainer.model, batch)
     # policy term: advantages cancel. Rows' means 2 and 4, mean 3, times .5, over 2 accumulations
-    assert loss.item() == pytest.approx(0.75)
+    assert loss.item() == pytest.approx(0.75 * share)
     gradients = torch.autograd.grad(loss, [policy_BT, reference_BT])
     torch.testing.assert_close(gradients[0], torch.tensor([[-1.0, -1.0], [1.0, 1.0]]) / 8)
-    torch.testing.assert_close(gradients[1], torch.full((2, 2), -0.5 / 8))
+    torch.testing.assert_close(gradients[1], torch.full((2, 2), -0.5 / 8 * share))
 
 
 def test_training_pulls_the_policy_towards_the_references_completions(bench: Any, configure: Any):

@@ -38,7 +38,7 @@ def weights(folder: Any) -> bytes:
     return (folder / "model/model.safetensors").read_bytes()
 
 
-ELSEWHERE = {"annealed-kl", "pacs", "rlpr", "dars"}
+ELSEWHERE = {"annealed-kl", "pacs", "rlpr", "dars", "guided-dpo"}
 """Methods of rollouts, rewards and losses, which have tests of their own."""
 
 

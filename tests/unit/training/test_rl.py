@@ -20,7 +20,7 @@ from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.recorded import meaning
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import seal
-from sage_cli.training.rl import training_order
+from sage_cli.training.order import training_order
 from sage_cli.training.rl_trainer import RlTrainer
 
 

@@ -115,4 +115,5 @@ class ArithmeticProblems:
 
 def _problem(benchmark: str, a: int, b: int) -> Problem:
     question, gold = f"{a}*{b}=?", str(a * b)
-    return Problem(problem_id(benchmark, question, gold), benchmark, question, gold)
+    id_, working = problem_id(benchmark, question, gold), working_out("S", a, b)
+    return Problem(id_, benchmark, question, gold, working=working)

@@ -1,0 +1,90 @@
+"""Guided retries: supervised fine-tuning on right tries, then DPO on pairs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.guided import pairs_at_once
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.training import RlSection, SftSection
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.run import Run
+from sage_cli.training.hardware import release_memory
+from sage_cli.training.lesson import Lesson
+from sage_cli.training.preferences import train_preferences
+from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.sft import Example, train_sft
+from sage_cli.training.watch import OnStep
+
+Load = Callable[[Path | None], Any]
+"""The policy from a folder, ready to be trained; None is where the training starts."""
+_UNBOUND = 1 << 30
+"""Tokens that no completion of a policy has: SFT leaves none of its own out."""
+
+
+def train_guided(
+    recipe: RlRecipe,
+    lesson: Lesson,
+    load: Load,
+    tokenizer: Any,
+    run: Run,
+    on_step: OnStep,
+    looks: Looks | None = None,
+) -> None:
+    """Train the policy and leave it in `run.model`; goes on with an interrupted run.
+
+    What SFT leaves is kept in the run's folder, as a run of its own: it is DPO's reference.
+    `on_step` hears DPO's steps. Raises Interrupted after the step, with a checkpoint, in which a
+    signal asked to stop.
+    """
+    first = {name: float(count) for name, count in lesson.counts.items()}
+    start = None
+    if lesson.shown:
+        warm_up = Run(run.folder / "warm-up")
+        if not warm_up.finished:
+            _warm_up(recipe, lesson, load(None), tokenizer, run, warm_up)
+            shutil.rmtree(warm_up.checkpoints, ignore_errors=True)
+            release_memory()
+        start = warm_up.model
+        first["sft/loss"] = warm_up.metrics.read()[-1]["loss"]
+    reference = load(start) if recipe.model.tuning == "full" else None
+    train_preferences(
+        recipe, load(start), reference, tokenizer, lesson.pairs, run, on_step, first, looks
+    )
+
+
+def _warm_up(
+    recipe: RlRecipe, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
+) -> None:
+    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+    examples = [Example(template.render(question), text) for question, text in lesson.shown]
+    section = sft_section(recipe.rl)
+    said = {name: run.manifest.get(name) for name in ("parent", "template", "data")}
+    with warm_up.recording(run.config, kind="sft", seed=recipe.rl.seed, **said):
+        dtype = recipe.model.compute_dtype
+        train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
+
+
+def sft_section(rl: RlSection) -> SftSection:
+    """How right tries are taken in: in their order, `rl.prompts_per_step` at a time."""
+    return SftSection(
+        epochs=1,
+        shuffle=False,
+        batch_size=rl.prompts_per_step,
+        micro_batch=pairs_at_once(rl.prompts_per_step, rl.micro_batch),
+        max_length=_UNBOUND,
+        learning_rate=rl.guided.sft_rate * rl.learning_rate,
+        weight_decay=rl.weight_decay,
+        scheduler=rl.scheduler,
+        warmup_steps=None,
+        warmup_ratio=rl.warmup_ratio,
+        max_grad_norm=rl.max_grad_norm,
+        optimizer=rl.optimizer,
+        gradient_checkpointing=rl.gradient_checkpointing,
+        save_every=rl.save_every,
+        save_minutes=rl.save_minutes,
+        seed=rl.seed,
+    )

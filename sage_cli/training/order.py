@@ -1,0 +1,26 @@
+"""Which problem, or pair, comes when: drawn from the seed before anything is trained.
+
+A trainer is given one long epoch, because a sampler that shuffles anew each epoch forgets on
+resume which epoch it was in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sage_cli.config.training import RlSection
+
+
+def training_order(population: int, rl: RlSection) -> list[int]:
+    """Which prompt comes when in the whole training."""
+    generations = -(-rl.steps // rl.steps_per_batch)
+    count = generations * rl.prompts_per_step * rl.steps_per_generation
+    return permutations(population, count, rl.seed)
+
+
+def permutations(population: int, count: int, seed: int) -> list[int]:
+    """The first `count` of permutations of `population`, one after the other."""
+    order: list[int] = []
+    for epoch in range(-(-count // population) if count else 0):
+        order += np.random.default_rng((seed, epoch)).permutation(population).tolist()
+    return order[:count]

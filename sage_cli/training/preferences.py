@@ -1,0 +1,187 @@
+"""DPO on TRL's DPOTrainer: pairs arrive as token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import DPOConfig, DPOTrainer
+
+from sage_cli.config.guided import pairs_at_once
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import prepare_resume, step_of
+from sage_cli.training.disk_errors import disk_explained
+from sage_cli.training.hardware import precision
+from sage_cli.training.interruption import Interruption
+from sage_cli.training.lesson import Pair
+from sage_cli.training.memory_errors import Asked, memory_explained
+from sage_cli.training.optimizers import optimizer_name
+from sage_cli.training.order import training_order
+from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.sealed_checkpoints import SealedCheckpoints
+from sage_cli.training.watch import OnStep
+
+LOGGED = {
+    "loss": "loss",
+    "rewards/margins": "pairs/margin",
+    "rewards/chosen": "pairs/chosen",
+    "rewards/rejected": "pairs/rejected",
+    "rewards/accuracies": "pairs/accuracy",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+}
+"""What the trainer logs of a step, and what it is called in the step's record."""
+
+
+class PreferenceTrainer(SealedCheckpoints, DPOTrainer):  # type: ignore[misc]
+    """DPOTrainer on rows of token ids, whose checkpoints are sealed."""
+
+    def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
+        """The rows as they are: TRL would encode prompt and completion together."""
+        return dataset
+
+
+def train_preferences(
+    recipe: RlRecipe,
+    model: Any,
+    reference: Any,
+    tokenizer: Any,
+    pairs: Sequence[Pair],
+    run: Run,
+    on_step: OnStep,
+    first: Mapping[str, float],
+    looks: Looks | None = None,
+) -> None:
+    """Train `model` in place and leave it in `run.model`; goes on with an interrupted run.
+
+    `reference` is the frozen model; None where `model` has an adapter, which is then copied.
+    `first` is added to the first step's record. Raises Interrupted after the step, with a
+    checkpoint, in which a signal asked to stop.
+    """
+    checkpoint = prepare_resume(run, model)
+    done = step_of(checkpoint) if checkpoint else 0
+    trainer = build_preference_trainer(recipe, model, reference, tokenizer, pairs, run)
+    trainer.add_callback(_Recorder(run, on_step, first, looks))
+    if done >= recipe.rl.steps:
+        trainer._load_from_checkpoint(str(checkpoint))
+    else:
+        interruption = Interruption(run, recipe.rl.save_minutes)
+        trainer.add_callback(interruption)
+        with memory_explained(_asked(recipe), run), interruption:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    with disk_explained(run.checkpoints, run.model):
+        trainer.save_model(str(run.model))
+    (run.model / "training_args.bin").unlink(missing_ok=True)
+
+
+def build_preference_trainer(
+    recipe: RlRecipe, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
+) -> PreferenceTrainer:
+    """The trainer that `train_preferences` runs, ready to train."""
+    rows = Dataset.from_list(tokenized(pairs, tokenizer, recipe))
+    trainer = PreferenceTrainer(
+        keep_checkpoints=recipe.rl.keep_checkpoints,
+        model=model,
+        ref_model=reference,
+        args=dpo_arguments(recipe, run),
+        train_dataset=rows.select(training_order(len(rows), recipe.rl)),
+        processing_class=tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def tokenized(
+    pairs: Sequence[Pair], tokenizer: Any, recipe: RlRecipe
+) -> list[dict[str, list[int]]]:
+    """Token ids of prompts without hints, and of both completions with end-of-sequence.
+
+    Prompt and completion are encoded apart, as generation sees them.
+    """
+    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+
+    def ids(text: str) -> list[int]:
+        found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+        return found
+
+    return [
+        {
+            "prompt_ids": ids(template.render(pair.question)),
+            "chosen_ids": [*ids(pair.chosen), tokenizer.eos_token_id],
+            "rejected_ids": [*ids(pair.rejected), tokenizer.eos_token_id],
+        }
+        for pair in pairs
+    ]
+
+
+def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
+    """`recipe` in TRL's words, with every default that matters set by name."""
+    rl = recipe.rl
+    at_once = pairs_at_once(rl.prompts_per_step, rl.micro_batch)
+    return DPOConfig(
+        output_dir=str(run.checkpoints),
+        max_steps=rl.steps,
+        per_device_train_batch_size=at_once,
+        gradient_accumulation_steps=rl.prompts_per_step // at_once,
+        loss_type=["sigmoid"],
+        beta=rl.guided.beta,
+        label_smoothing=0.0,
+        f_divergence_type="reverse_kl",
+        precompute_ref_log_probs=False,
+        sync_ref_model=False,
+        disable_dropout=True,
+        max_length=None,
+        learning_rate=rl.learning_rate,
+        weight_decay=rl.weight_decay,
+        lr_scheduler_type=rl.scheduler if rl.scheduler != "constant" else "constant_with_warmup",
+        warmup_steps=rl.warmup_ratio,
+        max_grad_norm=rl.max_grad_norm,
+        optim=optimizer_name(rl.optimizer),
+        gradient_checkpointing=rl.gradient_checkpointing,
+        train_sampling_strategy="sequential",  # the rows come in the order of the whole training
+        seed=rl.seed,
+        data_seed=rl.seed,
+        save_steps=rl.save_every,
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        **precision(recipe.model.compute_dtype),
+    )
+
+
+def _asked(recipe: RlRecipe) -> Asked:
+    """A micro-batch of pairs."""
+    rl = recipe.rl
+    rows = 2 * pairs_at_once(rl.prompts_per_step, rl.micro_batch)
+    changes = {"rollout.max_tokens": max(1, recipe.rollout.max_tokens // 2)}
+    return Asked(f"{rows} completions of pairs at once", changes, ("rl.micro_batch", rows))
+
+
+class _Recorder(TrainerCallback):  # type: ignore[misc]
+    """Write each step's record down, with a look where one is due, and tell whoever shows it."""
+
+    def __init__(
+        self, run: Run, on_step: OnStep, first: Mapping[str, float], looks: Looks | None
+    ) -> None:
+        self.run, self.on_step, self.first, self.looks = run, on_step, first, looks
+
+    def on_log(
+        self, _args: Any, state: Any, control: Any, logs: Any = None, model: Any = None, **_: Any
+    ) -> None:
+        if not logs or "loss" not in logs:
+            return
+        step, last = state.global_step, state.global_step >= state.max_steps
+        record: dict[str, Any] = {"step": step, "of": state.max_steps}
+        record |= {name: float(logs[key]) for key, name in LOGGED.items() if key in logs}
+        drawn = dict.fromkeys((key for key in self.first if key.startswith("drawn/")), 0)
+        record |= self.first if step == 1 else drawn
+        if self.looks and (last or not (step % self.looks.every or control.should_training_stop)):
+            record |= self.looks.look(model)
+        self.run.metrics.append(record)
+        self.on_step(record)

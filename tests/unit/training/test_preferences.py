@@ -1,0 +1,203 @@
+"""DPO on pairs: the real trainer against numbers in float64, kills, and both ways of tuning."""
+
+import json
+import math
+
+import pytest
+import torch
+from toy_policy import adapted
+
+from sage_cli.config.guided import pairs_at_once
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.models.load import load_model
+from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.run import Run
+from sage_cli.training.lesson import Pair
+from sage_cli.training.preferences import (
+    build_preference_trainer,
+    dpo_arguments,
+    tokenized,
+    train_preferences,
+)
+from sage_cli.training.rl_inputs import Looks
+
+PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
+BETA = 0.5
+
+
+def recipe(configure, tuning="full", **rl):
+    config = configure(
+        rl={"loss": "dpo", "guided": {"beta": BETA}, "steps": 5, "prompts_per_step": 3, **rl},
+        anchor={"kl": "none"},
+        prompt={"format": "plain", "system": None},
+        model={"tuning": tuning, "lora": {"dropout": 0.0}},
+    )
+    return RlRecipe.of(config)
+
+
+def moved(base, seed):
+    """The toy policy with every weight a little off, so that no ratio is 1."""
+    model = load_model(base, trainable=True)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.02 * torch.randn(weight.shape, generator=generator)
+    return model
+
+
+def log_probability(model, prompt, completion):
+    """ln pi(completion | prompt), term by term."""
+    logits_TV = model(torch.tensor([prompt + completion])).logits[0]
+    total = 0.0
+    for place, token in enumerate(completion, start=len(prompt) - 1):
+        total = total + logits_TV[place, token] - torch.logsumexp(logits_TV[place], 0)
+    return total
+
+
+def by_hand(policy, reference, rows):
+    """-ln s(beta ((ln pi - ln ref)(chosen) - (ln pi - ln ref)(rejected))), mean over pairs."""
+    losses = []
+    for row in rows:
+        ratios = []
+        for which in ("chosen_ids", "rejected_ids"):
+            with torch.no_grad():
+                held = log_probability(reference, row["prompt_ids"], row[which])
+            ratios.append(log_probability(policy, row["prompt_ids"], row[which]) - held)
+        losses.append(torch.log1p(torch.exp(-BETA * (ratios[0] - ratios[1]))))
+    return sum(losses) / len(losses)
+
+
+def test_loss_and_gradient_are_those_of_float64(base, bench, configure, tokenizer, tmp_path):
+    ours, rows = recipe(configure), tokenized(PAIRS[:3], tokenizer, recipe(configure))
+    policy, reference = moved(base, 1), moved(base, 2)
+    trainer = build_preference_trainer(
+        ours, policy, reference, tokenizer, PAIRS[:3], Run(tmp_path / "run")
+    )
+    batch = trainer.data_collator(rows)
+    loss = trainer.compute_loss(trainer.model, batch)
+    loss.backward()
+
+    exact_policy, exact_reference = moved(base, 1).double(), moved(base, 2).double()
+    exact = by_hand(exact_policy, exact_reference, rows)
+    exact.backward()
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+    assert abs(exact.item() - math.log(2)) > 0.05
+    gradients = dict(exact_policy.named_parameters())
+    largest = max(weight.grad.abs().max().item() for weight in gradients.values())
+    assert largest > 0.01
+    for name, weight in trainer.model.named_parameters():
+        difference = (weight.grad.double() - gradients[name].grad).abs().max().item()
+        assert difference < 1e-5 * largest, name
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
+    base, bench, configure, tokenizer, tmp_path, tuning
+):
+    ours, heard = recipe(configure, tuning), []
+    model = load_model(base, trainable=True)
+    if tuning == "lora":
+        model = adapted(bench, configure())
+    reference = load_model(base) if tuning == "full" else None
+    first = {"pairs/found": 6.0, "drawn/tokens": 90.0}
+    run = Run(tmp_path / "run")
+    train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first)
+    assert heard[0]["loss"] == pytest.approx(math.log(2), abs=1e-6)
+    assert heard[0]["pairs/margin"] == pytest.approx(0, abs=1e-6)
+    assert [record["step"] for record in heard] == [1, 2, 3, 4, 5]
+    assert heard[-1]["pairs/margin"] > heard[2]["pairs/margin"] > 0  # the first rate is 0
+    assert heard[-1]["loss"] < heard[0]["loss"]
+    assert (heard[0]["pairs/found"], heard[0]["drawn/tokens"]) == (6, 90)
+    assert "pairs/found" not in heard[1]
+    assert heard[1]["drawn/tokens"] == 0
+    assert run.metrics.read() == json.loads(json.dumps(heard))
+    saved = {path.name for path in run.model.iterdir()}
+    assert "ref" not in saved
+
+
+class KilledError(Exception):
+    pass
+
+
+def killing(record):
+    if record["step"] == 4:
+        raise KilledError
+
+
+def weights(run):
+    (file,) = run.model.glob("*.safetensors")
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_a_killed_training_ends_as_an_undisturbed_one_to_the_bit(
+    base, bench, configure, tokenizer, tmp_path, tuning
+):
+    """Seven steps of three of six pairs: the kill is in the second pass over them."""
+    ours = recipe(configure, tuning, steps=7)
+
+    def train(name, on_step=lambda _: None):
+        model = load_model(base, trainable=True)
+        if tuning == "lora":
+            model = adapted(bench, configure())
+        reference = load_model(base) if tuning == "full" else None
+        run = Run(tmp_path / name)
+        train_preferences(ours, model, reference, tokenizer, PAIRS, run, on_step, {"a": 1.0})
+        return run
+
+    whole = train("whole")
+    with pytest.raises(KilledError):
+        train("killed", killing)
+    killed = train("killed")
+    assert weights(killed) == weights(whole)
+    assert killed.metrics.read() == whole.metrics.read()
+    (killed.model / next(killed.model.glob("*.safetensors")).name).unlink()
+    assert weights(train("killed")) == weights(whole)  # only its model was lacking
+
+
+def test_looks_are_recorded_where_they_are_due(base, configure, tokenizer, tmp_path):
+    seen = []
+
+    def look(model):
+        seen.append(model)
+        return {"eval/pass@1": len(seen) / 10}
+
+    run = Run(tmp_path / "run")
+    train_preferences(
+        recipe(configure), load_model(base, trainable=True), load_model(base), tokenizer, PAIRS,
+        run, lambda _: None, {}, Looks(2, look),
+    )  # fmt: skip
+    looked = {record["step"]: record.get("eval/pass@1") for record in run.metrics.read()}
+    assert looked == {1: None, 2: 0.1, 3: None, 4: 0.2, 5: 0.3}
+
+
+def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):
+    (row,) = tokenized(PAIRS[:1], tokenizer, recipe(configure))
+    assert tokenizer.decode(row["prompt_ids"]) == "3*5=?"
+    assert tokenizer.decode(row["chosen_ids"]) == "15<|end|>"
+    assert tokenizer.decode(row["rejected_ids"]) == "3+5=8<|end|>"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "micro_batch", "together"),
+    [(16, None, 16), (16, 8, 4), (6, 8, 3), (7, 8, 1), (4, 1, 1), (4, 99, 4)],
+)
+def test_a_micro_batch_counts_both_completions_of_a_pair(pairs, micro_batch, together):
+    """8 completions are 4 pairs; of 6 pairs 3 at a time, since 4 doesn't divide them."""
+    assert pairs_at_once(pairs, micro_batch) == together
+
+
+def test_micro_batches_leave_the_step_as_it_is(base, configure, tokenizer, tmp_path):
+    ends = []
+    for micro_batch in (None, 2):
+        ours = recipe(configure, micro_batch=micro_batch)
+        assert dpo_arguments(ours, Run(tmp_path)).gradient_accumulation_steps == (
+            1 if micro_batch is None else 3
+        )
+        run = Run(tmp_path / str(micro_batch))
+        train_preferences(
+            ours, load_model(base, trainable=True), load_model(base), tokenizer, PAIRS, run,
+            lambda _: None, {},
+        )  # fmt: skip
+        ends.append([r["loss"] for r in MetricsFile(run.folder / "metrics.jsonl").read()])
+    assert ends[0] == pytest.approx(ends[1], abs=1e-5)
