@@ -51,7 +51,7 @@ def engine_problems(settings: Mapping[str, Any]) -> list[str]:
         if name in DECIDED_ELSEWHERE
     ]
     found += [
-        f"vllm.{name} changes the model that draws, and its samples would be kept as the stored "
+        f"vllm.{name} changes what is drawn, and its samples would be kept as the stored "
         "model's: save the changed model and measure that"
         for name in settings
         if name in OF_ANOTHER_MODEL

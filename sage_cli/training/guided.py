@@ -11,6 +11,7 @@ from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.training import RlSection, SftSection
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.manifest import Origin
 from sage_cli.store.run import Run
 from sage_cli.training.hardware import release_memory
 from sage_cli.training.lesson import Lesson
@@ -62,8 +63,15 @@ def _warm_up(
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     examples = [Example(template.render(question), text) for question, text in lesson.shown]
     section = sft_section(recipe.rl)
-    said = {name: run.manifest.get(name) for name in ("parent", "template", "data")}
-    with warm_up.recording(run.config, kind="sft", seed=recipe.rl.seed, **said):
+    said = run.manifest
+    origin = Origin(
+        kind="sft",
+        parent=said["parent"],
+        seed=recipe.rl.seed,
+        template=said["template"],
+        data=said["data"],
+    )
+    with warm_up.recording(run.config, **origin):
         dtype = recipe.model.compute_dtype
         train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
 
