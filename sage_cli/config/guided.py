@@ -37,7 +37,7 @@ class GuidedSection(Section):
     """Passes over them."""
     sft_rate: float = Field(10.0, gt=0)
     """SFT's learning rate in units of `rl.learning_rate`, which is DPO's."""
-    beta: float = Field(0.1, gt=0)
+    preference_beta: float = Field(0.1, gt=0)
     """DPO's weight of the log-ratio; the method's authors don't name theirs."""
 
     @field_validator("hint")
@@ -68,7 +68,7 @@ def beside_dpo(config: SageConfig) -> list[str]:
     elif config.anchor.kl != "none":
         found.append(
             f"anchor.kl '{config.anchor.kl}' is a term of a policy gradient, and rl.loss 'dpo' "
-            "holds the policy by rl.guided.beta (use --kl none)"
+            "holds the policy by rl.guided.preference_beta (use --kl none)"
         )
     if rl.processes > 1 or rl.accelerate is not None:
         found.append("rl.loss 'dpo' trains in one process (leave out --processes and --accelerate)")

@@ -45,7 +45,9 @@ def _loss(rl: RlSection) -> str:
         weighted = "right and wrong of a group alike" if rl.pacs_weighted else "unweighted"
         return f"pacs, log-ratio x {rl.pacs_beta:g}, {weighted}, no clipping"
     if rl.loss == "dpo":
-        return f"dpo, log-ratio x {rl.guided.beta:g}, against the policy as SFT leaves it"
+        return (
+            f"dpo, log-ratio x {rl.guided.preference_beta:g}, against the policy as SFT leaves it"
+        )
     return f"{rl.loss}, advantage {rl.advantage}, clip {rl.epsilon_low:g}/{rl.epsilon_high:g}"
 
 

@@ -128,7 +128,7 @@ def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
         per_device_train_batch_size=at_once,
         gradient_accumulation_steps=rl.prompts_per_step // at_once,
         loss_type=["sigmoid"],
-        beta=rl.guided.beta,
+        beta=rl.guided.preference_beta,
         label_smoothing=0.0,
         f_divergence_type="reverse_kl",
         precompute_ref_log_probs=False,

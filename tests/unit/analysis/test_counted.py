@@ -195,7 +195,7 @@ def test_support_as_a_document(tmp_path):
     at_zero, at_half = found["support"]
     assert (at_zero["gained"], at_zero["lost"], at_zero["kept"]) == (["a"], ["b"], ["c"])
     assert (at_half["kept"], at_half["absent"]) == (["c"], ["a", "b"])
-    assert found["transitions"]["seen"].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
+    assert found["transitions"]["seen"] == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
     assert len(document.sheets["support-problems"].rows) == 6
 
 

@@ -60,7 +60,8 @@ def test_every_field_is_said_to_be_cosmetic_or_not():
 
 
 def test_determinants_are_the_rest():
-    config = load(sets=["rollout.backend=auto"]).config  # else vLLM's settings decide nothing
+    # else the settings of vLLM, and those of guided retries, decide nothing
+    config = load(flags={"rl": {"algo": "guided-dpo"}}, sets=["rollout.backend=auto"]).config
     for name in type(config).model_fields:
         section = getattr(config, name)
         kept, everything = set(section.determinants()), set(section.model_dump())

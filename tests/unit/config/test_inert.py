@@ -40,10 +40,14 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
 @pytest.mark.parametrize(
     ("name", "sets", "said"),
     [
-        ("pass-at-k", ["rl.advantage_options.k=9"], "k is 9, and a group has 8 .* no set of k"),
+        ("pass-at-k", ["rl.advantage_options.k=9"], "k is 9, and a group has 8 .* no subset of k"),
         ("pass-at-k", ["rl.advantage_options.k=8"], "its only subset of k is the group"),
         ("pass-at-k", ["rl.overlong_punishment=true"], "'pass-at-k' reads verdicts alone"),
-        ("pkpo", ["rl.advantage_options.k=9"], "'favoured' of a group of 8 .* sets of 8 at most"),
+        (
+            "pkpo",
+            ["rl.advantage_options.k=9"],
+            "'favoured' takes at most 8 of a group's 8 completions",
+        ),
         (
             "pkpo",
             ["rl.advantage_options={k: 8, form: leave-one-out}"],

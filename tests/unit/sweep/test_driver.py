@@ -31,7 +31,7 @@ class Touch(CellWork):
     """A training that is a file; it takes half a second, or hours where there is a file `slow`."""
 
     def task(self, file: Path, log: Path) -> Task:
-        seconds = 9999 if self.run.folder.with_suffix(".slow").exists() else 0.5
+        seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
         command = (sys.executable, "-c", line, str(self.run.folder))
         return Task(self.name, command, log, self.resources)

@@ -16,6 +16,7 @@ from sage_cli.config.data import (
 from sage_cli.config.training import SftSection
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.load import load_problems
+from sage_cli.problems.problem import Problem
 
 OTHER = DataSection(
     arithmetic=ArithmeticSection(
@@ -35,7 +36,11 @@ REAL = {
 
 
 def pin(rows):
-    text = json.dumps([asdict(row) for row in rows], sort_keys=True, ensure_ascii=False)
+    fields = list(map(asdict, rows))
+    for row, shown in zip(rows, fields, strict=True):
+        if isinstance(row, Problem):  # its worked solution is no part of what it is known by
+            del shown["working"]
+    text = json.dumps(fields, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
