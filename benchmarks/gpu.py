@@ -22,13 +22,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gpu_models import ALPHA, RANK, SIZES, Size, question, random_model, tokenizer
+from gpu_sampling import transformers_sampler, vllm
+
 from sage_cli.planning.memory import Trained, Widths, training_memory
-from sage_cli.planning.shape import PUBLISHED, Shape
 
 MINUTES = 9.0
 GOALS = {
@@ -36,70 +37,6 @@ GOALS = {
     "sage / TRL": "at most 1.05",
     "sage passk / LLM.generate": "at least 0.95",
 }
-RANK, ALPHA = 8, 16
-
-
-@dataclass(frozen=True)
-class Size:
-    """A model's shape and the work that is given to it."""
-
-    shape: Shape
-    dtype: str
-    prompts: int
-    rollouts: int
-    new_tokens: int
-    samples: int
-    pairs: int
-
-
-SIZES = {
-    "qwen2.5-1.5b": Size(
-        PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"], "bfloat16", 8, 8, 1024, 256, 2
-    ),
-    "toy": Size(Shape(128, 256, 2, 4, 2, 32, 200, True, True), "float32", 2, 2, 8, 8, 1),
-}
-
-
-def question(number: int) -> str:
-    """A prompt of about a hundred characters."""
-    return f"{number}+{number + 1}, " * 12 + "=?"
-
-
-def random_model(size: Size) -> Any:
-    """The shape with random weights, made where it will be; its end of sequence hardly comes."""
-    import torch
-
-    from sage_cli.models.scratch import random_qwen2
-
-    shape = size.shape
-    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = random_qwen2(
-            tokenizer(),
-            seed=0,
-            vocab_size=shape.vocabulary,
-            hidden_size=shape.hidden,
-            intermediate_size=shape.feed_forward,
-            num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads,
-            num_key_value_heads=shape.kv_heads,
-            max_position_embeddings=4096,
-            tie_word_embeddings=shape.tied,
-        )
-    return model.to(getattr(torch, size.dtype))
-
-
-def tokenizer() -> Any:
-    """One token per character; a model's other tokens read as nothing."""
-    from sage_cli.models.tokenizer import character_tokenizer
-
-    return character_tokenizer(["<SOLUTION>", "</SOLUTION>"])
-
-
-def saved_model(size: Size, folder: Path) -> Path:
-    """The random model and its tokenizer as a folder."""
-    random_model(size).save_pretrained(folder / "model")
-    tokenizer().save_pretrained(folder / "model")
-    return folder / "model"
 
 
 def step_times(size: Size, folder: Path) -> dict[str, Any]:
@@ -178,54 +115,6 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
     }
 
 
-def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
-    """Tokens a second of our own decoding loop."""
-    model = random_model(size).eval()
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
-
-    sampler = TransformersSampler(model, tokenizer(), _parameters(size), 256)
-    return _drawn(lambda: list(sampler.sample(_requests(size))))
-
-
-def vllm(size: Size, folder: Path) -> dict[str, Any]:
-    """Tokens a second of bare `LLM.generate`, and of what `sage passk` does with the engine."""
-    from sage_cli.config.sampling import SamplingSection
-    from sage_cli.sampling.fill import fill
-    from sage_cli.sampling.sampler import SamplerSetup, sample_seed
-    from sage_cli.sampling.vllm_sampler import VllmSampler
-    from sage_cli.store.samples import SampleIdentity, SampleSet
-
-    path, requests = saved_model(size, folder), _requests(size)
-    common = {"max_model_len": 4096, "enforce_eager": True}
-    section = SamplingSection(backend="vllm", vllm=common)
-    setup = SamplerSetup(path, _parameters(size), section, dtype=size.dtype)
-    samples = SampleSet(folder, SampleIdentity("random", "none", {}, 0))
-    prompts = {request.problem_id: request.prompt for request in requests}
-    with VllmSampler(setup) as sampler:
-        list(sampler.sample(requests[:1]))  # warm
-        ours = _drawn(
-            lambda: (
-                fill(samples, prompts, len(requests[0].indices), sampler),
-                list(samples.completions()),
-            )[1]
-        )
-    from vllm import LLM, SamplingParams
-
-    bare = LLM(str(path), dtype=size.dtype, max_num_seqs=section.batch_rows, seed=0, **common)
-    each = [(r.prompt, sample_seed(0, r.problem_id, i)) for r in requests for i in r.indices]
-    params = [SamplingParams(temperature=1.0, max_tokens=size.new_tokens, seed=s) for _, s in each]
-    bare.generate([each[0][0]], params[0])
-    began = time.perf_counter()
-    outputs = bare.generate([text for text, _ in each], params)
-    tokens = sum(len(one.outputs[0].token_ids) for one in outputs)
-    rate = tokens / (time.perf_counter() - began)
-    return {
-        "sage, tokens per s": ours["tokens per s"],
-        "LLM.generate, tokens per s": rate,
-        "sage passk / LLM.generate": ours["tokens per s"] / rate,
-    }
-
-
 def tiny(size: Size, folder: Path) -> dict[str, Any]:
     """Seconds of `sage rl --guide branch --measure`, its base included, in a fresh folder."""
     sets = ["sft.steps=100", "evaluation.samples=16", "evaluation.k=1,16", "evaluation.limit=100"]
@@ -249,29 +138,6 @@ PARTS: dict[str, Callable[[Size, Path], dict[str, Any]]] = {
     "tiny": tiny,
     "vllm": vllm,
 }
-
-
-def _parameters(size: Size) -> Any:
-    from sage_cli.sampling.sampler import SamplingParameters
-
-    return SamplingParameters(1.0, 1.0, 0, 0.0, size.new_tokens, None)
-
-
-def _requests(size: Size) -> list[Any]:
-    from sage_cli.sampling.sampler import SampleRequest
-
-    each = max(1, size.samples // 32)
-    return [
-        SampleRequest(f"p{number}", question(number), tuple(range(each)))
-        for number in range(size.samples // each)
-    ]
-
-
-def _drawn(draw: Callable[[], list[Any]]) -> dict[str, Any]:
-    began = time.perf_counter()
-    rows = draw()
-    seconds, tokens = time.perf_counter() - began, sum(row.tokens for row in rows)
-    return {"completions": len(rows), "tokens per s": tokens / seconds, "seconds": seconds}
 
 
 def measured(name: str, asked: argparse.Namespace, seconds: float) -> dict[str, Any]:

@@ -14,13 +14,10 @@ from sage_cli.grading.status import Status
 from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import ReportJson
 from sage_cli.reports.passk import PasskData
-from sage_cli.reports.sweeps.data import Value
-from sage_cli.reports.sweeps.plain import SweepData
 from sage_cli.reports.written import Written
 from sage_cli.store.manifest import Manifest
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.report import SuiteData
-from sage_cli.sweep.desk import SweepState
 from sage_cli.workflows.data import Listed
 from sage_cli.workflows.grade import Malformed
 
@@ -75,77 +72,11 @@ class AnalysesAnswer(TypedDict):
     analyses: list[AnalysisSays]
 
 
-class StoredSweepJson(SweepState):
-    """A sweep's state; `driven_by` says in words who drives it now."""
-
-    driven_by: str | None
-    folder: str
-
-
-class SweepsAnswer(TypedDict):
-    """Sweeps, the one that changed last at the end."""
-
-    sweeps: list[StoredSweepJson]
-
-
-class SweepAnswer(TypedDict):
-    """A sweep with its last report, once there is one."""
-
-    sweep: StoredSweepJson
-    report: SweepData | None
-
-
-class BestJson(TypedDict):
-    """The best cell by an objective, by its number in the report; `words` set it.
-
-    `alike` are the numbers of the cells that can't be told apart from it, null where the noise
-    isn't known.
-    """
-
-    objective: str
-    number: int
-    value: float
-    interval: tuple[float, float] | None
-    words: str
-    alike: tuple[int, ...] | None
-    settings: dict[str, Value]
-    runs: tuple[str, ...]
-
-
-class BestAnswer(TypedDict):
-    """A sweep's best cells, one for each objective."""
-
-    sweep: str
-    best: list[BestJson]
-
-
-class ImportanceAnswer(TypedDict):
-    """By objective, the share of each parameter."""
-
-    sweep: str
-    importances: dict[str, dict[str, float]]
-
-
-class CancelAnswer(TypedDict):
-    """Who was asked to stop, the jobs that are left with a cluster, and what was said."""
-
-    sweep: str
-    asked: str | None
-    jobs: list[str]
-    said: str
-
-
 class RemovedAnswer(TypedDict):
     """What was removed, and where it lay."""
 
     removed: str
     folder: str
-
-
-class CommandAnswer(TypedDict):
-    """A command, word by word."""
-
-    command: list[str]
 
 
 class SuitesAnswer(TypedDict):

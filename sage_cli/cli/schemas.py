@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.registry import ANALYSES
-from sage_cli.cli import answers
+from sage_cli.cli import answers, sweep_answers
 from sage_cli.config.schema import SageConfig
 from sage_cli.reports.comparison import ComparisonData
 from sage_cli.reports.document import ReportJson
@@ -64,13 +64,13 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
         _PLAN,
     ),
     "sweep": (_report("SweepReport", SweepData), _PLAN),
-    "sweeps list": (answers.SweepsAnswer,),
-    "sweeps show": (answers.SweepAnswer,),
-    "sweeps best": (answers.BestAnswer,),
-    "sweeps importance": (answers.ImportanceAnswer,),
-    "sweeps cancel": (answers.CancelAnswer,),
+    "sweeps list": (sweep_answers.SweepsAnswer,),
+    "sweeps show": (sweep_answers.SweepAnswer,),
+    "sweeps best": (sweep_answers.BestAnswer,),
+    "sweeps importance": (sweep_answers.ImportanceAnswer,),
+    "sweeps cancel": (sweep_answers.CancelAnswer,),
     "sweeps remove": (answers.RemovedAnswer,),
-    "sweeps dashboard": (answers.CommandAnswer,),
+    "sweeps dashboard": (sweep_answers.CommandAnswer,),
     "suite list": (answers.SuitesAnswer,),
     "suite plan": (SuitePlan,),
     "suite run": (answers.SuiteAnswer, SuitePlan),

@@ -15,13 +15,8 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 
 if TYPE_CHECKING:
-    from sage_cli.cli.answers import (
-        BestAnswer,
-        BestJson,
-        CancelAnswer,
-        CommandAnswer,
-        RemovedAnswer,
-    )
+    from sage_cli.cli.answers import RemovedAnswer
+    from sage_cli.cli.sweep_answers import BestAnswer, BestJson, CancelAnswer, CommandAnswer
     from sage_cli.sweep.stored import StoredSweep, Sweeps
     from sage_cli.workflows.sweeps import Best
 

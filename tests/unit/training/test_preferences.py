@@ -27,7 +27,13 @@ BETA = 0.5
 
 def recipe(configure, tuning="full", **rl):
     config = configure(
-        rl={"loss": "dpo", "guided": {"preference_beta": BETA}, "steps": 5, "prompts_per_step": 3, **rl},
+        rl={
+            "loss": "dpo",
+            "guided": {"preference_beta": BETA},
+            "steps": 5,
+            "prompts_per_step": 3,
+            **rl,
+        },
         anchor={"kl": "none"},
         prompt={"format": "plain", "system": None},
         model={"tuning": tuning, "lora": {"dropout": 0.0}},

@@ -1,0 +1,72 @@
+"""Parts of the GPU's benchmark: tokens a second of each engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gpu_models import (
+    Size,
+    drawing_parameters,
+    random_model,
+    sample_requests,
+    saved_model,
+    tokenizer,
+)
+
+
+def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
+    """Tokens a second of our own decoding loop."""
+    model = random_model(size).eval()
+    from sage_cli.sampling.transformers_sampler import TransformersSampler
+
+    sampler = TransformersSampler(model, tokenizer(), drawing_parameters(size), 256)
+    return _drawn(lambda: list(sampler.sample(sample_requests(size))))
+
+
+def vllm(size: Size, folder: Path) -> dict[str, Any]:
+    """Tokens a second of bare `LLM.generate`, and of what `sage passk` does with the engine."""
+    from sage_cli.config.sampling import SamplingSection
+    from sage_cli.sampling.fill import fill
+    from sage_cli.sampling.sampler import SamplerSetup, sample_seed
+    from sage_cli.sampling.vllm_sampler import VllmSampler
+    from sage_cli.store.samples import SampleIdentity, SampleSet
+
+    path, requests = saved_model(size, folder), sample_requests(size)
+    common = {"max_model_len": 4096, "enforce_eager": True}
+    section = SamplingSection(backend="vllm", vllm=common)
+    setup = SamplerSetup(path, drawing_parameters(size), section, dtype=size.dtype)
+    samples = SampleSet(folder, SampleIdentity("random", "none", {}, 0))
+    prompts = {request.problem_id: request.prompt for request in requests}
+    with VllmSampler(setup) as sampler:
+        list(sampler.sample(requests[:1]))  # warm
+        ours = _drawn(
+            lambda: (
+                fill(samples, prompts, len(requests[0].indices), sampler),
+                list(samples.completions()),
+            )[1]
+        )
+    from vllm import LLM, SamplingParams
+
+    bare = LLM(str(path), dtype=size.dtype, max_num_seqs=section.batch_rows, seed=0, **common)
+    each = [(r.prompt, sample_seed(0, r.problem_id, i)) for r in requests for i in r.indices]
+    params = [SamplingParams(temperature=1.0, max_tokens=size.new_tokens, seed=s) for _, s in each]
+    bare.generate([each[0][0]], params[0])
+    began = time.perf_counter()
+    outputs = bare.generate([text for text, _ in each], params)
+    tokens = sum(len(one.outputs[0].token_ids) for one in outputs)
+    rate = tokens / (time.perf_counter() - began)
+    return {
+        "sage, tokens per s": ours["tokens per s"],
+        "LLM.generate, tokens per s": rate,
+        "sage passk / LLM.generate": ours["tokens per s"] / rate,
+    }
+
+
+def _drawn(draw: Callable[[], list[Any]]) -> dict[str, Any]:
+    began = time.perf_counter()
+    rows = draw()
+    seconds, tokens = time.perf_counter() - began, sum(row.tokens for row in rows)
+    return {"completions": len(rows), "tokens per s": tokens / seconds, "seconds": seconds}
