@@ -10,6 +10,7 @@ from sage_cli.executors.herald import Herald
 from sage_cli.executors.work import Work
 from sage_cli.progress import Progress
 from sage_cli.sweep.desk import Desk, SweepFacts
+from sage_cli.sweep.proposal import State
 
 
 class SweepHerald(Herald):
@@ -19,6 +20,12 @@ class SweepHerald(Herald):
         super().__init__(progress, total)
         self._desk, self._facts, self._highest = desk, facts, float("-inf")
         self._cancelled = 0
+        self._keep()
+
+    def found(self, states: Sequence[State], each: int) -> None:
+        """Count the proposals that ended under an earlier driver, of so many trainings `each`."""
+        self.done_count += each * states.count(State.DONE)
+        self.pruned_count += each * states.count(State.PRUNED)
         self._keep()
 
     def scored(self, work: Work, values: Sequence[float]) -> None:

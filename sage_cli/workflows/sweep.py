@@ -66,7 +66,9 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         it.desk.forget_cancel()
         study = open_study(it)
         facts = it.facts(study)
-        herald = SweepHerald(progress, it.desk, facts, it.total * len(it.first_seeds))
+        each = len(it.first_seeds)
+        herald = SweepHerald(progress, it.desk, facts, it.total * each)
+        herald.found([one.state for one in study.proposals()], each)
         drive = Driver(it.settings, study, works, executor, it.desk, herald)
         try:
             drive.run(detach=detach)

@@ -66,7 +66,7 @@ def test_another_objective_runs_nothing_again(lab: SweepLab, survived: Any) -> N
 
 
 def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -> None:
-    words = ("--space", lab.space([0.5], [0.8]))
+    words = ("--space", lab.space([0.5, 0.6, 0.7, 0.9], [0.8]), "--workers", "1")
     driver = lab.start(*words)
     lab.wait_until(lambda: lab.tasks())
     second = lab.start(*words)
@@ -78,7 +78,7 @@ def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -
     assert driver.returncode == 143
     assert not lab.tasks()  # its task was ended with it
     finished = lab.run(*words)
-    assert [cell["state"] for cell in finished["cells"]] == ["done"]
+    assert [cell["state"] for cell in finished["cells"]] == ["done"] * 4
 
 
 def test_what_a_driver_leaves_can_be_read(lab: SweepLab, survived: Any) -> None:

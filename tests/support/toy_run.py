@@ -25,7 +25,10 @@ from sage_cli.objectives import AdvantageInputs, group_advantages
 from sage_cli.training.rl_inputs import Looks
 
 
-def fixed_completions(self: Any, prompt_ids: list[list[int]], *_: Any) -> tuple[Any, None]:
+def fixed_completions(
+    self: Any, prompt_ids: list[list[int]], images: Any, multimodal_fields: Any,
+    num_generations: int, has_tool_images: bool = False,
+) -> tuple[Any, None]:  # fmt: skip
     """Between 1 and 9 tokens, seeded by the prompt and by how often it came before."""
     seen: Counter[tuple[int, ...]] = Counter()
     drawn = []

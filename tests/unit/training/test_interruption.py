@@ -17,7 +17,7 @@ from sage_cli.config.training import SftSection
 from sage_cli.errors import Interrupted, TrainingError
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.store.run import Run
-from sage_cli.training import interruption, sealing_trainer
+from sage_cli.training import interruption, sealed_checkpoints
 from sage_cli.training.checkpoints import saved_step, seal
 from sage_cli.training.sft import Example, train_sft
 from sage_cli.training.stop_signals import StopSignals
@@ -202,7 +202,7 @@ def test_minutes_save_too_and_change_nothing(
         sealed.append(checkpoint.name)
         seal(checkpoint, *also, **words)
 
-    monkeypatch.setattr(sealing_trainer, "seal", noted)
+    monkeypatch.setattr(sealed_checkpoints, "seal", noted)
     often = configure(rl={"steps": 7, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 2})
     bench.run(often, "saved")
     # looks: begun 0, steps 1 and 2 at 1 and 2 (due: saved, at 3), steps 3 and 4 at 4 and 5, ...

@@ -36,7 +36,10 @@ def writing(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
     """Completions of four kinds in each group: two formed, one cut off, one without a place."""
     texts = [f"1+1{OPEN}2{CLOSE}", f"{OPEN}99{CLOSE}", f"7*7{OPEN}4", "3*4=12"]
 
-    def drawn(self: Any, prompt_ids: Any, *_: Any) -> tuple[Any, None]:
+    def drawn(
+        self: Any, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int,
+        has_tool_images: bool = False,
+    ) -> tuple[Any, None]:  # fmt: skip
         ids = tokenizer([texts[i % 4] for i in range(len(prompt_ids))])["input_ids"]
         return [[*row, self.eos_token_ids[0]] for row in ids], None
 

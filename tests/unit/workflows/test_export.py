@@ -105,7 +105,8 @@ def test_a_model_is_replaced_only_with_force(made, tmp_path):
     told = Told()
     export("sft-base", tmp_path / "out", made, told)
     assert told.done == [
-        "loading sft-base", "hashing the weights of sft-base", f"writing {tmp_path / 'out'}"
+        "loading sft-base-11111111", "hashing the weights of sft-base-11111111",
+        f"writing {tmp_path / 'out'}",
     ]  # fmt: skip
     before = (tmp_path / "out" / "sage.json").read_text()
     with pytest.raises(StoreError, match="holds a model already") as refusal:

@@ -32,9 +32,9 @@ def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
     monkeypatch.setattr("sys.argv", ["sage", "rl", "--algo", "dapo", "--set", "sft.seed=3"])
-    with pytest.raises(ConfigurationError, match=r"its base .* isn't trained yet") as caught:
+    with pytest.raises(ConfigurationError, match=r"the base .* isn't trained yet") as caught:
         rl(config(tmp_path), Silent())
-    assert "train it first: `sage sft --set sft.seed=3`;" in str(caught.value.next_step)
+    assert "train it first by `sage sft --set sft.seed=3`," in str(caught.value.next_step)
 
 
 def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
