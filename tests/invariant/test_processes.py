@@ -22,19 +22,28 @@ CASES = [
     ("dr_grpo", "branch", "pkpo"),
     ("dapo", "branch", "entropy-shaped"),
     ("pacs", "branch", "none"),
+    ("dars", "branch", "none"),
+    ("rlpr", "branch", "group"),
 ]
+OWN: dict[str, dict[str, Any]] = {
+    "pacs": {"iterations": 3},  # so that scores differ from 0
+    "dars": {"loss": "dr_grpo", "dars": "et", "dars_most": 10},
+    "rlpr": {"loss": "grpo", "reward": "probability", "epsilon_high": 0.27, "reward_filter": 0.1},
+}
+"""What a method sets besides."""
 
 
 def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) -> dict[str, Any]:
     """The training of a case in so many processes."""
     loss, guide, advantage = case
     rl = {"loss": loss, "advantage": advantage, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0}
-    rl["iterations"] = 3 if loss == "pacs" else 1  # so that scores differ from 0
+    rl |= OWN.get(loss, {})
     return {
         "base": str(base),
         "folder": str(folder),
         "name": f"{'-'.join(case)}-of-{processes}",
         "fixed": True,
+        "formed": loss == "rlpr",
         "looks": case == CASES[0],
         "sections": {"guide": {"name": guide}, "rl": rl},
     }
@@ -69,12 +78,20 @@ def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
     assert [record["step"] for record in two] == [1, 2, 3]
     looked = [2, 3] if case == CASES[0] else []  # every second step, and the last
     assert [record["step"] for record in two if "eval/pass@1" in record] == looked
+    # a second stage is filled up to whole groups for each process
+    skipped = ("time/", "memory/", *(["drawn/"] if case[0] == "dars" else []))
     for first, second in zip(one, two, strict=True):
         of_each = {"memory/peak_gib/0", "memory/peak_gib/1"}
         assert second.keys() == first.keys() | of_each
         for key, value in first.items():
-            if not key.startswith(("time/", "memory/")):
+            if not key.startswith(skipped):
                 assert second[key] == pytest.approx(value, abs=1e-5, rel=1e-5), key
+    if case[0] == "dars":
+        assert sum(record["rollouts/extra"] for record in one) > 0
+        assert all(record["groups/taught"] > 0 for record in one)
+    if case[0] == "rlpr":
+        assert all(0 < record["reward/formed"] < 1 for record in one)
+        assert all(record["reward/probability"] > 0 for record in one)
     weights = [load_file(folder / "model" / "model.safetensors") for folder in folders]
     for name, tensor in weights[0].items():
         torch.testing.assert_close(weights[1][name], tensor, atol=1e-4, rtol=1e-4)

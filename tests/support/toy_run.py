@@ -23,22 +23,44 @@ from sage_cli.config import plugins
 from sage_cli.config.training import ADVANTAGES_GROUP
 from sage_cli.objectives import AdvantageInputs, group_advantages
 from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.second_stage import SecondStage
+
+TAGS = ["<SOLUTION>", "</SOLUTION>"]
 
 
 def fixed_completions(
     self: Any, prompt_ids: list[list[int]], images: Any, multimodal_fields: Any,
     num_generations: int, has_tool_images: bool = False,
 ) -> tuple[Any, None]:  # fmt: skip
-    """Between 1 and 9 tokens, seeded by the prompt and by how often it came before."""
+    """Between 1 and 9 tokens, seeded by the prompt and by how often it came before.
+
+    In a second stage by the prompt alone, whose rows any process may draw. `formed` trainings have
+    the tags around every other one.
+    """
     seen: Counter[tuple[int, ...]] = Counter()
     drawn = []
     for ids in prompt_ids:
-        generator = torch.Generator().manual_seed(sum(ids) * 1000 + seen[tuple(ids)])
+        turn = 500 if getattr(self, "in_second_stage", False) else seen[tuple(ids)]
+        generator = torch.Generator().manual_seed(sum(ids) * 1000 + turn)
         seen[tuple(ids)] += 1
         length = int(torch.randint(1, 10, (1,), generator=generator))
         tokens = torch.randint(0, 90, (length,), generator=generator).tolist()
+        if getattr(self, "formed", False) and turn % 2:
+            opening, closing = self.processing_class.convert_tokens_to_ids(TAGS)
+            tokens = [opening, *tokens[:8], closing]
         drawn.append([*tokens, self.eos_token_ids[0]])
     return drawn, None
+
+
+def second_stage(
+    self: SecondStage, trainer: Any, numbers: Any, draw: Any = SecondStage._draw
+) -> Any:
+    """The second stage's rollouts, which `fixed_completions` is told of."""
+    trainer.in_second_stage = True
+    try:
+        return draw(self, trainer, numbers)
+    finally:
+        trainer.in_second_stage = False
 
 
 def per_token(inputs: AdvantageInputs) -> Tensor:
@@ -67,6 +89,8 @@ def train(order: dict[str, Any]) -> None:
     plugins.entry_points = registered
     if order.get("fixed"):
         GRPOTrainer._generate_single_turn = fixed_completions
+        GRPOTrainer.formed = order.get("formed", False)
+        SecondStage._draw = second_stage
     base = Path(order["base"])
     bench = Bench(base, AutoTokenizer.from_pretrained(base), Path(order["folder"]))
     looks = Looks(2, lambda _: {"eval/pass@1": 0.5}) if order.get("looks") else None
