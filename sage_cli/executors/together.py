@@ -9,27 +9,12 @@ from pathlib import Path
 from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure
-from sage_cli.executors.herald import Herald
 from sage_cli.executors.work import Work
+from sage_cli.executors.work_progress import WorkProgress
 from sage_cli.progress import Progress
 
 POLL_S = 0.25
 """From one look at what ended to the next."""
-
-
-class _Together:
-    """Hears what becomes of the works, and keeps why some were given up."""
-
-    def __init__(self, herald: Herald) -> None:
-        self.herald, self.failures = herald, dict[str, Failure]()
-
-    def done(self, work: Work) -> None:
-        self.herald.done(work)
-
-    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
-        self.herald.failed(work, why, log, again=again)
-        if not again:
-            self.failures[work.name] = why
 
 
 def do_together(
@@ -39,22 +24,22 @@ def do_together(
 
     `folder` holds their configurations and logs.
     """
-    hearing = _Together(herald := Herald(progress, len(works)))
-    crew = Crew(executor, folder, retries, hearing)
+    shown = WorkProgress(progress, len(works))
+    crew = Crew(executor, folder, retries, shown)
     try:
         for work in works:
-            herald.expect(work)
+            shown.expect(work)
             crew.expect(work)
-        tend(crew, herald)
+        tend(crew, shown)
     finally:
         crew.close()
-        herald.close()
-    return hearing.failures
+        shown.close()
+    return shown.failures
 
 
 def tend(
     crew: Crew,
-    herald: Herald,
+    progress: WorkProgress,
     *,
     further: Callable[[], bool] = lambda: False,
     enough: Callable[[], bool] = lambda: False,
@@ -72,5 +57,5 @@ def tend(
         if crew.idle or enough():
             return
         look()
-        herald.show(crew.running, crew.places)
+        progress.show(crew.running, crew.places)
         time.sleep(POLL_S)

@@ -21,7 +21,7 @@ from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.pruning import verdict
 from sage_cli.sweep.replicates import missing_replicates
 from sage_cli.sweep.space import cell_key
-from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import CellWork, Works
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ class Driver:
         works: Works,
         executor: Executor,
         desk: Desk,
-        herald: SweepHerald,
+        progress: SweepProgress,
     ) -> None:
         self._settings, self._study, self._works = settings, study, works
-        self._desk, self._herald = desk, herald
+        self._desk, self._progress = desk, progress
         self._crew = Crew(executor, desk.cells, settings.retries, self)
         self._open: dict[int, Open] = {}
         self._failed: set[int] = set()
@@ -70,7 +70,7 @@ class Driver:
                 self._open_up(proposal)
             tend(
                 self._crew,
-                self._herald,
+                self._progress,
                 further=self._propose,
                 enough=lambda: detach or self._desk.cancelled,
                 look=self._prune,
@@ -78,7 +78,7 @@ class Driver:
         finally:
             self._crew.close()
         if self._desk.cancelled:
-            self._herald.cancelled(self._crew.running)
+            self._progress.cancelled(self._crew.running)
 
     @property
     def under_way(self) -> frozenset[int]:
@@ -92,7 +92,7 @@ class Driver:
             return
         training, counts = work.training, work.counts
         assert counts is not None  # that is what done means
-        self._herald.scored(work, score(self._settings.objectives, counts))
+        self._progress.scored(work, score(self._settings.objectives, counts))
         if (opened := self._opened(work)) is not None:
             opened.found[training.seed] = counts
             if self._settings.prune != "none" and not training.seed:
@@ -101,7 +101,7 @@ class Driver:
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
-        self._herald.failed(work, why, log, again=again)
+        self._progress.failed(work, why, log, again=again)
         if again or not isinstance(work, CellWork):
             return
         if (opened := self._opened(work)) is not None:
@@ -141,7 +141,7 @@ class Driver:
 
     def _expect(self, work: CellWork) -> None:
         self._desk.note(work.training)
-        self._herald.expect(work)
+        self._progress.expect(work)
         self._crew.expect(work)
 
     def _race(self) -> bool:
@@ -204,7 +204,7 @@ class Driver:
             if one.run is not None and one.run.manifest:
                 one.run.note(status=PRUNED, reason=reason)
         self._study.prune(opened.proposal, reason, step)
-        self._herald.pruned(work, reason)
+        self._progress.pruned(work, reason)
 
     def _is_of(self, work: Work, opened: Open) -> bool:
         return isinstance(work, CellWork) and work.proposal == opened.proposal.number

@@ -28,7 +28,7 @@ from sage_cli.sweep.mirrored import mirror_report
 from sage_cli.sweep.outcome import outcome
 from sage_cli.sweep.prepared import Sweep, prepared
 from sage_cli.sweep.proposal import State
-from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import Works
 from sage_cli.training.plugins import require_plugins
 from sage_cli.workflows.sft import plan_base
@@ -67,13 +67,13 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         study = open_study(it)
         facts = it.facts(study)
         each = len(it.first_seeds)
-        herald = SweepHerald(progress, it.desk, facts, it.total * each)
-        herald.found([one.state for one in study.proposals()], each)
-        drive = Driver(it.settings, study, works, executor, it.desk, herald)
+        shown = SweepProgress(progress, it.desk, facts, it.total * each)
+        shown.count_earlier([one.state for one in study.proposals()], each)
+        drive = Driver(it.settings, study, works, executor, it.desk, shown)
         try:
             drive.run(detach=detach)
         finally:
-            herald.close()
+            shown.close()
         report = outcome(it, study, drive.under_way).write(it.desk.folder)
         mirror_report(report, facts, config.tracking)
     proposals = study.proposals()

@@ -5,9 +5,9 @@ from shell_work import shell_work
 
 from sage_cli.executors import together
 from sage_cli.executors.crew import Crew
-from sage_cli.executors.herald import Herald
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.together import do_together, tend
+from sage_cli.executors.work_progress import WorkProgress
 from sage_cli.progress import Silent
 
 
@@ -54,7 +54,7 @@ def test_more_is_asked_for_where_a_place_is_free_and_not_before(crew, ears, tmp_
 
     crew.expect(shell_work(tmp_path, "one"))
     looks = []
-    tend(crew, Herald(Silent()), further=further, look=lambda: looks.append(1))
+    tend(crew, WorkProgress(Silent()), further=further, look=lambda: looks.append(1))
     assert ears.done_names == ["one", "two", "three"]
     assert under_way == [0, 0, 0]  # for two, for three, and for none
     assert looks
@@ -62,7 +62,7 @@ def test_more_is_asked_for_where_a_place_is_free_and_not_before(crew, ears, tmp_
 
 def test_enough_leaves_works_under_way(crew, ears, tmp_path):
     crew.expect(shell_work(tmp_path, "one", "sleep 60"))
-    tend(crew, Herald(Silent()), enough=lambda: True)
+    tend(crew, WorkProgress(Silent()), enough=lambda: True)
     assert len(crew.running) == 1
     assert ears.done_names == []
 

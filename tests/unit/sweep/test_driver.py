@@ -21,7 +21,7 @@ from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.space import Parameter, Space, Values
 from sage_cli.sweep.stored import StoredSweep
 from sage_cli.sweep.study import Study
-from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import CellWork
 
 SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
@@ -62,7 +62,7 @@ class Works:
         return work
 
 
-class Impatient(SweepHerald):
+class Impatient(SweepProgress):
     """Cancels the sweep when the first training is done."""
 
     def scored(self, work, values):
@@ -75,12 +75,13 @@ def drive(tmp_path, monkeypatch):
     """Drive a sweep of two cells with these settings; the driver."""
     monkeypatch.setattr(together, "POLL_S", 0.02)
 
-    def drive(study, hearing=SweepHerald, **settings):
+    def drive(study, kind=SweepProgress, **settings):
         section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
         desk = Desk(tmp_path)
         desk.forget_cancel()
-        herald = hearing(Silent(), desk, {"objectives": ["pass@1"]}, 3)
-        driver = Driver(section, study, Works(tmp_path), LocalExecutor(2, grace_s=1), desk, herald)
+        progress = kind(Silent(), desk, {"objectives": ["pass@1"]}, 3)
+        executor = LocalExecutor(2, grace_s=1)
+        driver = Driver(section, study, Works(tmp_path), executor, desk, progress)
         driver.run()
         return driver
 

@@ -1,4 +1,4 @@
-"""What a sweep's driver tells, besides what any works do: scores, the best, and state.json."""
+"""Progress of a sweep: that of its works, with scores, the best cell, and state.json."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sage_cli.executors.failures import Failure
-from sage_cli.executors.herald import Herald
 from sage_cli.executors.work import Work
+from sage_cli.executors.work_progress import WorkProgress
 from sage_cli.progress import Progress
 from sage_cli.sweep.desk import Desk, SweepFacts
 from sage_cli.sweep.proposal import State
 
 
-class SweepHerald(Herald):
+class SweepProgress(WorkProgress):
     """Keeps state.json true while the sweep is driven; `facts` is what the file begins with."""
 
     def __init__(self, progress: Progress, desk: Desk, facts: SweepFacts, total: int) -> None:
         super().__init__(progress, total)
         self._desk, self._facts, self._highest = desk, facts, float("-inf")
         self._cancelled = 0
-        self._keep()
+        self._write_state()
 
-    def found(self, states: Sequence[State], each: int) -> None:
+    def count_earlier(self, states: Sequence[State], each: int) -> None:
         """Count the proposals that ended under an earlier driver, of so many trainings `each`."""
         self.done_count += each * states.count(State.DONE)
         self.pruned_count += each * states.count(State.PRUNED)
-        self._keep()
+        self._write_state()
 
     def scored(self, work: Work, values: Sequence[float]) -> None:
         """A cell was trained and measured; the first objective says which is the best."""
         names = self._facts["objectives"]
-        told = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
+        result = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
         if values[0] > self._highest:
-            self._highest, self.best = values[0], f"{work.title}: {told}"
-        self.done(work, told)
-        self._keep()
+            self._highest, self.best = values[0], f"{work.title}: {result}"
+        self.done(work, result)
+        self._write_state()
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
         super().failed(work, why, log, again=again)
-        self._keep()
+        self._write_state()
 
     def pruned(self, work: Work, reason: str) -> None:
         """A training was ended because it lagged behind."""
         super().pruned(work, reason)
-        self._keep()
+        self._write_state()
 
     def cancelled(self, going_on: Iterable[Work]) -> None:
         """The driver was asked to stop: what it wanted has no end, unless it goes on by itself."""
@@ -55,9 +55,9 @@ class SweepHerald(Herald):
         self._progress.say(
             f"[yellow]cancelled[/]: {self._cancelled} trainings; the same command takes them up"
         )
-        self._keep()
+        self._write_state()
 
-    def _keep(self) -> None:
+    def _write_state(self) -> None:
         cells = {
             "done": self.done_count,
             "failed": self.failed_count,
