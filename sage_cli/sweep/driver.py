@@ -16,7 +16,7 @@ from sage_cli.executors.together import tend
 from sage_cli.executors.work import Work
 from sage_cli.store.run import PRUNED
 from sage_cli.sweep.cells import ByBenchmark, Training, looks, mean_scores, score
-from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.pruning import verdict
 from sage_cli.sweep.replicates import missing_replicates
@@ -50,12 +50,12 @@ class Driver:
         study: Study,
         works: Works,
         executor: Executor,
-        desk: Desk,
+        folder: SweepFolder,
         progress: SweepProgress,
     ) -> None:
         self._settings, self._study, self._works = settings, study, works
-        self._desk, self._progress = desk, progress
-        self._crew = Crew(executor, desk.cells, settings.retries, self)
+        self._folder, self._progress = folder, progress
+        self._crew = Crew(executor, folder.cells, settings.retries, self)
         self._open: dict[int, Open] = {}
         self._failed: set[int] = set()
         self._exhausted = False
@@ -72,12 +72,12 @@ class Driver:
                 self._crew,
                 self._progress,
                 further=self._propose,
-                enough=lambda: detach or self._desk.cancelled,
+                enough=lambda: detach or self._folder.cancelled,
                 look=self._prune,
             )
         finally:
             self._crew.close()
-        if self._desk.cancelled:
+        if self._folder.cancelled:
             self._progress.cancelled(self._crew.running)
 
     @property
@@ -140,7 +140,7 @@ class Driver:
             self._expect(work)
 
     def _expect(self, work: CellWork) -> None:
-        self._desk.note(work.training)
+        self._folder.note(work.training)
         self._progress.expect(work)
         self._crew.expect(work)
 

@@ -14,9 +14,9 @@ from sage_cli.store.atomic import write_text
 from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.named import meant
-from sage_cli.sweep.desk import AGAIN
+from sage_cli.sweep.folder import AGAIN, CANCEL, STATE
 
-STATE, REPORT, CANCEL = "state.json", "sweep.json", "cancel"
+REPORT = "sweep.json"
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,18 @@ from sage_cli.executors.failures import Failure
 from sage_cli.executors.work import Work
 from sage_cli.executors.work_progress import WorkProgress
 from sage_cli.progress import Progress
-from sage_cli.sweep.desk import Desk, SweepFacts
+from sage_cli.sweep.folder import SweepFacts, SweepFolder
 from sage_cli.sweep.proposal import State
 
 
 class SweepProgress(WorkProgress):
     """Keeps state.json true while the sweep is driven; `facts` is what the file begins with."""
 
-    def __init__(self, progress: Progress, desk: Desk, facts: SweepFacts, total: int) -> None:
+    def __init__(
+        self, progress: Progress, folder: SweepFolder, facts: SweepFacts, total: int
+    ) -> None:
         super().__init__(progress, total)
-        self._desk, self._facts, self._highest = desk, facts, float("-inf")
+        self._folder, self._facts, self._highest = folder, facts, float("-inf")
         self._cancelled = 0
         self._write_state()
 
@@ -65,4 +67,4 @@ class SweepProgress(WorkProgress):
             "cancelled": self._cancelled,
             "left": self.left - self._cancelled,
         }
-        self._desk.write_state({**self._facts, "cells": cells, "best": self.best})
+        self._folder.write_state({**self._facts, "cells": cells, "best": self.best})

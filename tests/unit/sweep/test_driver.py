@@ -16,8 +16,8 @@ from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run
 from sage_cli.sweep.cells import Training
-from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.space import Parameter, Space, Values
 from sage_cli.sweep.stored import StoredSweep
 from sage_cli.sweep.study import Study
@@ -67,7 +67,7 @@ class Impatient(SweepProgress):
 
     def scored(self, work, values):
         super().scored(work, values)
-        StoredSweep(self._desk.folder).cancel()
+        StoredSweep(self._folder.path).cancel()
 
 
 @pytest.fixture
@@ -77,11 +77,11 @@ def drive(tmp_path, monkeypatch):
 
     def drive(study, kind=SweepProgress, **settings):
         section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
-        desk = Desk(tmp_path)
-        desk.forget_cancel()
-        progress = kind(Silent(), desk, {"objectives": ["pass@1"]}, 3)
+        folder = SweepFolder(tmp_path)
+        folder.forget_cancel()
+        progress = kind(Silent(), folder, {"objectives": ["pass@1"]}, 3)
         executor = LocalExecutor(2, grace_s=1)
-        driver = Driver(section, study, Works(tmp_path), executor, desk, progress)
+        driver = Driver(section, study, Works(tmp_path), executor, folder, progress)
         driver.run()
         return driver
 
