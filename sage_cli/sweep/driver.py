@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import SageError
-from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure, Kind
-from sage_cli.executors.together import tend
+from sage_cli.executors.run_works import run_until_idle
 from sage_cli.executors.work import Work
+from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.store.run import PRUNED
 from sage_cli.sweep.cells import ByBenchmark, Training, looks, mean_scores, score
 from sage_cli.sweep.folder import SweepFolder
@@ -55,7 +55,7 @@ class Driver:
     ) -> None:
         self._settings, self._study, self._works = settings, study, works
         self._folder, self._progress = folder, progress
-        self._crew = Crew(executor, folder.cells, settings.retries, self)
+        self._queue = WorkQueue(executor, folder.cells, settings.retries, self)
         self._open: dict[int, Open] = {}
         self._failed: set[int] = set()
         self._exhausted = False
@@ -65,25 +65,25 @@ class Driver:
     def run(self, *, detach: bool = False) -> None:
         """Until nothing is left to do; with `detach` until all that can be submitted is."""
         try:
-            self._crew.expect(self._works.base_measurement())
+            self._queue.add(self._works.base_measurement())
             for proposal in self._study.running():
                 self._open_up(proposal)
-            tend(
-                self._crew,
+            run_until_idle(
+                self._queue,
                 self._progress,
                 further=self._propose,
                 enough=lambda: detach or self._folder.cancelled,
                 look=self._prune,
             )
         finally:
-            self._crew.close()
+            self._queue.close()
         if self._folder.cancelled:
-            self._progress.cancelled(self._crew.running)
+            self._progress.cancelled(self._queue.running)
 
     @property
     def under_way(self) -> frozenset[int]:
         """The proposals that are being trained: after `run`, by jobs that outlive the driver."""
-        works = (work for work in self._crew.running if isinstance(work, CellWork))
+        works = (work for work in self._queue.running if isinstance(work, CellWork))
         return frozenset(work.proposal for work in works if work.proposal is not None)
 
     def done(self, work: Work) -> None:
@@ -116,7 +116,7 @@ class Driver:
                 self._open_up(proposal)
                 return True
             self._exhausted = True  # cells only ever become fewer
-        return self._settings.race and self._crew.idle and self._race()
+        return self._settings.race and self._queue.idle and self._race()
 
     def _full(self) -> bool:
         """Whether as many cells were chosen as the sweep may try."""
@@ -142,7 +142,7 @@ class Driver:
     def _expect(self, work: CellWork) -> None:
         self._folder.note(work.training)
         self._progress.expect(work)
-        self._crew.expect(work)
+        self._queue.add(work)
 
     def _race(self) -> bool:
         """Make further seeds of the cells due that may still be the best; whether there are any."""
@@ -173,7 +173,7 @@ class Driver:
         """Report new looks at running trainings, and end those that the rule says lag behind."""
         if self._settings.prune == "none":
             return
-        for work in self._crew.running:
+        for work in self._queue.running:
             opened = self._opened(work) if isinstance(work, CellWork) else None
             if opened is None or not isinstance(work, CellWork) or work.training.seed:
                 continue
@@ -200,7 +200,7 @@ class Driver:
     def _end(self, opened: Open, work: CellWork, reason: str, step: int) -> None:
         """End a proposal's trainings; what they saved stays, and `sage rl` would go on with it."""
         del self._open[opened.proposal.number]
-        for one in self._crew.withdraw(lambda one: self._is_of(one, opened)):
+        for one in self._queue.cancel(lambda one: self._is_of(one, opened)):
             if one.run is not None and one.run.manifest:
                 one.run.note(status=PRUNED, reason=reason)
         self._study.prune(opened.proposal, reason, step)

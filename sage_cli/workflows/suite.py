@@ -10,7 +10,7 @@ from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
-from sage_cli.executors.together import do_together
+from sage_cli.executors.run_works import run_works
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page
@@ -66,7 +66,7 @@ def carry_out(plan: Plan, progress: Progress) -> None:
     require_mirrors(config.tracking)
     executor = build_executor(config.executor, folder=tasks, processes=config.rl.processes)
     with writer(plan.folder):
-        failures = do_together(plan.works, executor, tasks, RETRIES, progress)
+        failures = run_works(plan.works, executor, tasks, RETRIES, progress)
         kept = {name: asdict(why) for name, why in failures.items()}
         write_json(plan.folder / FAILURES, kept)
     if failures and not any(work.done() for work in plan.works if work.needs is not None):

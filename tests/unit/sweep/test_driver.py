@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.executors import together
 from sage_cli.executors.executor import Resources, Task
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.work import Work
@@ -73,7 +72,7 @@ class Impatient(SweepProgress):
 @pytest.fixture
 def drive(tmp_path, monkeypatch):
     """Drive a sweep of two cells with these settings; the driver."""
-    monkeypatch.setattr(together, "POLL_S", 0.02)
+    monkeypatch.setattr("sage_cli.executors.run_works.POLL_S", 0.02)
 
     def drive(study, kind=SweepProgress, **settings):
         section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})

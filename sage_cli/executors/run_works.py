@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure
 from sage_cli.executors.work import Work
 from sage_cli.executors.work_progress import WorkProgress
+from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.progress import Progress
 
 POLL_S = 0.25
 """From one look at what ended to the next."""
 
 
-def do_together(
+def run_works(
     works: Sequence[Work], executor: Executor, folder: Path, retries: int, progress: Progress
 ) -> dict[str, Failure]:
     """Have all works done; why some were given up, by name, when all others are done.
@@ -25,37 +25,37 @@ def do_together(
     `folder` holds their configurations and logs.
     """
     shown = WorkProgress(progress, len(works))
-    crew = Crew(executor, folder, retries, shown)
+    queue = WorkQueue(executor, folder, retries, shown)
     try:
         for work in works:
             shown.expect(work)
-            crew.expect(work)
-        tend(crew, shown)
+            queue.add(work)
+        run_until_idle(queue, shown)
     finally:
-        crew.close()
+        queue.close()
         shown.close()
     return shown.failures
 
 
-def tend(
-    crew: Crew,
+def run_until_idle(
+    queue: WorkQueue,
     progress: WorkProgress,
     *,
     further: Callable[[], bool] = lambda: False,
     enough: Callable[[], bool] = lambda: False,
     look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Tend the crew until nothing is left, or until `enough` says so.
+    """Advance the queue until nothing is left, or until `enough` says so.
 
-    Where a place is free, `further` may make more due, and says whether it did. `look` is called
-    from time to time while works are under way.
+    Where a place is free, `further` may add works, and says whether it did. `look` is called from
+    time to time while works are under way.
     """
     while True:
-        crew.tend()
-        while crew.hungry and further():
-            crew.tend()
-        if crew.idle or enough():
+        queue.advance()
+        while queue.has_room and further():
+            queue.advance()
+        if queue.idle or enough():
             return
         look()
-        progress.show(crew.running, crew.places)
+        progress.show(queue.running, queue.places)
         time.sleep(POLL_S)
