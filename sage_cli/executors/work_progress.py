@@ -60,9 +60,9 @@ class WorkProgress:
         line = escape(f"{work.title}: {why.reason}{then}")
         self._progress.say(f"[red]{why.kind}[/]: {line}")
 
-    def pruned(self, work: Work, reason: str) -> None:
-        """A training was ended because it lagged behind."""
-        self.pruned_count += 1
+    def pruned(self, work: Work, reason: str, count: int = 1) -> None:
+        """A training was ended because it lagged behind, and so `count` works with it."""
+        self.pruned_count += count
         self._progress.say(f"[yellow]pruned[/]: {escape(f'{work.title}: {reason}')}")
 
     def show(self, running: Iterable[Work], places: int) -> None:

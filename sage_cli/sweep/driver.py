@@ -204,7 +204,7 @@ class Driver:
             if one.run is not None and one.run.manifest:
                 one.run.note(status=PRUNED, reason=reason)
         self._study.prune(opened.proposal, reason, step)
-        self._progress.pruned(work, reason)
+        self._progress.pruned(work, reason, len(opened.due))
 
     def _is_of(self, work: Work, opened: Open) -> bool:
         return isinstance(work, CellWork) and work.proposal == opened.proposal.number

@@ -21,13 +21,15 @@ class SweepProgress(WorkProgress):
     ) -> None:
         super().__init__(progress, total)
         self._folder, self._facts, self._highest = folder, facts, float("-inf")
-        self._cancelled = 0
+        self._cancelled = self._ended_earlier = 0
         self._write_state()
 
     def count_earlier(self, states: Sequence[State], each: int) -> None:
         """Count the proposals that ended under an earlier driver, of so many trainings `each`."""
-        self.done_count += each * states.count(State.DONE)
-        self.pruned_count += each * states.count(State.PRUNED)
+        done, pruned = each * states.count(State.DONE), each * states.count(State.PRUNED)
+        self.done_count += done
+        self.pruned_count += pruned
+        self._ended_earlier = done + pruned
         self._write_state()
 
     def scored(self, work: Work, values: Sequence[float]) -> None:
@@ -44,14 +46,14 @@ class SweepProgress(WorkProgress):
         super().failed(work, why, log, again=again)
         self._write_state()
 
-    def pruned(self, work: Work, reason: str) -> None:
-        """A training was ended because it lagged behind."""
-        super().pruned(work, reason)
+    def pruned(self, work: Work, reason: str, count: int = 1) -> None:
+        """A training was ended because it lagged behind, and so `count` of its cell."""
+        super().pruned(work, reason, count)
         self._write_state()
 
     def cancelled(self, going_on: Iterable[Work]) -> None:
         """The driver was asked to stop: what it wanted has no end, unless it goes on by itself."""
-        ended = self.done_count + self.failed_count + self.pruned_count
+        ended = self.done_count + self.failed_count + self.pruned_count - self._ended_earlier
         by_itself = self._expected & {work.name for work in going_on}
         self._cancelled = len(self._expected - by_itself) - ended
         self._progress.say(

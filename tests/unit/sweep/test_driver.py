@@ -13,6 +13,7 @@ from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.work import Work
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.sweep.cells import Training
 from sage_cli.sweep.driver import Driver
@@ -32,7 +33,7 @@ class Touch(CellWork):
     def task(self, file: Path, log: Path) -> Task:
         seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
-        command = (sys.executable, "-c", line, str(self.run.folder))
+        command = (sys.executable, "-c", line, f"{self.run.folder}.done")
         return Task(self.name, command, log, self.resources)
 
 
@@ -51,7 +52,7 @@ class Works:
 
         def is_done():
             counts = Counts(["a", "b"], np.array([1, 1]), np.array([1, 0]))
-            work.counts = {"some": counts} if run.folder.exists() else None
+            work.counts = {"some": counts} if Path(f"{run.folder}.done").exists() else None
             return work.counts is not None
 
         work = Touch(
@@ -121,3 +122,14 @@ def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_
     drive(found()[0])
     assert found()[1] == [(0, "done"), (1, "done")]
     assert counts()["cancelled"] == 0
+
+
+def test_all_trainings_of_a_pruned_cell_count_as_pruned(tmp_path, drive, monkeypatch):
+    for seed in (0, 1):
+        (tmp_path / f"tau-0.1-{seed}.slow").touch()
+    MetricsFile(tmp_path / "tau-0.1-0" / "metrics.jsonl").append({"step": 1, "eval/pass@1": 0.0})
+    monkeypatch.setattr("sage_cli.sweep.driver.verdict", lambda *_: "it lags")
+    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), prune="median", seeds=2)
+    # two cells of two trainings: both of one pruned, both of the other done
+    cells = json.loads((tmp_path / "state.json").read_text())["cells"]
+    assert cells == {"done": 2, "failed": 0, "pruned": 2, "cancelled": 0, "left": 0}
