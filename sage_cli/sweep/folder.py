@@ -90,8 +90,8 @@ class SweepFolder:
         """Say what the sweep has come to."""
         write_json(self.path / STATE, state)
 
-    def note(self, training: Training) -> None:
-        """Remember which cell's a run is; known ones are left alone."""
+    def remember(self, training: Training) -> None:
+        """Enter a training's run in the ledger, unless it is there."""
         run = training.run.id
         if run not in {known for _, _, known in self.ledger()}:
             self._ledger.append({"cell": dict(training.cell), "seed": training.seed, "run": run})

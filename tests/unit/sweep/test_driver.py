@@ -128,7 +128,7 @@ def test_all_trainings_of_a_pruned_cell_count_as_pruned(tmp_path, drive, monkeyp
     for seed in (0, 1):
         (tmp_path / f"tau-0.1-{seed}.slow").touch()
     MetricsFile(tmp_path / "tau-0.1-0" / "metrics.jsonl").append({"step": 1, "eval/pass@1": 0.0})
-    monkeypatch.setattr("sage_cli.sweep.driver.verdict", lambda *_: "it lags")
+    monkeypatch.setattr("sage_cli.sweep.driver.reason_to_prune", lambda *_: "it lags")
     drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), prune="median", seeds=2)
     # two cells of two trainings: both of one pruned, both of the other done
     cells = json.loads((tmp_path / "state.json").read_text())["cells"]
