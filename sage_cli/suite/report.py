@@ -77,7 +77,7 @@ def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapte
     """Write every form, the page among them, into the suite's folder."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
-        "presets": list(plan.asked.presets),
+        "presets": list(plan.overrides.presets),
         "chosen": [sentence for one in found for sentence in one.suite.chosen],
     }
     document = gathered(plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts)
@@ -95,9 +95,9 @@ def _facts(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) ->
         for section in chapter.sections
         for one in section.data.get("claims", ())
     )
-    facts = {"preset": ", ".join(plan.asked.presets)}
-    if plan.asked.sets:
-        facts["changed"] = ", ".join(plan.asked.sets)
+    facts = {"preset": ", ".join(plan.overrides.presets)}
+    if plan.overrides.sets:
+        facts["changed"] = ", ".join(plan.overrides.sets)
     if claims:
         facts["claims"] = ", ".join(f"{verdict}: {count}" for verdict, count in claims.items())
     lost = [one.shown for result in found for one in result.methods if one.why]

@@ -17,7 +17,7 @@ from sage_cli.reports.page import Page
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.suite.arms import Asked
+from sage_cli.suite.arms import Overrides
 from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
@@ -29,12 +29,12 @@ RETRIES = 1
 FAILURES = "failures.json"
 
 
-def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
+def run_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
     """Have everything done that isn't, and report.
 
     A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
     """
-    plan = _planned(name, asked, progress)
+    plan = _planned(name, overrides, progress)
     _require_analyses(plan)
     carry_out(plan, progress)
     for one in sweeps_of(plan):
@@ -42,9 +42,9 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
     return report_of(plan, progress)
 
 
-def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
+def report_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
     """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
-    plan = _planned(name, asked, progress)
+    plan = _planned(name, overrides, progress)
     _require_analyses(plan)
     return report_of(plan, progress)
 
@@ -96,9 +96,9 @@ def report_of(plan: Plan, progress: Progress) -> Page:
         return write_report(plan, found, every)
 
 
-def _planned(name: str, asked: Asked, progress: Progress) -> Plan:
+def _planned(name: str, overrides: Overrides, progress: Progress) -> Plan:
     with progress.doing(f"planning {name}"):
-        return planned(name, asked)
+        return planned(name, overrides)
 
 
 def _failures(path: Path) -> dict[str, str]:

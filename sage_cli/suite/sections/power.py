@@ -27,5 +27,5 @@ def power(result: PartResult, base: MethodResult) -> Document:
         )
         smallest_DK = smallest_changes(population, designs, ks, confidence=evaluation.confidence)
         bases.append(Base(base.label, benchmark, counts, population.beta, smallest_DK))
-    asked = Question(designs, ks, False, HETEROGENEITY, evaluation.confidence)
-    return power_document(bases, asked, Provenance())
+    question = Question(designs, ks, False, HETEROGENEITY, evaluation.confidence)
+    return power_document(bases, question, Provenance())

@@ -8,7 +8,7 @@ import pytest
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.run import Runs
-from sage_cli.suite.arms import Arm, Asked
+from sage_cli.suite.arms import Arm, Overrides
 from sage_cli.suite.cost import Cost, cost_of
 from sage_cli.suite.plan import Plan, planned
 from sage_cli.suite.results import PartResult, refuse_other_settings, results
@@ -18,7 +18,7 @@ PAPER = "qwen2.5-math-7b"
 
 
 def plan(name: str, root: Path, *sets: str, preset: str = "tiny", seeds: int | None = None) -> Plan:
-    return planned(name, Asked((preset,), sets, seeds, {"run": {"root": root}}))
+    return planned(name, Overrides((preset,), sets, seeds, {"run": {"root": root}}))
 
 
 def finished(arm: Arm, **manifest: object) -> None:
