@@ -169,6 +169,22 @@ def test_curves_power_and_runs_name_the_methods() -> None:
     assert states == ["not trained yet"] * 3
 
 
+def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
+    two = {"base": {"arithmetic": [[0, 0, 1, 3] * 5], "kk-generated": [[0, 1, 2, 4, 1] * 2]}}
+    found = result(suite(), two)
+    assert found.base is not None
+    document = power(found, found.base)
+    # 20 and 10 problems as they are, and four times as many
+    numbers = [[row.cells[0] for row in table.rows] for table in document.tables]
+    assert numbers == [[20, 80], [10, 40]]
+    listed = [[one["problems"] for one in base["designs"]] for base in document.data["bases"]]
+    assert listed == numbers
+    (figure,) = document.figures
+    figure.save(tmp_path / "power.svg")
+    drawn = (tmp_path / "power.svg").read_text()
+    assert all(f"<!-- {count} -->" in drawn for count in (10, 20, 40, 80))
+
+
 def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
     found = result(suite(against=["grpo", "grpo-branch"]), {**NEVER, **GRPO, **BRANCH})
     document = differences(found)
