@@ -66,9 +66,9 @@ class Answers:
     def read_rows(self) -> Iterator[tuple[Row, Reading]]:
         """The same with what the model said of each, which must have been asked of all."""
         for verdicts, readings in zip(self.verdicts, self.readings, strict=True):
-            judged, read = (store.count(self.problems, self.n) for store in (verdicts, readings))
-            if judged != read:
-                raise ValueError(f"{judged - read} samples have a verdict and no reading")
+            graded, read = (store.count(self.problems, self.n) for store in (verdicts, readings))
+            if graded != read:
+                raise ValueError(f"{graded - read} samples have a verdict and no reading")
         rows = self.rows()
         for store in self.readings:
             for _, *values in store.stream(self.problems, self.n):
