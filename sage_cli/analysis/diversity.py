@@ -15,7 +15,6 @@ from sage_cli.analysis.found import PerProblem, beside, per_problem
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.pictures import dots
-from sage_cli.analysis.said import said
 from sage_cli.analysis.skeleton import skeleton
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import distinct_of, entropy_of_counts
@@ -51,7 +50,7 @@ def variety(answers: Answers) -> Variety:
     counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
     skeletons: dict[str, Counter[bytes]] = {id_: Counter() for id_ in answers.problems}
     for row in answers.rows():
-        counted[row.problem.id][said(row)] += 1
+        counted[row.problem.id][row.final_answer] += 1
         if row.right:
             bare = skeleton(row.completion.text).encode()
             skeletons[row.problem.id][hashlib.blake2b(bare, digest_size=8).digest()] += 1

@@ -16,7 +16,6 @@ from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.per_sample import by_problem
 from sage_cli.analysis.pictures import scatters
-from sage_cli.analysis.said import said
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import entropy_of_counts
 from sage_cli.reports.document import Document
@@ -79,7 +78,7 @@ def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
     counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
     tokens = []
     for row, reading in answers.read_rows():
-        counted[row.problem.id][said(row)] += 1
+        counted[row.problem.id][row.final_answer] += 1
         tokens.append((row.problem.id, reading.entropy))
     _, token_P = by_problem(list(answers.problems), tokens)
     answer_P = np.array([entropy_of_counts(list(one.values())) for one in counted.values()])

@@ -8,7 +8,12 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.found import beside, records
-from sage_cli.analysis.leash import entropies_of, equal_k, leash, thresholds
+from sage_cli.analysis.invisible_leash import (
+    entropies_of,
+    equal_k,
+    support_ratios,
+    thresholds,
+)
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.pictures import strips
 from sage_cli.metrics import Support, compare_support
@@ -117,7 +122,7 @@ NAMES = (
 
 
 def _cells(found: Support) -> tuple[Any, ...]:
-    ratios = leash(found)
+    ratios = support_ratios(found)
     return (
         Measure(found.delta, digits=4), len(found.kept),
         len(found.lost), Measure(found.lost_by_chance, digits=1), len(found.surely_lost),
@@ -166,7 +171,7 @@ def _json(found: Support) -> SupportJson:
         "gained_by_chance": found.gained_by_chance,
         "lost_by_chance": found.lost_by_chance,
         "visible": found.visible,
-        **leash(found),
+        **support_ratios(found),
     }
 
 
