@@ -11,11 +11,11 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.found import PerProblem, beside, per_problem
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.per_sample import by_problem
 from sage_cli.analysis.pictures import scatters
+from sage_cli.analysis.tables import PerProblem, per_problem, tables_with_differences
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import entropy_of_counts
 from sage_cli.reports.document import Document
@@ -53,9 +53,7 @@ def entropy(material: Material) -> Document:
         tuple(map(Column, ("benchmark", "problem", "policy", TOKEN, ANSWER))),
         tuple(rows),
     )
-    tables = [beside("entropies, mean over problems", "entropy", found)]
-    if len(material.policies) > 1:
-        tables.append(beside(f"less {first}", "entropy", gaps))
+    tables = tables_with_differences("entropies, mean over problems", "entropy", found, gaps, first)
     return Document(
         name="entropy",
         title="entropy of tokens and of answers",

@@ -10,9 +10,9 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.entropy import ANSWER, TOKEN, entropies
-from sage_cli.analysis.found import Found
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
+from sage_cli.analysis.tables import Results
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
@@ -74,7 +74,7 @@ def equal_k(answers: Iterable[Answers]) -> int:
     return int(every.pop())
 
 
-def entropies_of(material: Material) -> Found:
+def entropies_of(material: Material) -> Results:
     """Benchmark -> answer entropy, and token entropy where it was read -> policy -> mean."""
     found: dict[str, dict[str, dict[str, Measure]]] = {}
     asked = material.asked

@@ -7,7 +7,6 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.found import beside, records
 from sage_cli.analysis.invisible_leash import (
     entropies_of,
     equal_k,
@@ -16,6 +15,7 @@ from sage_cli.analysis.invisible_leash import (
 )
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.pictures import strips
+from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.reports.document import Document
@@ -108,7 +108,7 @@ def support(material: Material) -> Document:
         provenance=material.provenance,
         data=SupportData(base=material.policies[0], runs=data, thresholds=seen_at,
                          entropies=records("entropy", entropy, "mean")),
-        tables=(*tables, beside("entropies, mean over problems", "entropy", entropy)),
+        tables=(*tables, wide_table("entropies, mean over problems", "entropy", entropy)),
         sheets={"support": sheet, "support-problems": _problems(material)},
         figures=(strips("support", shares),),
         notes=_notes(material),
