@@ -83,8 +83,7 @@ def lesson(
 
 def _begun(failed: Attempt, again: Attempt, guided: GuidedSection) -> str:
     """What the policy was given of its own answer."""
-    asked = again.problem.question
-    return asked.removeprefix(failed.problem.question) if guided.continued else ""
+    return again.problem.question.removeprefix(failed.problem.question) if guided.continued else ""
 
 
 def _nothing_to_prefer(tried: int, retried: int, guided: GuidedSection) -> TrainingError:
