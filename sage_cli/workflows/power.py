@@ -93,7 +93,7 @@ def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Prove
         recipe = EvaluationRecipe.of(config)
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
         others = [name for name in names if name not in files]
-        policies = chosen_policies(others, Runs(config.run.root))
+        policies = chosen_policies(others, Runs(config.run.root), config.model)
         found += [
             (policy.label, benchmark.name,
              pooled(stored_counts(policy, benchmark, recipe, config.run.root, (n,))[n]))
