@@ -19,7 +19,7 @@ from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import LAUNCHER, is_held, writer
 from sage_cli.store.manifest import Origin
 from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.named import meant
+from sage_cli.store.names import full_name
 from sage_cli.store.surroundings import surroundings
 
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
@@ -199,7 +199,7 @@ class Runs:
         if (run := run_of(Path(name))) is not None:
             return run
         runs = {run.id: run for run in self.all()}
-        return runs[meant(name, runs, "run", f"in {self.root}", "`sage runs list`")]
+        return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`")]
 
     def remove(self, run: Run) -> None:
         """Delete a run that nothing is writing and no other run grew from."""

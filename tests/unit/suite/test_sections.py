@@ -10,14 +10,14 @@ from suite_results import result
 from sage_cli.reports.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.sections.compared import compared
 from sage_cli.suite.sections.curves import curves
-from sage_cli.suite.sections.differences import contrasts, decided, differences
+from sage_cli.suite.sections.differences import contrasts, decide, differences
 from sage_cli.suite.sections.measured import measured
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs
 from sage_cli.suite.sections.spent import spent
+from sage_cli.suite.sections.summary import summary
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -64,16 +64,16 @@ def test_notes_of_what_was_graded_name_method_and_training() -> None:
 def test_a_sentence_says_what_was_compared() -> None:
     three = {"grpo": {"arithmetic": [[1] * 20] * 3, "kk": [[1] * 5] * 3}}
     base = {"base": {"arithmetic": [[0] * 20], "kk": [[0] * 5]}}
-    assert compared(result(suite(), {**base, **three})) == (
+    assert summary(result(suite(), {**base, **three})) == (
         "base, grpo on 20 problems of arithmetic and 5 problems of kk: 3 trainings of each method, "
         "4 samples of each problem, 1 evaluation seed."
     )
-    assert compared(result(suite(), NEVER)) == (
+    assert summary(result(suite(), NEVER)) == (
         "base on 20 problems of arithmetic: 4 samples of each problem, 1 evaluation seed."
     )
-    assert compared(result(suite(), {})) == "base, grpo, grpo-branch: not measured yet."
+    assert summary(result(suite(), {})) == "base, grpo, grpo-branch: not measured yet."
     untouched = suite(measured=False)
-    assert compared(result(untouched, {})).endswith("grpo-branch: nothing is measured.")
+    assert summary(result(untouched, {})).endswith("grpo-branch: nothing is measured.")
 
 
 def test_the_other_printed_tables_are_laid_beside_too() -> None:
@@ -90,7 +90,7 @@ def test_claims_are_decided_with_holms_p_over_the_claims() -> None:
         "grpo > grpo-branch at pass@1 on elsewhere",
     )
     found = result(suite(claims=claims), {**NEVER, **GRPO, **BRANCH})
-    better, worse, capped, unknown = decided(found, contrasts(found))
+    better, worse, capped, unknown = decide(found, contrasts(found))
     assert better.verdict is Verdict.HOLDS
     assert better.difference.value == pytest.approx(1 - 0.25)
     assert worse.verdict is Verdict.REVERSED  # .4375 less 1
@@ -141,7 +141,7 @@ def test_several_benchmarks_have_an_average_which_decides() -> None:
         for label, by in {**NEVER, **GRPO, **BRANCH}.items()
     }
     found = result(suite(claims=("grpo-branch > base at pass@1",)), both)
-    (one,) = decided(found, contrasts(found))
+    (one,) = decide(found, contrasts(found))
     assert one.difference.value == pytest.approx((0.75 + 0) / 2)
 
 
