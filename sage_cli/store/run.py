@@ -26,6 +26,8 @@ FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "
 PRUNED = "pruned"
 """An interruption that a sweep asked for, with its reason; the same command goes on all the same.
 """
+SEAL = "sealed.json"
+"""In a checkpoint whose files are all on the disk."""
 
 
 @dataclass(frozen=True)
