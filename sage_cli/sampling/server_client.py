@@ -129,12 +129,12 @@ def _beginning(response: httpx.Response) -> str:
 
 def _retry_after_s(response: httpx.Response) -> float:
     """The seconds that a server asks to be left alone, given as such or as a date; else 0."""
-    said = response.headers.get("Retry-After", "")
+    header = response.headers.get("Retry-After", "")
     try:
-        return max(0.0, float(said))
+        return max(0.0, float(header))
     except ValueError:
         pass
     try:
-        return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return 0.0

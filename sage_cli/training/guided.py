@@ -63,13 +63,13 @@ def _warm_up(
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     examples = [Example(template.render(question), text) for question, text in lesson.shown]
     section = sft_section(recipe.rl)
-    said = run.manifest
+    manifest = run.manifest
     origin = Origin(
         kind="sft",
-        parent=said["parent"],
+        parent=manifest["parent"],
         seed=recipe.rl.seed,
-        template=said["template"],
-        data=said["data"],
+        template=manifest["template"],
+        data=manifest["data"],
     )
     with warm_up.recording(run.config, **origin):
         dtype = recipe.model.compute_dtype

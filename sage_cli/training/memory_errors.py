@@ -100,10 +100,10 @@ def memory_explained(need: MemoryNeed, run: Run) -> Iterator[None]:
         if not by_kind and not _NO_MEMORY.search(str(error)):
             raise
         where, total = _device()
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        message = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OutOfMemoryError(
             f"the training ran out of memory: {where} of {total / _GIB:.0f} GiB can't hold "
-            f"{need.what} ({said})",
+            f"{need.what} ({message})",
             advice(need, resident, _peak(), total) + _saved(run),
         ) from error
 

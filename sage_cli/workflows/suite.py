@@ -70,9 +70,9 @@ def carry_out(plan: Plan, progress: Progress) -> None:
         kept = {name: asdict(why) for name, why in failures.items()}
         write_json(plan.folder / FAILURES, kept)
     if failures and not any(work.done() for work in plan.works if work.needs is not None):
-        said = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
+        reasons = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
         raise TrainingError(
-            "\n".join(["no task of any method was finished", *said]),
+            "\n".join(["no task of any method was finished", *reasons]),
             f"read the logs in {tasks}; the same command tries again",
         )
 
