@@ -36,8 +36,8 @@ def rechosen(config: SageConfig, settings: Mapping[str, Any]) -> Merged:
     layers = [Layer("configuration", _nested({k: v for k, v in flat.items() if k not in led}))]
     if "guide.name" in changing:
         guide = str(settings["guide.name"])
-        preset, told = guide_settings(config, guide)
-        layers += [Layer(f"preset {preset}", {"guides": {guide: told}})] if told else []
+        preset, values = guide_settings(config, guide)
+        layers += [Layer(f"preset {preset}", {"guides": {guide: values}})] if values else []
     return merge([*layers, Layer("changed", _nested({**changed, **settings}))])
 
 

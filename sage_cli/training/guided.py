@@ -43,7 +43,7 @@ def train_guided(
     """
     first = {name: float(count) for name, count in lesson.counts.items()}
     start = None
-    if lesson.shown:
+    if lesson.examples:
         warm_up = Run(run.folder / "warm-up")
         if not warm_up.finished:
             _warm_up(recipe, lesson, load(None), tokenizer, run, warm_up)
@@ -61,7 +61,7 @@ def _warm_up(
     recipe: RlRecipe, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
 ) -> None:
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
-    examples = [Example(template.render(question), text) for question, text in lesson.shown]
+    examples = [Example(template.render(question), text) for question, text in lesson.examples]
     section = sft_section(recipe.rl)
     manifest = run.manifest
     origin = Origin(

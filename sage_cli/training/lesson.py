@@ -40,10 +40,10 @@ class Pair:
 class Lesson:
     """Questions with right completions of their own, pairs, and how many there were of what.
 
-    The texts of `shown` are in the order of SFT, each as often as it is taken in.
+    The texts of `examples` are in the order of SFT, each as often as it is taken in.
     """
 
-    shown: Sequence[tuple[str, str]]
+    examples: Sequence[tuple[str, str]]
     pairs: Sequence[Pair]
     counts: Mapping[str, int]
 
