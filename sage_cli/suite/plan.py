@@ -18,7 +18,7 @@ from sage_cli.suite.arms import Arm, Overrides, arms_of
 from sage_cli.suite.cost import Cost, cost, cost_of
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.read import with_included
-from sage_cli.suite.stored import Stored
+from sage_cli.suite.stored import StoredMeasurements
 from sage_cli.suite.tasks import SuiteWork, Tasks
 
 DONE = "done"
@@ -67,7 +67,7 @@ class Plan:
     config: SageConfig
     parts: Sequence[Part]
     works: Sequence[SuiteWork]
-    stored: Stored
+    stored: StoredMeasurements
 
     @property
     def suite(self) -> Suite:
@@ -126,7 +126,7 @@ def planned(name: str, overrides: Overrides) -> Plan:
     """The plan of the suite called `name` under these overrides; nothing is loaded or written."""
     config = overrides.config()
     parts = [Part(suite, arms_of(suite, overrides)) for suite in with_included(name)]
-    processes, stored = config.rl.processes, Stored()
+    processes, stored = config.rl.processes, StoredMeasurements()
     share = task_resources(config.executor, processes)
     local = config.executor.name == "local"
     among = local_places(config.executor, processes) if local else 1
