@@ -15,7 +15,7 @@ from sage_cli.executors.run_works import run_until_idle
 from sage_cli.executors.work import Work
 from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.store.run import PRUNED
-from sage_cli.sweep.cells import ByBenchmark, Training, looks, mean_scores, score
+from sage_cli.sweep.cells import ByBenchmark, Training, in_words, looks, mean_scores, score
 from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.pruning import reason_to_prune
@@ -134,6 +134,7 @@ class Driver:
             works = [self._works.cell(proposal.cell, seed, proposal.number) for seed in seeds]
         except SageError as error:  # settings that can't both hold
             pending.failed = Failure(Kind.REFUSED, error.cause)
+            self._progress.refused(in_words(proposal.cell), pending.failed, len(seeds))
             self._settle(pending, *seeds)
             return
         for work in works:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rich.markup import escape
+
 from sage_cli.executors.failures import Failure
 from sage_cli.executors.work import Work
 from sage_cli.executors.work_progress import WorkProgress
@@ -44,6 +46,12 @@ class SweepProgress(WorkProgress):
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
         super().failed(work, why, log, again=again)
+        self._write_state()
+
+    def refused(self, cell: str, why: Failure, count: int) -> None:
+        """The settings of a cell can't both hold: none of its `count` trainings can begin."""
+        self.failed_count += count
+        self._progress.say(f"[red]{why.kind}[/]: {escape(f'{cell}: {why.reason}')}")
         self._write_state()
 
     def pruned(self, work: Work, reason: str, count: int = 1) -> None:

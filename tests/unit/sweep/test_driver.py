@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError
 from sage_cli.executors.executor import Resources, Task
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.work import Work
@@ -122,6 +123,25 @@ def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_
     drive(found()[0])
     assert found()[1] == [(0, "done"), (1, "done")]
     assert counts()["cancelled"] == 0
+
+
+def test_a_cell_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, monkeypatch):
+    """So that its trainings aren't left when the sweep ends."""
+
+    def refuse(self, cell, seed, proposal=None):
+        raise ConfigurationError("q_min is above q_max")
+
+    lines: list[str] = []
+    monkeypatch.setattr(Works, "cell", refuse)
+    monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
+    folder = SweepFolder(tmp_path)
+    section = load().config.sweep.model_copy(update={"objective": ("pass@1",), "seeds": 2})
+    progress = SweepProgress(Silent(), folder, {"objectives": ["pass@1"]}, 4)
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    Driver(section, study, Works(tmp_path), LocalExecutor(2), folder, progress).run()
+    cells = json.loads((tmp_path / "state.json").read_text())["cells"]
+    assert cells == {"done": 0, "failed": 4, "pruned": 0, "cancelled": 0, "left": 0}
+    assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
 
 
 def test_all_trainings_of_a_pruned_cell_count_as_pruned(tmp_path, drive, monkeypatch):
