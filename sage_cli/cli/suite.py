@@ -146,14 +146,16 @@ def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
         emit(found)
         return
     numbers = {task["name"]: number for number, task in enumerate(found["tasks"], 1)}
-    table = Table("", "task", "needs", "state", "command", box=None)
+    table = Table("", "task", "needs", "state", box=None)
     for task in found["tasks"]:
         needs = numbers.get(task["needs"] or "", "")
-        command = escape(task["command"])
-        table.add_row(
-            str(numbers[task["name"]]), escape(task["title"]), str(needs), task["state"], command
-        )
+        number = numbers[task["name"]]
+        table.add_row(str(number), escape(task["title"]), str(needs), task["state"])
     console.print(f"[bold]{escape(found['title'])}[/]", table, sep="\n")
+    if left := [task["command"] for task in found["tasks"] if task["state"] != "done"]:
+        console.print("what is to do, as commands:")
+        for command in left:  # a line each, however long, so that they can be copied
+            console.print(command, markup=False, highlight=False, soft_wrap=True)
     for title, cost in (("all of it", found["cost"]), ("left to do", found["left"])):
         console.print(f"{title}: {_in_words(cost)}")
     for one in found["chosen"]:
