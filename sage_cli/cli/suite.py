@@ -24,6 +24,8 @@ app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
 SHOWN = {"measured": 2, "claims": 1}
 """The sections of a report that the terminal shows, and how many of their tables."""
+MOST_ROWS = 40
+"""A longer table is left to the page."""
 
 Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
 Trainings = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings of each method.")]
@@ -130,7 +132,11 @@ def _show(page: Page, json: bool) -> None:
         console.print(f"\n[bold]{escape(chapter.title)}[/]")
         for section in chapter.sections:
             tables = section.tables[: SHOWN.get(section.name, 0)]
-            print_document(replace(section, tables=tables, notes=()), console)
+            short = tuple(table for table in tables if len(table.rows) <= MOST_ROWS)
+            print_document(replace(section, tables=short, notes=()), console)
+            for table in tables:
+                if table not in short:
+                    console.print(f"{escape(table.title)}: {len(table.rows)} rows, on the page")
     for name, value in page.facts.items():
         console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
     console.print(f"page: [bold]{escape(str(page.file))}[/]", soft_wrap=True)

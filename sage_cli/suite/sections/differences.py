@@ -206,7 +206,11 @@ def _printed(claim: Claim, result: PartResult) -> Measure | str:
 
 
 def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
-    names = ("methods", "benchmark", "k", "a", "b", "difference", "detectable", "p", "p (Holm)")
+    numbers_of = ("a", "b", "difference", "detectable", "p", "p (Holm)")
+    columns = (
+        *map(Column, ("methods", "benchmark", "k")),
+        *(Column(name, part=name) for name in numbers_of),
+    )
     shown = _shown(ks)
     rows = []
     for key, one in family.items():
@@ -221,7 +225,7 @@ def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
             beginning = (f"{a} less {b}", benchmark, k)
             numbers = (*means, _gap(one, place), smallest, *ps)
             rows.append(Row((*beginning, *numbers), section=f"{a} {b}"))
-    return Table("Paired differences", tuple(map(Column, names)), tuple(rows))
+    return Table("Paired differences", columns, tuple(rows))
 
 
 def _claim_json(one: Decided) -> dict[str, Any]:
