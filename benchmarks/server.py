@@ -36,7 +36,7 @@ import httpx
 
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
 from sage_cli.sampling.server_forms import Completions, sampling_fields
-from sage_cli.sampling.server_sampler import ServerSampler
+from sage_cli.sampling.server_sampler import IDLE_S, ServerSampler
 
 GOAL = 0.95
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)
@@ -159,9 +159,11 @@ def ours(work: Work) -> int:
 
 
 def limits(work: Work) -> httpx.Limits:
-    """As many connections as there may be open requests."""
+    """As many connections as there may be open requests, and no idle one that the server closes."""
     return httpx.Limits(
-        max_connections=work.concurrency, max_keepalive_connections=work.concurrency
+        max_connections=work.concurrency,
+        max_keepalive_connections=work.concurrency,
+        keepalive_expiry=IDLE_S,
     )
 
 
