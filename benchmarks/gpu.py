@@ -32,6 +32,8 @@ from gpu_sampling import transformers_sampler, vllm
 from sage_cli.planning.memory import Trained, Widths, training_memory
 
 MINUTES = 9.0
+FOUND = "found.json"
+"""What a part leaves in its folder."""
 GOALS = {
     "branch / none": "at most 1.02",
     "sage / TRL": "at most 1.05",
@@ -154,20 +156,20 @@ def measured(name: str, asked: argparse.Namespace, seconds: float) -> dict[str, 
         process = subprocess.Popen(
             [*command, "--out", folder],
             env=os.environ | hidden | {"HF_HUB_OFFLINE": "1", "VLLM_LOGGING_LEVEL": "WARNING"},
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,  # engines talk there
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
         try:
-            out, said = process.communicate(timeout=seconds)
+            _, said = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # a part has processes of its own
             process.communicate()
             return {"left out": f"not done within the {seconds:.0f} s that were left"}
-    if process.returncode:
-        return {"failed": " ".join(said.strip().splitlines()[-1:])[-300:]}
-    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+        if process.returncode:
+            return {"failed": " ".join(said.strip().splitlines()[-1:])[-300:]}
+        found: dict[str, Any] = json.loads((Path(folder) / FOUND).read_text(encoding="utf-8"))
     return found
 
 
@@ -216,7 +218,8 @@ def main() -> None:
     parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.part:
-        print(json.dumps(PARTS[asked.part](SIZES[asked.shape], asked.out)))
+        values = PARTS[asked.part](SIZES[asked.shape], asked.out)
+        (asked.out / FOUND).write_text(json.dumps(values), encoding="utf-8")
         return
     import torch
 

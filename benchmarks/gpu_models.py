@@ -69,8 +69,11 @@ def tokenizer() -> Any:
 
 def saved_model(size: Size, folder: Path) -> Path:
     """The random model and its tokenizer as a folder."""
+    from sage_cli.training.hardware import release_memory
+
     random_model(size).save_pretrained(folder / "model")
     tokenizer().save_pretrained(folder / "model")
+    release_memory()  # an engine takes nine tenths of the card
     return folder / "model"
 
 

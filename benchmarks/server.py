@@ -1,19 +1,23 @@
-"""The server backend's throughput beside a bare asynchronous client's, at the same concurrency.
+"""The server backend's throughput beside that of two bare clients, at the same concurrency.
 
     python benchmarks/server.py                           # a made-up server in a process of its own
     python benchmarks/server.py --vllm                    # vLLM's, with a small model
     python benchmarks/server.py --address http://localhost:8000 --model NAME
 
-Both clients send the same requests, to the letter, in turns that change places from pair to pair.
-The made-up server answers each after `--latency` seconds, however many are open, as an engine does
-that isn't full. Exits with 1 where the median of the pairs' ratios is below 0.95.
+The bare ones are what one writes in a few lines: `httpx.AsyncClient` behind a semaphore, and a pool
+of threads that share an `httpx.Client`. All three send the same requests, to the letter, in an
+order that changes from round to round. The made-up server answers each after `--latency` seconds,
+however many are open, as an engine does that isn't full. Exits with 1 where the median of the
+rounds' ratios is below 0.95 for one of the two.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import statistics
@@ -22,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +36,7 @@ import httpx
 
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
 from sage_cli.sampling.server_forms import Completions, sampling_fields
-from sage_cli.sampling.server_sampler import ServerSampler
+from sage_cli.sampling.server_sampler import IDLE_S, ServerSampler
 
 GOAL = 0.95
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)
@@ -54,6 +59,10 @@ class Work:
             {**fixed, **Completions().asked(text), "seed": sample_seed(0, str(number), 0)}
             for number, text in enumerate(self.prompts)
         ]
+
+
+Client = Callable[[Work], int]
+"""Gets all completions, and says how many."""
 
 
 async def answer(
@@ -149,54 +158,97 @@ def ours(work: Work) -> int:
         return len(list(sampler.sample(requests)))
 
 
-def bare(work: Work) -> int:
+def limits(work: Work) -> httpx.Limits:
+    """As many connections as there may be open requests, and no idle one that the server closes."""
+    return httpx.Limits(
+        max_connections=work.concurrency,
+        max_keepalive_connections=work.concurrency,
+        keepalive_expiry=IDLE_S,
+    )
+
+
+def choice(response: httpx.Response) -> dict[str, Any]:
+    """The completion in a server's answer."""
+    found: dict[str, Any] = response.raise_for_status().json()["choices"][0]
+    return found
+
+
+def asynchronous(work: Work) -> int:
     """Completions by `httpx.AsyncClient` with a semaphore and nothing else."""
 
     async def run() -> int:
         free = asyncio.Semaphore(work.concurrency)
-        limits = httpx.Limits(
-            max_connections=work.concurrency, max_keepalive_connections=work.concurrency
-        )
-        async with httpx.AsyncClient(timeout=600, limits=limits) as client:
+        async with httpx.AsyncClient(timeout=600, limits=limits(work)) as client:
 
             async def one(body: dict[str, Any]) -> dict[str, Any]:
                 async with free:
-                    response = await client.post(f"{work.address}/v1/completions", json=body)
-                found: dict[str, Any] = response.raise_for_status().json()["choices"][0]
-                return found
+                    return choice(await client.post(f"{work.address}/v1/completions", json=body))
 
             return len(await asyncio.gather(*map(one, work.bodies())))
 
     return asyncio.run(run())
 
 
-def timed(client: Callable[[Work], int], work: Work) -> tuple[float, float]:
+def threaded(work: Work) -> int:
+    """Completions by a pool of threads that share an `httpx.Client`, and nothing else."""
+    with (
+        httpx.Client(timeout=600, limits=limits(work)) as client,
+        ThreadPoolExecutor(work.concurrency) as pool,
+    ):
+
+        def one(body: dict[str, Any]) -> dict[str, Any]:
+            return choice(client.post(f"{work.address}/v1/completions", json=body))
+
+        return len(list(pool.map(one, work.bodies())))
+
+
+def timed(client: Client, work: Work) -> tuple[float, float]:
     """Completions a second, and the client's own processor seconds for each."""
     began_s, cpu_s = time.perf_counter(), time.process_time()
     count = client(work)
     return count / (time.perf_counter() - began_s), (time.process_time() - cpu_s) / count
 
 
-def measure(work: Work, pairs: int) -> float:
-    """Print both rates and their ratio, and return that."""
-    clients = (ours, bare)
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """The two of `values`, closest together, between which the median lies with 95 %.
+
+    Each value is below the median with chance 1/2, whatever its law, so that a side may leave out
+    as many as are below it with a chance of 2.5 %. Of fewer than six values, none.
+    """
+    ordered, count, outside, rank = sorted(values), len(values), 0.0, 0
+    while (outside := outside + math.comb(count, rank) / 2**count) <= 0.025:
+        rank += 1
+    at = max(0, rank - 1)
+    return ordered[at], ordered[-1 - at]
+
+
+def measure(work: Work, rounds: int) -> float:
+    """Print rates and ratios, and return the lower one."""
+    clients = (ours, asynchronous, threaded)
     for client in clients:  # once for connections and caches
         client(work)
-    found: dict[Any, list[tuple[float, float]]] = {client: [] for client in clients}
-    for pair in range(pairs):
-        for client in clients[:: 1 if pair % 2 else -1]:
+    found: dict[Client, list[tuple[float, float]]] = {client: [] for client in clients}
+    orders = itertools.cycle(itertools.permutations(clients))
+    for order in itertools.islice(orders, rounds):
+        for client in order:
             found[client].append(timed(client, work))
-    ratios = [a / b for (a, _), (b, _) in zip(found[ours], found[bare], strict=True)]
-    low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    rates = [statistics.median(rate for rate, _ in found[client]) for client in clients]
-    costs_ms = [1000 * statistics.median(cost for _, cost in found[client]) for client in clients]
     print(
-        f"{len(work.prompts)} requests, {work.concurrency} open, {pairs} pairs: "
-        f"sage {rates[0]:.1f}, bare client {rates[1]:.1f} completions/s; ratio {ratio:.3f} "
-        f"(quartiles {low:.3f} to {high:.3f}); processor time of a completion in the client "
-        f"{costs_ms[0]:.1f} and {costs_ms[1]:.1f} ms"
+        f"{len(work.prompts)} requests, {work.concurrency} open, {rounds} rounds; at the end "
+        f"{os.getloadavg()[0]:.1f} processes wanted one of {os.cpu_count()} cores\n"
     )
-    return ratio
+    print("| client | completions/s | ms of processor time each | sage / it | 95 % of the median |")
+    print("|---|---|---|---|---|")
+    lowest = math.inf
+    for client, name in zip(clients, ("sage", "httpx.AsyncClient", "threads"), strict=True):
+        rate, cost_s = map(statistics.median, zip(*found[client], strict=True))
+        compared = "| |"
+        if client is not ours:
+            ratios = [a / b for (a, _), (b, _) in zip(found[ours], found[client], strict=True)]
+            low, high = median_interval(ratios)
+            lowest = min(lowest, statistics.median(ratios))
+            compared = f"| {statistics.median(ratios):.3f} | {low:.3f} to {high:.3f}"
+        print(f"| {name} | {rate:.1f} | {1000 * cost_s:.2f} {compared} |")
+    return lowest
 
 
 def main() -> None:
@@ -208,16 +260,16 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=128, help="Of the model that vLLM serves.")
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--latency", type=float, default=0.5, help="Of the made-up server, s.")
     asked = parser.parse_args()
     prompts = [f"{number}+{number}=?" for number in range(asked.requests)]
     if asked.address is not None:
         work = Work(asked.address, asked.model, prompts, asked.concurrency)
-        ratio = measure(work, asked.pairs)
+        ratio = measure(work, asked.rounds)
     else:
         with vllm(asked.hidden) if asked.vllm else made_up(asked.latency) as (address, model):
-            ratio = measure(Work(address, model, prompts, asked.concurrency), asked.pairs)
+            ratio = measure(Work(address, model, prompts, asked.concurrency), asked.rounds)
     sys.exit(ratio < GOAL)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -26,6 +27,10 @@ from sage_cli.store.completion import Completion
 
 HOPELESS = 20
 """Problems that are refused before any is answered: then it isn't the prompts."""
+
+IDLE_S = 2.0
+"""A connection that was idle for longer isn't used again: uvicorn, below vLLM and SGLang, closes it
+after 5 s, and a request that meets that would count as the server's failure."""
 
 
 class ServerSampler(Sampler):
@@ -56,7 +61,11 @@ class ServerSampler(Sampler):
         key = os.environ.get(API_KEY_VARIABLE)
         self._http = httpx.Client(
             timeout=httpx.Timeout(timeout_s, connect=min(10.0, timeout_s)),
-            limits=httpx.Limits(max_connections=in_flight, max_keepalive_connections=in_flight),
+            limits=httpx.Limits(
+                max_connections=in_flight,
+                max_keepalive_connections=in_flight,
+                keepalive_expiry=IDLE_S,
+            ),
             headers={"Authorization": f"Bearer {key}"} if key else {},
         )
         self._parameters, self._in_flight = parameters, in_flight
@@ -94,17 +103,29 @@ class ServerSampler(Sampler):
             if request.problem_id not in refused
         )
         arrived: queue.SimpleQueue[Future[Completion | None]] = queue.SimpleQueue()
+        failed = threading.Event()
+
+        def one(request: SampleRequest, index: int) -> Completion | None:
+            if failed.is_set() or request.problem_id in refused:
+                return None
+            try:
+                return self._completion(client, request, index, refused)
+            except SamplingError:
+                failed.set()
+                raise
+
         with ThreadPoolExecutor(self._in_flight) as pool:
 
             def send(count: int) -> int:
                 batch = list(islice(waiting, count))
                 for request, index in batch:
-                    future = pool.submit(self._completion, client, request, index, refused)
+                    future = pool.submit(one, request, index)
                     future.add_done_callback(arrived.put)
                 return len(batch)
 
             try:
-                pending, answered = send(self._in_flight), 0
+                # as many again wait in line: no slot is idle while the caller stores what arrived
+                pending, answered = send(2 * self._in_flight), 0
                 while pending:
                     completion = arrived.get().result()
                     pending += send(1) - 1

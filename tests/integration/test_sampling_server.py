@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,18 @@ def test_every_sample_is_asked_for_with_its_own_seed(endpoints: list[Endpoint]) 
     shares = [len(endpoint.bodies) for endpoint in endpoints]
     assert sum(shares) == 40
     assert min(shares) >= 10
+
+
+def test_servers_are_asked_on_while_the_caller_does_something_else(
+    endpoints: list[Endpoint],
+) -> None:
+    drawn = sampler_of(endpoints[0].address, in_flight=1).sample(requests(1, 8))
+    next(drawn)  # and nothing more: the caller is storing it
+    until = time.monotonic() + 20
+    while len(endpoints[0].bodies) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert len(endpoints[0].bodies) == 3
+    assert len(list(drawn)) == 7
 
 
 def test_a_stop_text_that_the_server_cuts_off_is_put_back(endpoints: list[Endpoint]) -> None:

@@ -13,6 +13,7 @@ from random_model import random_model
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
+from sage_cli.models.load import load_model
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.training.vllm_rollouts import (
     as_launched,
@@ -32,7 +33,7 @@ def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(
     sizes = {"hidden_size": 128, "intermediate_size": 256, "num_key_value_heads": 2}
     random_model(tokenizer, std=0.15, **sizes).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    model = type("Policy", (), {"name_or_path": str(tmp_path), "named_modules": lambda _: ()})()
+    model = load_model(tmp_path)
     quick = partial(vllm_generation.LLM, enforce_eager=True, dtype="float32")
     monkeypatch.setattr(vllm_generation, "LLM", quick)
     before = dict(os.environ)
