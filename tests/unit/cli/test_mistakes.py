@@ -207,7 +207,8 @@ def test_a_benchmark_that_does_not_exist(sage):
 
 @pytest.mark.parametrize("command", [("passk",), ("eval",), ("runs", "show"), ("runs", "path")])
 def test_a_run_that_does_not_exist(sage, command):
-    refused(sage(*command, "rl-dapo"), "there is no run 'rl-dapo' in runs", "sage runs list")
+    nowhere = "there is no run 'rl-dapo', nor any other in"
+    refused(sage(*command, "rl-dapo"), nowhere, "--runs FOLDER")
 
 
 def test_an_accelerate_configuration_that_does_not_exist(sage, files):
