@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.found import beside, records
+from sage_cli.analysis.found import PerProblem, beside, per_problem
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.pictures import dots
@@ -21,7 +20,6 @@ from sage_cli.analysis.skeleton import skeleton
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document
-from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 RIGHT_DRAWN = 8
@@ -60,14 +58,6 @@ def variety(answers: Answers) -> Variety:
     return Variety(counted, skeletons)
 
 
-class DiversityData(TypedDict):
-    """Means over problems, differences to the first policy, and every problem's values."""
-
-    means: list[Record]
-    differences: list[Record]
-    problems: list[Record]
-
-
 def diversity(material: Material) -> Document:
     """Each measure per policy, the paired difference to the first, and every problem's values."""
     asked, first = material.asked, material.policies[0]
@@ -104,11 +94,7 @@ def diversity(material: Material) -> Document:
         name="diversity",
         title="diversity of answers and solutions",
         provenance=material.provenance,
-        data=DiversityData(
-            means=records("measure", found, "mean"),
-            differences=records("measure", gaps, "difference"),
-            problems=to_records(sheet),
-        ),
+        data=per_problem("measure", found, gaps, sheet),
         tables=tuple(tables),
         sheets={"diversity": sheet},
         figures=(dots("diversity", panels, "mean over problems"),),
@@ -141,5 +127,5 @@ DIVERSITY = Analysis(
     "diversity",
     "how many different answers and ways of solving there are, per problem",
     diversity,
-    DiversityData,
+    PerProblem,
 )

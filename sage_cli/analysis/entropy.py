@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.found import beside, records
+from sage_cli.analysis.found import PerProblem, beside, per_problem
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.per_sample import by_problem
@@ -21,18 +20,9 @@ from sage_cli.analysis.said import said
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import entropy_of_counts
 from sage_cli.reports.document import Document
-from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
-
-
-class EntropyData(TypedDict):
-    """Means over problems, differences to the first policy, and every problem's values."""
-
-    means: list[Record]
-    differences: list[Record]
-    problems: list[Record]
 
 
 def entropy(material: Material) -> Document:
@@ -71,11 +61,7 @@ def entropy(material: Material) -> Document:
         name="entropy",
         title="entropy of tokens and of answers",
         provenance=material.provenance,
-        data=EntropyData(
-            means=records("entropy", found, "mean"),
-            differences=records("entropy", gaps, "difference"),
-            problems=to_records(sheet),
-        ),
+        data=per_problem("entropy", found, gaps, sheet),
         tables=tuple(tables),
         sheets={"entropy": sheet},
         figures=(scatters("entropy", points, (TOKEN, ANSWER)),),
@@ -104,6 +90,6 @@ ENTROPY = Analysis(
     "entropy",
     "answer-level beside token-level entropy, per problem",
     entropy,
-    EntropyData,
+    PerProblem,
     reader="itself",
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from typing_extensions import TypedDict
+
 from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
 
@@ -39,6 +41,23 @@ def below(title: str, item: str, found: Found, value: str) -> Table:
         for policy, measure in values.items()
     )
     return Table(title, columns, rows)
+
+
+class PerProblem(TypedDict):
+    """Means over problems, differences to the first policy, and every problem's values."""
+
+    means: list[Record]
+    differences: list[Record]
+    problems: list[Record]
+
+
+def per_problem(item: str, found: Found, gaps: Found, sheet: Table) -> PerProblem:
+    """The data of an analysis that has a value for each problem."""
+    return {
+        "means": records(item, found, "mean"),
+        "differences": records(item, gaps, "difference"),
+        "problems": to_records(sheet),
+    }
 
 
 def records(item: str, found: Found, value: str) -> list[Record]:

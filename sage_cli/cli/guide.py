@@ -17,8 +17,10 @@ from sage_cli.cli.options import (
     Json,
     OtherTemplate,
     Presets,
+    Rho,
     RunRoot,
     Sets,
+    Tau,
 )
 
 if TYPE_CHECKING:
@@ -40,12 +42,8 @@ def show(
     guide: Annotated[
         str | None, typer.Option("--guide", help="Show this guide (default: the run's).")
     ] = None,
-    tau: Annotated[
-        float | None, typer.Option(help="Branch guide: entropy in nats above which q rises.")
-    ] = None,
-    rho: Annotated[
-        float | None, typer.Option(help="Branch guide: how steeply q rises above tau.")
-    ] = None,
+    tau: Tau = None,
+    rho: Rho = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write a page to this file.")
     ] = None,

@@ -83,6 +83,10 @@ Train = Annotated[
     bool | None,
     typer.Option(help="Where there is no run to measure, train the preset's base (default: ask)."),
 ]
+Tau = Annotated[
+    float | None, typer.Option(help="Branch guide: entropy in nats above which q rises.")
+]
+Rho = Annotated[float | None, typer.Option(help="Branch guide: how steeply q rises above tau.")]
 Limit = Annotated[int | None, typer.Option("--limit", help="Only so many problems of each.")]
 Ks = Annotated[str | None, typer.Option("--k", help="Values of k: 1..256, 1,8,64 or 1..256:pow2.")]
 

@@ -20,8 +20,10 @@ from sage_cli.cli.options import (
     OtherTemplate,
     Presets,
     ReplaceParent,
+    Rho,
     RunRoot,
     Sets,
+    Tau,
     load_config,
 )
 from sage_cli.cli.plans import refuse_card, show_plan
@@ -37,12 +39,8 @@ def command(
     algo: Algo = None,
     compat: Compat = None,
     guide: Guide = None,
-    tau: Annotated[
-        float | None, typer.Option(help="Branch guide: entropy in nats above which q rises.")
-    ] = None,
-    rho: Annotated[
-        float | None, typer.Option(help="Branch guide: how steeply q rises above tau.")
-    ] = None,
+    tau: Tau = None,
+    rho: Rho = None,
     kl: Annotated[str | None, typer.Option("--kl", help="reverse, forward or none.")] = None,
     beta: Annotated[float | None, typer.Option(help="Weight of the KL term.")] = None,
     advantage: Annotated[

@@ -102,8 +102,8 @@ def attempts(
     return [_attempt(problem, found[problem.id]) for problem in problems]
 
 
-def _attempt(problem: Problem, judged: list[tuple[Completion, str]]) -> Attempt:
-    rows = sorted(judged, key=lambda pair: pair[0].index)
+def _attempt(problem: Problem, found: list[tuple[Completion, str]]) -> Attempt:
+    rows = sorted(found, key=lambda pair: pair[0].index)
 
     def texts(*statuses: str) -> tuple[str, ...]:
         ended = (

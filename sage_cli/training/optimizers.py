@@ -15,6 +15,11 @@ def optimizer_name(requested: Optimizer | SftOptimizer) -> str:
     return _NAMES[requested]
 
 
+def scheduler_name(requested: str) -> str:
+    """The trainer's name for RL's schedule, which warms up whatever follows."""
+    return "constant_with_warmup" if requested == "constant" else requested
+
+
 def require_optimizer(requested: Optimizer | SftOptimizer, setting: str) -> None:
     """Refuse what `setting` names where it can't run, before any model is loaded.
 

@@ -13,13 +13,13 @@ from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
+from sage_cli.training.carry_out import carry_out, save_policy
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.hardware import precision
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.lesson import Pair
-from sage_cli.training.memory_errors import Asked, memory_explained
-from sage_cli.training.optimizers import optimizer_name
+from sage_cli.training.memory_errors import Asked
+from sage_cli.training.optimizers import optimizer_name, scheduler_name
 from sage_cli.training.order import training_order
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.sealed_checkpoints import SealedCheckpoints
@@ -66,16 +66,9 @@ def train_preferences(
     done = step_of(checkpoint) if checkpoint else 0
     trainer = build_preference_trainer(recipe, model, reference, tokenizer, pairs, run)
     trainer.add_callback(_Recorder(run, on_step, first, looks))
-    if done >= recipe.rl.steps:
-        trainer._load_from_checkpoint(str(checkpoint))
-    else:
-        interruption = Interruption(run, recipe.rl.save_minutes)
-        trainer.add_callback(interruption)
-        with memory_explained(_asked(recipe), run), interruption:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    with disk_explained(run.checkpoints, run.model):
-        trainer.save_model(str(run.model))
-    (run.model / "training_args.bin").unlink(missing_ok=True)
+    interruption, finished = Interruption(run, recipe.rl.save_minutes), done >= recipe.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, _asked(recipe), finished=finished)
+    save_policy(trainer, run)
 
 
 def build_preference_trainer(
@@ -137,7 +130,7 @@ def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
         max_length=None,
         learning_rate=rl.learning_rate,
         weight_decay=rl.weight_decay,
-        lr_scheduler_type=rl.scheduler if rl.scheduler != "constant" else "constant_with_warmup",
+        lr_scheduler_type=scheduler_name(rl.scheduler),
         warmup_steps=rl.warmup_ratio,
         max_grad_norm=rl.max_grad_norm,
         optim=optimizer_name(rl.optimizer),

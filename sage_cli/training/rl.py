@@ -22,8 +22,8 @@ from sage_cli.objectives.dars import MOST
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
+from sage_cli.training.carry_out import carry_out, save_policy
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
@@ -58,17 +58,10 @@ def train_rl(
     done = step_of(checkpoint) if checkpoint else 0
     with as_launched(), seeded_engine(recipe.rl.seed, done), memory_explained(loading(recipe), run):
         trainer = build_trainer(recipe, inputs, tracking, run, on_step)
-    if done >= recipe.rl.steps:
-        trainer._load_from_checkpoint(str(checkpoint))
-    else:
-        interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.iterations)
-        trainer.add_callback(interruption)
-        with memory_explained(training(recipe, world_size()), run), interruption:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    with disk_explained(run.checkpoints, run.model):
-        trainer.save_model(str(run.model))
-    if trainer.accelerator.is_main_process:
-        (run.model / "training_args.bin").unlink(missing_ok=True)
+    interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.iterations)
+    asked, finished = training(recipe, world_size()), done >= recipe.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, asked, finished=finished)
+    save_policy(trainer, run)
 
 
 def build_trainer(

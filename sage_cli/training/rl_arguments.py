@@ -14,7 +14,7 @@ from sage_cli.config.rollout import RolloutSection, VllmRolloutSection
 from sage_cli.config.training import RlSection, batch_of
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.training.hardware import precision
-from sage_cli.training.optimizers import optimizer_name
+from sage_cli.training.optimizers import optimizer_name, scheduler_name
 
 
 def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRPOConfig:
@@ -36,7 +36,7 @@ def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRP
         num_iterations=rl.iterations,
         learning_rate=rl.learning_rate,
         weight_decay=rl.weight_decay,
-        lr_scheduler_type=rl.scheduler if rl.scheduler != "constant" else "constant_with_warmup",
+        lr_scheduler_type=scheduler_name(rl.scheduler),
         warmup_steps=rl.warmup_ratio,
         max_grad_norm=rl.max_grad_norm,
         optim=optimizer_name(rl.optimizer),

@@ -16,11 +16,12 @@ from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
+from sage_cli.training.carry_out import carry_out
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.hardware import precision
 from sage_cli.training.interruption import Interruption
-from sage_cli.training.memory_errors import memory_explained, warming_up
+from sage_cli.training.memory_errors import warming_up
 from sage_cli.training.muon import Muon
 from sage_cli.training.optimizers import optimizer_name
 from sage_cli.training.watch import OnStep
@@ -66,21 +67,18 @@ def train_sft(
     rows = tokenized(examples, tokenizer, section.max_length)
     checkpoint = newest_sealed(run.checkpoints, model)
     run.metrics.rewind(step_of(checkpoint) if checkpoint else 0)
-    interruption = Interruption(run, section.save_minutes)
     trainer = _Trainer(
         model=model,
         args=trainer_arguments(section, run.checkpoints, compute_dtype),
         train_dataset=Dataset.from_dict(rows),
         processing_class=tokenizer,
-        callbacks=[_Recorder(run.metrics, on_step), interruption],
+        callbacks=[_Recorder(run.metrics, on_step)],
         optimizers=(_own_optimizer(section, model), None),
     )
     trainer.remove_callback(PrinterCallback)
-    if checkpoint and _is_last(checkpoint):  # the trainer would take one step more
-        trainer._load_from_checkpoint(str(checkpoint))
-    else:
-        with memory_explained(warming_up(section), run), interruption:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    interruption, asked = Interruption(run, section.save_minutes), warming_up(section)
+    finished = checkpoint is not None and _is_last(checkpoint)
+    carry_out(trainer, run, checkpoint, interruption, asked, finished=finished)
     with disk_explained(run.checkpoints, run.model):
         trainer.model.save_pretrained(run.model)
         tokenizer.save_pretrained(run.model)

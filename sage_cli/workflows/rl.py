@@ -5,21 +5,19 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import grader_for, origins
-from sage_cli.evaluation.development import development, looking
+from sage_cli.evaluation.benchmarks import origins
+from sage_cli.evaluation.development import development
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
-from sage_cli.evaluation.reference import reference_completions, reference_samples
+from sage_cli.evaluation.reference import reference_samples
 from sage_cli.evaluation.retries import train_by_retries
-from sage_cli.evaluation.rollouts import require_rollouts, sampled_rollouts
-from sage_cli.grading import Grade
+from sage_cli.evaluation.rewarded import train_by_rewards
+from sage_cli.evaluation.rollouts import require_rollouts
 from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
 from sage_cli.policies.lineage import (
     note_weights,
@@ -29,7 +27,7 @@ from sage_cli.policies.lineage import (
 )
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import policy_and_reference, reference_policy
+from sage_cli.policies.reference import reference_policy
 from sage_cli.problems.hints import require_hints
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
@@ -52,9 +50,6 @@ from sage_cli.training.processes import (
 )
 from sage_cli.workflows.rl_plan import planned_parent, planned_run, processes
 from sage_cli.workflows.sft import base_policy
-
-if TYPE_CHECKING:
-    from sage_cli.training.watch import Watch
 
 _OF_THE_BASE = ("--preset", "-p", "--config", "--set", "--runs")
 SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
@@ -95,24 +90,11 @@ def rl(
         run = current(run)
     elif not replace_parent:
         require_childless(run, Runs(config.run.root))
-    if fresh or not run.finished:
-        require_plugins(recipe)
     if run.finished and not fresh:
-        progress.say(f"[bold]{run.id}[/] is trained already")
-        if config.run.sweep is None:
-            run.ask()
-        if is_launched():
-            join_processes().wait_for_everyone()
-        if measurement is not None:
-            measurement.take(run, progress)
-        return run
+        return _found(config, run, measurement, progress)
+    require_plugins(recipe)
     _refuse_unfit_machine(recipe)
-    require_optimizer(recipe.rl.optimizer, "rl.optimizer")
-    with progress.doing(f"reading {recipe.data.rl.name}"):
-        problems = load_training_problems(recipe.data)  # a broken file is named before any training
-        development(config)  # and so are problems to look at that would be trained on
-        if recipe.rl.loss == "dpo":
-            require_hints(problems, recipe.data.rl, recipe.rl.guided)
+    problems = _problems(config, recipe, progress)
     base = parent if init else base_policy(config, progress)
     _refuse_unfit(recipe, base, init)
     require_rollouts(recipe.rollout, base, processes(recipe))
@@ -135,6 +117,30 @@ def rl(
     else:
         _record(config, recipe, base, problems, run, progress, measurement)
     return run if is_followed() else settled(run)
+
+
+def _found(
+    config: SageConfig, run: Run, measurement: FinalMeasurement | None, progress: Progress
+) -> Run:
+    """A run that was finished before, measured if that is asked for."""
+    progress.say(f"[bold]{run.id}[/] is trained already")
+    if config.run.sweep is None:
+        run.ask()
+    if is_launched():
+        join_processes().wait_for_everyone()
+    if measurement is not None:
+        measurement.take(run, progress)
+    return run
+
+
+def _problems(config: SageConfig, recipe: RlRecipe, progress: Progress) -> list[Problem]:
+    """The problems to train on; those that it can't train with are named before any training."""
+    with progress.doing(f"reading {recipe.data.rl.name}"):
+        problems = load_training_problems(recipe.data)
+        development(config)  # refuses problems to look at that would be trained on
+        if recipe.rl.loss == "dpo":
+            require_hints(problems, recipe.data.rl, recipe.rl.guided)
+    return problems
 
 
 def _require_base(config: SageConfig, init: str | None) -> None:
@@ -175,11 +181,12 @@ def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
 
 
 def _refuse_unfit_machine(recipe: RlRecipe) -> None:
-    """Refuse before anything is trained what this machine can't compute or draw."""
+    """Refuse before anything is trained what can't be computed or drawn here."""
     from sage_cli.training.hardware import require_hardware
     from sage_cli.training.rollout_engine import settled_engine
 
     require_hardware(recipe.model, processes_here(recipe.rl.processes))
+    require_optimizer(recipe.rl.optimizer, "rl.optimizer")
     settled_engine(recipe.rollout, processes(recipe))
 
 
@@ -231,7 +238,7 @@ def _record(
             if recipe.rl.loss == "dpo":
                 train_by_retries(config, base, problems, run, watch, progress)
             else:
-                _train(config, recipe, base, problems, run, watch)
+                train_by_rewards(config, base, problems, run, watch)
             note_weights(run)
         if measurement is not None:
             release_memory()
@@ -244,57 +251,8 @@ def _train_beside(config: SageConfig, init: str | None) -> Run:
     The first prepares base and run, holds the run's folder and writes; these wait, then train.
     """
     join_processes().wait_for_everyone()
-    recipe = RlRecipe.of(config)
     base = planned_parent(config, init)
     run = current(planned_run(config, base))
     if not run.finished:
-        problems = load_training_problems(recipe.data)
-        _train(config, recipe, base, problems, run)
+        train_by_rewards(config, base, load_training_problems(config.data), run)
     return run
-
-
-def _train(
-    config: SageConfig,
-    recipe: RlRecipe,
-    base: Policy,
-    problems: Sequence[Problem],
-    run: Run,
-    watch: Watch | None = None,
-) -> None:
-    """Train the policy that starts as `base`, alone or as one of several processes.
-
-    Of several only the first is watched.
-    """
-    from sage_cli.training.memory_errors import loading, memory_explained
-    from sage_cli.training.rl import train_rl
-    from sage_cli.training.rl_inputs import RlInputs
-
-    template = PromptTemplate.from_section(recipe.prompt, tokenizer := base.tokenizer())
-    with memory_explained(loading(recipe), run):
-        model, reference = policy_and_reference(recipe, base)
-    with ExitStack() as held:
-        grader = held.enter_context(grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt))
-        looks = held.enter_context(looking(config, tokenizer, watch.on_look if watch else _nobody))
-
-        def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
-            return grader.grade_many(list(zip(golds, completions, strict=True)))
-
-        inputs = RlInputs(
-            model=model,
-            reference=reference,
-            tokenizer=tokenizer,
-            prompts=[(template.render(problem.question), problem) for problem in problems],
-            grader=verdicts,
-            reference_completions=reference_completions(
-                recipe, reference_samples(recipe, base, config.run.root), problems
-            )
-            if recipe.anchor.kl == "forward"
-            else None,
-            looks=looks,
-            draw=sampled_rollouts(recipe.rollout, recipe.rl.seed, tokenizer),
-        )
-        train_rl(recipe, inputs, config.tracking, run, watch.on_step if watch else _nobody)
-
-
-def _nobody(*_: Any) -> None:
-    """Hears the steps and looks of a process that isn't watched."""

@@ -77,12 +77,10 @@ class Generator(ABC):
         settings = self.section.determinants()
         return {"generator": self.name, "version": self.version, "settings": settings}
 
-    def problem(
-        self, split: Split, question: str, gold: str, *, working: str | None = None, **meta: Any
-    ) -> Problem:
-        """A problem of `split` with an id of its own; `working` solves it."""
+    def problem(self, split: Split, question: str, gold: str, **meta: Any) -> Problem:
+        """A problem of `split` with an id of its own."""
         name = self.name + SPLITS[split]
-        return Problem(problem_id(name, question, gold), name, question, gold, meta, working)
+        return Problem(problem_id(name, question, gold), name, question, gold, meta)
 
     @classmethod
     def mode_of(cls, completion_text: str) -> str | None:

@@ -1,0 +1,70 @@
+"""A policy trained on rollouts whose rewards are a grader's verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.evaluation.development import looking
+from sage_cli.evaluation.reference import reference_completions, reference_samples
+from sage_cli.evaluation.rollouts import sampled_rollouts
+from sage_cli.grading import Grade
+from sage_cli.policies.policy import Policy
+from sage_cli.policies.reference import policy_and_reference
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.run import Run
+
+if TYPE_CHECKING:
+    from sage_cli.training.watch import Watch
+
+
+def train_by_rewards(
+    config: SageConfig,
+    start: Policy,
+    problems: Sequence[Problem],
+    run: Run,
+    watch: Watch | None = None,
+) -> None:
+    """Train from `start` on rewarded rollouts, alone or as one of several processes.
+
+    Of several only the first has a `watch`. Leaves the policy in `run.model`.
+    """
+    from sage_cli.training.memory_errors import loading, memory_explained
+    from sage_cli.training.rl import train_rl
+    from sage_cli.training.rl_inputs import RlInputs
+
+    recipe, tokenizer = RlRecipe.of(config), start.tokenizer()
+    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+    with memory_explained(loading(recipe), run):
+        model, reference = policy_and_reference(recipe, start)
+    with ExitStack() as held:
+        grader = held.enter_context(grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt))
+        looks = held.enter_context(looking(config, tokenizer, watch.on_look if watch else _nobody))
+
+        def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+            return grader.grade_many(list(zip(golds, completions, strict=True)))
+
+        inputs = RlInputs(
+            model=model,
+            reference=reference,
+            tokenizer=tokenizer,
+            prompts=[(template.render(problem.question), problem) for problem in problems],
+            grader=verdicts,
+            reference_completions=reference_completions(
+                recipe, reference_samples(recipe, start, config.run.root), problems
+            )
+            if recipe.anchor.kl == "forward"
+            else None,
+            looks=looks,
+            draw=sampled_rollouts(recipe.rollout, recipe.rl.seed, tokenizer),
+        )
+        train_rl(recipe, inputs, config.tracking, run, watch.on_step if watch else _nobody)
+
+
+def _nobody(*_: Any) -> None:
+    """Hears the steps and looks of a process that isn't watched."""

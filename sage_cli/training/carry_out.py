@@ -1,0 +1,41 @@
+"""A training from where it stands to its last step, whichever trainer it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sage_cli.store.run import Run
+from sage_cli.training.disk_errors import disk_explained
+from sage_cli.training.interruption import Interruption
+from sage_cli.training.memory_errors import Asked, memory_explained
+
+
+def carry_out(
+    trainer: Any,
+    run: Run,
+    checkpoint: Path | None,
+    interruption: Interruption,
+    asked: Asked,
+    *,
+    finished: bool,
+) -> None:
+    """Train from `checkpoint`; where that is the last one (`finished`), take its weights.
+
+    A trainer that went on from its last step would take one more. `asked` is the memory that is
+    asked for. Raises Interrupted where a signal stopped the training.
+    """
+    if finished:
+        trainer._load_from_checkpoint(str(checkpoint))
+        return
+    trainer.add_callback(interruption)
+    with memory_explained(asked, run), interruption:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+
+
+def save_policy(trainer: Any, run: Run) -> None:
+    """Leave what was trained in `run.model`, without the trainer's own settings."""
+    with disk_explained(run.checkpoints, run.model):
+        trainer.save_model(str(run.model))
+    if trainer.accelerator.is_main_process:
+        (run.model / "training_args.bin").unlink(missing_ok=True)
