@@ -33,7 +33,7 @@ def command(
     with doing("loading libraries"):
         from sage_cli.workflows.doctor import checks
 
-    found = []
+    found: list[Finding] = []
     for check in checks(settings):
         with doing(f"looking at {check.name}"):
             finding = check.found()
