@@ -245,7 +245,9 @@ def test_a_start_under_another_prompt_or_of_another_model(sage, files):
 
 def test_search_spaces(sage, files):
     refused(sage("sweep", "--space", "tau,roh"), "no search space 'tau,roh'", "tau-rho")
-    refused(sage("sweep", "--space", files / "wrong.yaml"), "parameters is {'rl':", "is written as")
+    refused(
+        sage("sweep", "--space", files / "wrong.yaml"), "'parameters' is missing", "is written as"
+    )
     typed = sage("sweep", "--guide", "token")
     refused(typed, "is about guide branch", "--guide branch")
     refused(
