@@ -91,7 +91,7 @@ def written_space(values: dict[str, Any], what: str) -> WrittenSpace:
         problems = dict.fromkeys(_sentence(one) for one in error.errors())
         raise ConfigurationError(
             "\n".join(f"{what}: {problem}" for problem in problems),
-            "a parameter is written as `tau: {key: guide.tau, values: [0.2, 0.4]}` in a file, below "
+            "a parameter is written as `tau: {key: guide.tau, values: [0.2, 0.4]}` in a file below "
             "`parameters:`, and as tau=0.2|0.4 or tau=0.2:0.4 on the line",
         ) from None
 
