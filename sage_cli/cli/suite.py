@@ -24,6 +24,8 @@ app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
 SHOWN = {"measured": 2, "claims": 1}
 """The sections of a report that the terminal shows, and how many of their tables."""
+MOST_ROWS = 40
+"""A longer table is left to the page."""
 
 Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
 Trainings = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings of each method.")]
@@ -128,7 +130,11 @@ def _show(page: Page, json: bool) -> None:
         console.print(f"\n[bold]{escape(chapter.title)}[/]")
         for section in chapter.sections:
             tables = section.tables[: SHOWN.get(section.name, 0)]
-            print_document(replace(section, tables=tables, notes=()), console)
+            short = tuple(table for table in tables if len(table.rows) <= MOST_ROWS)
+            print_document(replace(section, tables=short, notes=()), console)
+            for table in tables:
+                if table not in short:
+                    console.print(f"{escape(table.title)}: {len(table.rows)} rows, on the page")
     for name, value in page.facts.items():
         console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
     console.print(f"page: [bold]{escape(str(page.file))}[/]", soft_wrap=True)
@@ -144,14 +150,16 @@ def _show_plan(name: str, asked: Asked, json: bool) -> None:
         emit(found)
         return
     numbers = {task["name"]: number for number, task in enumerate(found["tasks"], 1)}
-    table = Table("", "task", "needs", "state", "command", box=None)
+    table = Table("", "task", "needs", "state", box=None)
     for task in found["tasks"]:
         needs = numbers.get(task["needs"] or "", "")
-        command = escape(task["command"])
-        table.add_row(
-            str(numbers[task["name"]]), escape(task["title"]), str(needs), task["state"], command
-        )
+        number = numbers[task["name"]]
+        table.add_row(str(number), escape(task["title"]), str(needs), task["state"])
     console.print(f"[bold]{escape(found['title'])}[/]", table, sep="\n")
+    if left := [task["command"] for task in found["tasks"] if task["state"] != "done"]:
+        console.print("what is to do, as commands:")
+        for command in left:  # a line each, however long, so that they can be copied
+            console.print(command, markup=False, highlight=False, soft_wrap=True)
     for title, cost in (("all of it", found["cost"]), ("left to do", found["left"])):
         console.print(f"{title}: {_in_words(cost)}")
     for one in found["chosen"]:

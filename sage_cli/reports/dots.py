@@ -21,10 +21,11 @@ AIR = 1.5
 """Points that would fit between two rows."""
 
 
-def draw_dots(panels: Panels, axis: str, stem: Path) -> tuple[Path, Path]:
+def draw_dots(panels: Panels, axis: str, stem: Path, *, zero: bool = False) -> tuple[Path, Path]:
     """Draw panel -> row -> policy -> value against `axis`; returns the PNG's and the SVG's path.
 
     Panels share their rows, so that a row is read across; a row that a panel lacks stays empty.
+    `zero` draws a line where there is no difference.
     """
     rows = list(dict.fromkeys(row for panel in panels.values() for row in panel))
     policies = list(
@@ -40,9 +41,12 @@ def draw_dots(panels: Panels, axis: str, stem: Path) -> tuple[Path, Path]:
                 _draw_row(axes, place, panel.get(row, {}), legend)
             axes.set_title(title)
             axes.set_xlabel(axis)
+            axes.locator_params(axis="x", nbins=6)
             axes.set_yticks(range(len(rows)), rows)
             axes.tick_params(axis="y", length=0)
             axes.grid(visible=False, axis="y")
+            if zero:
+                axes.axvline(0, color="0.3", linewidth=0.9, zorder=1)
         axes_P[0].set_ylim(len(rows) - 0.5, -0.5)
         legend.draw_points(figure)
     return outputs(stem)

@@ -94,9 +94,18 @@ def is_text(table: Table, place: int) -> bool:
 
 
 def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
-    """`table` where it fits, else several: each as many parts as fit, beside what is in no part."""
+    """`table` where it fits, else several: each as many parts as fit, beside what is in no part.
+
+    Of a table without parts every column but the first is one.
+    """
+    if fits(table):
+        return [table]
+    if not any(map(_part, table.columns)):
+        first, *others = table.columns
+        apart = tuple(replace(column, part=column.name) for column in others)
+        table = replace(table, columns=(first, *apart))
     names = list(dict.fromkeys(part for column in table.columns if (part := _part(column))))
-    if not names or fits(table):
+    if len(names) < 2:
         return [table]
     packed: list[list[str]] = [names[:1]]
     for name in names[1:]:

@@ -16,6 +16,9 @@ from sage_cli.suite.declaration import Suite
 from sage_cli.suite.plan import Part, Plan
 from sage_cli.suite.stored import ByBenchmark
 
+Pair = tuple[str, str]
+"""The labels of two methods: the first less the second."""
+
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:

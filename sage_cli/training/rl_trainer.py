@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,29 +17,24 @@ from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.pacs_loss import PacsLoss
-from sage_cli.training.phases import Phases, peak_memory
+from sage_cli.training.phases import peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
-from sage_cli.training.rl_inputs import Draw, Ids, Looks
+from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
-from sage_cli.training.sealing_trainer import SealingTrainer
+from sage_cli.training.rollout_trainer import DRAWN, RolloutTrainer
 from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
 from sage_cli.training.verdicts import VerdictReward
-from sage_cli.training.vllm_rollouts import ask_for_each_row
-from sage_cli.training.weight_sync import merge_beside
 
 Record = dict[str, Any]
 
-_COMPLETION_IDS, _COMPLETION_TEXTS = 1, 3
-"""Where TRL's `_generate` returns the completions' tokens, and the decoded completions."""
-
-DRAWN = ("drawn/completions", "drawn/tokens")
-"""What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
+_COMPLETION_TEXTS = 3
+"""Where TRL's `_generate` returns the decoded completions."""
 
 
-class RlTrainer(SealingTrainer):
-    """SealingTrainer that knows verdicts; hands every optimiser step's record to `writer`.
+class RlTrainer(RolloutTrainer):
+    """RolloutTrainer that knows verdicts; hands every optimiser step's record to `writer`.
 
     `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
     `rewards_BF` what each reward function F says of the completions of all processes. A text that
@@ -60,19 +55,15 @@ class RlTrainer(SealingTrainer):
         writer: StepWriter,
         engine_stop: str | None,
         looks: Looks | None,
-        draw: Draw | None,
         **arguments: Any,
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
         self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
         self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks, self.second_stage, self.pacs, self.draw = looks, second_stage, pacs, draw
-        self._drawn: Drawn | None = None
+        self.looks, self.second_stage, self.pacs = looks, second_stage, pacs
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
-        self.phases = Phases()
-        self._spent = [0, 0]
         self._step_began = time.perf_counter()
         kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
         how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
@@ -80,40 +71,6 @@ class RlTrainer(SealingTrainer):
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
         )
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
-        if self.use_vllm:
-            merge_beside(self.vllm_generation)
-            ask_for_each_row(self.vllm_generation)
-            self.vllm_generation.sync_weights = self._timed_sync(self.vllm_generation.sync_weights)
-
-    def _timed_sync(self, sync_weights: Callable[[], None]) -> Callable[[], None]:
-        def timed() -> None:
-            with self.phases.during("sync"):
-                sync_weights()
-
-        return timed
-
-    def _generate(self, prompts: list[Any]) -> Any:
-        """Completions in TRL's form; those that dynamic sampling has drawn already, once."""
-        if self._drawn is not None:
-            drawn, self._drawn = self._drawn, None
-            return drawn
-        with self.phases.during("generate"):
-            drawn = super()._generate(prompts)
-        self._spent[0] += len(prompts)
-        self._spent[1] += sum(map(len, drawn[_COMPLETION_IDS]))
-        return drawn
-
-    def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **named: Any) -> Any:
-        """Completions' token ids, and None: their probabilities are the trainer's own."""
-        if self.draw is None:
-            return super()._generate_single_turn(prompt_ids, *images, **named)
-        model = self.accelerator.unwrap_model(self.model_wrapped)
-        batch = f"{self.state.global_step}:{self.accelerator.process_index}"
-        return self.draw(model, prompt_ids, batch, self._spent[0]), None
-
-    def generate_rows(self, rows: Sequence[Row]) -> Drawn:
-        """Completions for rows of the data set, in TRL's form."""
-        return tuple(self._generate([row["prompt"] for row in rows]))
 
     def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
         """Whether each completion of the whole generation batch is right, one row per prompt."""
@@ -124,9 +81,10 @@ class RlTrainer(SealingTrainer):
         return right_PN
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        self._spent = [0, 0]
+        self.begin_rollouts()
         if self.dynamic is not None:
-            inputs, self._drawn = self.dynamic.draw(self, inputs)
+            inputs, drawn = self.dynamic.draw(self, inputs)
+            self.take_rows(drawn)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
@@ -149,7 +107,7 @@ class RlTrainer(SealingTrainer):
         )
         if self.second_stage is not None:
             batch = self.second_stage.pool(self, inputs, batch, status_PN)
-            self._batch_record |= {**self._spent_record(), **self.second_stage.record}
+            self._batch_record |= {**self.drawn_record(), **self.second_stage.record}
         return batch
 
     def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:
@@ -219,14 +177,8 @@ class RlTrainer(SealingTrainer):
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
             **self.reward.record,
-            **self._spent_record(),
+            **self.drawn_record(),
         }
-
-    def _spent_record(self) -> Record:
-        """What all processes have drawn for the batch at hand."""
-        device = self.accelerator.device
-        spent = self.accelerator.gather(torch.tensor([self._spent], device=device)).sum(dim=0)
-        return dict(zip(DRAWN, spent.tolist(), strict=True))
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Let TRL log, then hand over the step's record; the summary at the end has no loss."""

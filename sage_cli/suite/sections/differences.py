@@ -23,9 +23,8 @@ from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.render import to_records
 from sage_cli.reports.table import UNDEFINED, Column, Measure, Row, Table
 from sage_cli.suite.claims import ALPHA, Claim, Verdict
-from sage_cli.suite.results import MethodResult, PartResult
-
-Pair = tuple[str, str]
+from sage_cli.suite.results import MethodResult, Pair, PartResult
+from sage_cli.suite.sections.forest import forest
 
 
 @dataclass(frozen=True)
@@ -95,6 +94,7 @@ def differences(result: PartResult) -> Document:
         },
         tables=tuple(tables),
         sheets=dict(zip((*["claims"] * len(claimed), "differences"), tables, strict=False)),
+        figures=(forest(summed_up, _shown(result.ks)),) if (summed_up := _summed_up(found)) else (),
         notes=(
             *_claims_note(claims),
             "detectable: the smallest true difference that these problems, samples and seeds would "
@@ -104,6 +104,16 @@ def differences(result: PartResult) -> Document:
             *_seeds_note(result),
         ),
     )
+
+
+def _summed_up(found: Mapping[Pair, Mapping[str, Contrast]]) -> dict[Pair, Contrast]:
+    """Each pair's contrast on the average of the benchmarks, or on the only one."""
+    return {pair: by.get(AVERAGE) or next(iter(by.values())) for pair, by in found.items() if by}
+
+
+def _shown(ks: Sequence[int]) -> Sequence[int]:
+    """The values of k that there is room for."""
+    return ks if len(ks) <= 4 else (ks[0], ks[len(ks) // 2], ks[-1])
 
 
 def _claims_note(claims: Sequence[Decided]) -> list[str]:
@@ -196,8 +206,12 @@ def _printed(claim: Claim, result: PartResult) -> Measure | str:
 
 
 def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
-    names = ("methods", "benchmark", "k", "a", "b", "difference", "detectable", "p", "p (Holm)")
-    shown = ks if len(ks) <= 4 else (ks[0], ks[len(ks) // 2], ks[-1])
+    numbers_of = ("a", "b", "difference", "detectable", "p", "p (Holm)")
+    columns = (
+        *map(Column, ("methods", "benchmark", "k")),
+        *(Column(name, part=name) for name in numbers_of),
+    )
+    shown = _shown(ks)
     rows = []
     for key, one in family.items():
         a, b, benchmark = key.split("\0")
@@ -211,7 +225,7 @@ def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
             beginning = (f"{a} less {b}", benchmark, k)
             numbers = (*means, _gap(one, place), smallest, *ps)
             rows.append(Row((*beginning, *numbers), section=f"{a} {b}"))
-    return Table("Paired differences", tuple(map(Column, names)), tuple(rows))
+    return Table("Paired differences", columns, tuple(rows))
 
 
 def _claim_json(one: Decided) -> dict[str, Any]:

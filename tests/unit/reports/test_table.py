@@ -36,3 +36,10 @@ def test_columns_of_a_part_stay_together_without_a_heading():
 def test_without_parts_there_is_one():
     table = Table("t", (Column("k"),), (Row((1,)),))
     assert narrowed(table, lambda table: False) == [table]
+
+
+def test_without_parts_every_column_but_the_first_is_one():
+    table = Table("t", (Column("k"), Column("a"), Column("b"), Column("c")), (Row((1, 2, 3, 4)),))
+    first, last = narrowed(table, lambda table: len(table.columns) <= 3)
+    assert (first.title, first.rows) == ("t: a, b", (Row((1, 2, 3)),))
+    assert (last.title, last.rows) == ("t: c", (Row((1, 4)),))
