@@ -35,10 +35,17 @@ class GuidedSection(Section):
     """Share of the right completions without a hint that SFT takes; 0 leaves SFT out."""
     sft_epochs: int = Field(5, ge=1)
     """Passes over them."""
+    preference_rate: float = Field(1.0, gt=0)
+    """DPO's learning rate in units of `rl.learning_rate`."""
     sft_rate: float = Field(10.0, gt=0)
-    """SFT's learning rate in units of `rl.learning_rate`, which is DPO's."""
+    """SFT's learning rate in units of DPO's."""
     preference_beta: float = Field(0.1, gt=0)
     """DPO's weight of the log-ratio; the method's authors don't name theirs."""
+
+    def rates(self, learning_rate: float) -> tuple[float, float]:
+        """DPO's learning rate and SFT's, where this is `rl.learning_rate`."""
+        preference = self.preference_rate * learning_rate
+        return preference, self.sft_rate * preference
 
     @field_validator("hint")
     @classmethod

@@ -81,7 +81,7 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         "completions": f"{rl.steps * batch.completions:,}",
         "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
         "rollout": f"{_decoding(rollout)}, {_engine(rollout)}",
-        **_optimised(rl),
+        **_optimised(rl, rl.learning_rate),
         "processes": _processes(rl),
         "seed": rl.seed,
     }
@@ -91,6 +91,7 @@ def _guided_facts(recipe: RlRecipe) -> dict[str, Any]:
     """Guided retries: tries, retries, supervised fine-tuning, pairs."""
     rl, guided, limit = recipe.rl, recipe.rl.guided, recipe.rollout.max_tokens
     problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
+    preference_rate, sft_rate = guided.rates(rl.learning_rate)
     return {
         "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
         "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
@@ -99,14 +100,14 @@ def _guided_facts(recipe: RlRecipe) -> dict[str, Any]:
         "tokens at most": f"{2 * problems * tries * limit:,}",
         "rollout": _decoding(recipe.rollout),
         "SFT": f"{guided.sft_share:.0%} of the right tries, {guided.sft_epochs} times, at "
-        f"{guided.sft_rate * rl.learning_rate:g}"
+        f"{sft_rate:g}"
         if guided.sft_share
         else "none",
         "loss": _loss(rl),
         **_trained(recipe),
         "steps": f"{rl.steps} of {rl.prompts_per_step} pairs, "
         f"{pairs_at_once(rl.prompts_per_step, rl.micro_batch)} at once",
-        **_optimised(rl),
+        **_optimised(rl, preference_rate),
         "seed": rl.seed,
     }
 
@@ -127,9 +128,9 @@ def _decoding(rollout: RolloutSection) -> str:
     )
 
 
-def _optimised(rl: RlSection) -> dict[str, str]:
+def _optimised(rl: RlSection, learning_rate: float) -> dict[str, str]:
     return {
-        "learning rate": f"{rl.learning_rate:g}, {rl.scheduler}, "
+        "learning rate": f"{learning_rate:g}, {rl.scheduler}, "
         f"warm-up {rl.warmup_ratio:g} of the steps",
         "weight decay": f"{rl.weight_decay:g}",
         "optimizer": rl.optimizer,

@@ -84,7 +84,7 @@ def sft_section(rl: RlSection) -> SftSection:
         batch_size=rl.prompts_per_step,
         micro_batch=pairs_at_once(rl.prompts_per_step, rl.micro_batch),
         max_length=_UNBOUND,
-        learning_rate=rl.guided.sft_rate * rl.learning_rate,
+        learning_rate=rl.guided.rates(rl.learning_rate)[1],
         weight_decay=rl.weight_decay,
         scheduler=rl.scheduler,
         warmup_steps=None,

@@ -128,7 +128,7 @@ def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
         sync_ref_model=False,
         disable_dropout=True,
         max_length=None,
-        learning_rate=rl.learning_rate,
+        learning_rate=rl.guided.rates(rl.learning_rate)[0],
         weight_decay=rl.weight_decay,
         lr_scheduler_type=scheduler_name(rl.scheduler),
         warmup_steps=rl.warmup_ratio,

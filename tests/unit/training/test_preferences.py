@@ -12,6 +12,7 @@ from sage_cli.config.recipe import RlRecipe
 from sage_cli.models.load import load_model
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
+from sage_cli.training.guided import sft_section
 from sage_cli.training.lesson import Pair
 from sage_cli.training.preferences import (
     build_preference_trainer,
@@ -191,6 +192,17 @@ def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):
 def test_a_micro_batch_counts_both_completions_of_a_pair(pairs, micro_batch, together):
     """8 completions are 4 pairs; of 6 pairs 3 at a time, since 4 doesn't divide them."""
     assert pairs_at_once(pairs, micro_batch) == together
+
+
+def test_dpo_and_its_sft_have_learning_rates_of_their_own(configure, tmp_path):
+    ours = recipe(
+        configure,
+        learning_rate=2e-4,
+        guided={"preference_rate": 0.1, "sft_rate": 10.0},
+    )
+    # 0.1 x 2e-4 = 2e-5 for DPO, and 10 x 2e-5 = 2e-4 for the SFT before it
+    assert dpo_arguments(ours, Run(tmp_path)).learning_rate == pytest.approx(2e-5, rel=1e-12)
+    assert sft_section(ours.rl).learning_rate == pytest.approx(2e-4, rel=1e-12)
 
 
 def test_micro_batches_leave_the_step_as_it_is(base, configure, tokenizer, tmp_path):

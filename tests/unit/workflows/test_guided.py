@@ -186,6 +186,7 @@ def test_a_plan_says_what_would_be_tried_and_trained(tmp_path):
     assert facts["tries"] == "30 problems at most x 4 = 120 completions"
     assert "first 2 lines" in facts["retries"]
     assert facts["tokens at most"] == f"{2 * 120 * 48:,}"
-    assert facts["SFT"] == "20% of the right tries, 5 times, at 0.002"
+    # 10 x tiny's 0.1 x 2e-4
+    assert facts["SFT"] == "20% of the right tries, 5 times, at 0.0002"
     assert facts["steps"] == "5 of 6 pairs, 6 at once"
     assert facts["loss"] == "dpo, log-ratio x 0.1, against the policy as SFT leaves it"
