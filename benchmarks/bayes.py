@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import optuna
 
-from sage_cli.sweep.form import Form
+from sage_cli.sweep.optuna_space import OptunaSpace
 from sage_cli.sweep.samplers import sampler
 from sage_cli.sweep.space import Parameter, Range, Space
 
@@ -100,11 +100,11 @@ def made_up() -> list[Surface]:
 def arrival(surface: Surface, name: str, seed: int, most: int, noise: float) -> int:
     """The number of the first trial that arrives; most + 1 where none does."""
     study = optuna.create_study(direction="maximize")
-    form, generator = Form(surface.space, ()), np.random.default_rng(seed)
+    space, generator = OptunaSpace(surface.space, ()), np.random.default_rng(seed)
     for number in range(most):
-        study.sampler = sampler(name, seed, number, form)
+        study.sampler = sampler(name, seed, number, space)
         trial = study.ask()
-        cell = form.suggested(trial)
+        cell = space.suggest(trial)
         value = surface.at(*cell.values())
         if value >= surface.enough:
             return number + 1

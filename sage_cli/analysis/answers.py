@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.grading.status import Grade
 from sage_cli.metrics import Counts, pooled
+from sage_cli.metrics.majority import RIGHT
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
 from sage_cli.store.readings import ReadingStore
@@ -27,6 +29,19 @@ class Row(NamedTuple):
     def right(self) -> bool:
         """Whether it was graded right."""
         return self.grade.status == "right"
+
+    @property
+    def final_answer(self) -> str | None:
+        """RIGHT, or a wrong answer's text without blanks and case; None where there is no answer.
+
+        Two spellings of one wrong answer count as two: only the gold is compared as mathematics.
+        """
+        if self.right:
+            return RIGHT
+        extracted = self.grade.extracted
+        if self.grade.status == "unparseable" or extracted is None:
+            return None
+        return "= " + "".join(extracted.split()).casefold()
 
 
 class Reading(NamedTuple):
@@ -63,12 +78,19 @@ class Answers:
                 problem = self.problems[completion.problem_id]
                 yield Row(problem, completion, Grade(status, extracted))
 
+    def final_answers(self) -> dict[str, Counter[str | None]]:
+        """Problem id -> how often each final answer was given, None being one more."""
+        counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in self.problems}
+        for row in self.rows():
+            counted[row.problem.id][row.final_answer] += 1
+        return counted
+
     def read_rows(self) -> Iterator[tuple[Row, Reading]]:
         """The same with what the model said of each, which must have been asked of all."""
         for verdicts, readings in zip(self.verdicts, self.readings, strict=True):
-            judged, read = (store.count(self.problems, self.n) for store in (verdicts, readings))
-            if judged != read:
-                raise ValueError(f"{judged - read} samples have a verdict and no reading")
+            graded, read = (store.count(self.problems, self.n) for store in (verdicts, readings))
+            if graded != read:
+                raise ValueError(f"{graded - read} samples have a verdict and no reading")
         rows = self.rows()
         for store in self.readings:
             for _, *values in store.stream(self.problems, self.n):

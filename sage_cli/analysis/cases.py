@@ -67,9 +67,9 @@ def cases(material: Material) -> Document:
             place = one.counts.problem_ids.index(id_)
             share = Measure(float(one.counts.c_P[place] / one.counts.n_P[place]))
             for right, case in typical(one, id_).items():
-                said = f"{case.alike} of {case.of}"
+                share_alike = f"{case.alike} of {case.of}"
                 text = case.row.completion.text
-                rows.append(tables.Row((one.policy, share, VERDICTS[right], said, text),
+                rows.append(tables.Row((one.policy, share, VERDICTS[right], share_alike, text),
                                        one.policy))  # fmt: skip
                 data.append(
                     {"benchmark": benchmark, "problem": id_, "question": problem.question,

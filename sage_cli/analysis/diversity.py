@@ -11,12 +11,11 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.found import PerProblem, beside, per_problem
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.pictures import dots
-from sage_cli.analysis.said import said
 from sage_cli.analysis.skeleton import skeleton
+from sage_cli.analysis.tables import PerProblem, per_problem, tables_with_differences
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document
@@ -51,7 +50,7 @@ def variety(answers: Answers) -> Variety:
     counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
     skeletons: dict[str, Counter[bytes]] = {id_: Counter() for id_ in answers.problems}
     for row in answers.rows():
-        counted[row.problem.id][said(row)] += 1
+        counted[row.problem.id][row.final_answer] += 1
         if row.right:
             bare = skeleton(row.completion.text).encode()
             skeletons[row.problem.id][hashlib.blake2b(bare, digest_size=8).digest()] += 1
@@ -83,9 +82,7 @@ def diversity(material: Material) -> Document:
         rows += [row for one in answers for row in _problem_rows(one, seen[one.policy])]
     columns = tuple(map(Column, ("benchmark", "problem", "policy", "share right", *MEASURES)))
     sheet = Table("diversity problem by problem", columns, tuple(rows))
-    tables = [beside("diversity, mean over problems", "measure", found)]
-    if len(material.policies) > 1:
-        tables.append(beside(f"less {first}", "measure", gaps))
+    tables = tables_with_differences("diversity, mean over problems", "measure", found, gaps, first)
     panels = {
         measure: {benchmark: items[measure] for benchmark, items in found.items()}
         for measure in MEASURES

@@ -11,12 +11,11 @@ import numpy as np
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.found import PerProblem, beside, per_problem
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.per_sample import by_problem
 from sage_cli.analysis.pictures import scatters
-from sage_cli.analysis.said import said
+from sage_cli.analysis.tables import PerProblem, per_problem, tables_with_differences
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.variety import entropy_of_counts
 from sage_cli.reports.document import Document
@@ -54,9 +53,7 @@ def entropy(material: Material) -> Document:
         tuple(map(Column, ("benchmark", "problem", "policy", TOKEN, ANSWER))),
         tuple(rows),
     )
-    tables = [beside("entropies, mean over problems", "entropy", found)]
-    if len(material.policies) > 1:
-        tables.append(beside(f"less {first}", "entropy", gaps))
+    tables = tables_with_differences("entropies, mean over problems", "entropy", found, gaps, first)
     return Document(
         name="entropy",
         title="entropy of tokens and of answers",
@@ -79,7 +76,7 @@ def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
     counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
     tokens = []
     for row, reading in answers.read_rows():
-        counted[row.problem.id][said(row)] += 1
+        counted[row.problem.id][row.final_answer] += 1
         tokens.append((row.problem.id, reading.entropy))
     _, token_P = by_problem(list(answers.problems), tokens)
     answer_P = np.array([entropy_of_counts(list(one.values())) for one in counted.values()])

@@ -44,12 +44,12 @@ def require_samples(
     lacking = [
         one
         for one in missing([subject.policy for subject in subjects], benchmarks, recipe, root)
-        if one.judged < one.wanted
+        if one.graded < one.wanted
     ]
     if lacking:
         raise StoreError(
             "\n".join(
-                f"{one.policy} has {one.judged:,} of {one.wanted:,} graded samples on "
+                f"{one.policy} has {one.graded:,} of {one.wanted:,} graded samples on "
                 f"{one.benchmark}"
                 for one in lacking
             ),

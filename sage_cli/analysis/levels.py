@@ -8,10 +8,10 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.found import below, beside, records
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import share_gap, share_over_problems
 from sage_cli.analysis.pictures import dots
+from sage_cli.analysis.tables import long_table, records, tables_with_differences
 from sage_cli.errors import DataError
 from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import Document
@@ -54,9 +54,9 @@ def levels(material: Material) -> Document:
             "name a benchmark with levels, subjects or numbers of people (`sage data list`), as "
             "math500 or kk-generated",
         )
-    tables = [beside("pass@1 by kind of problem", "kind (problems)", found)]
-    if len(material.policies) > 1:
-        tables.append(beside(f"less {first}", "kind (problems)", gaps))
+    tables = tables_with_differences(
+        "pass@1 by kind of problem", "kind (problems)", found, gaps, first
+    )
     return Document(
         name="levels",
         title="pass@1 by kind of problem",
@@ -68,7 +68,7 @@ def levels(material: Material) -> Document:
             }
         ),
         tables=tuple(tables),
-        sheets={"levels": below("pass@1", "kind", found, "pass@1")},
+        sheets={"levels": long_table("pass@1", "kind", found, "pass@1")},
         figures=(dots("levels", found, "pass@1"),),
         notes=("a kind of few problems has a wide interval; a kind of one has none",),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 from typing_extensions import TypedDict
 
@@ -11,7 +9,6 @@ from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.material import Asked, Material
 from sage_cli.analysis.means import SEED
-from sage_cli.analysis.said import said
 from sage_cli.metrics import Curve, parse_ks
 from sage_cli.metrics.bands import curve
 from sage_cli.metrics.counts import FloatArray
@@ -93,10 +90,8 @@ def majority(material: Material) -> Document:
 
 def majority_curve(answers: Answers, ks: tuple[int, ...] | list[int], asked: Asked) -> Curve:
     """maj@k over problems with Gaffke's band."""
-    votes: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
-    for row in answers.rows():
-        votes[row.problem.id][said(row)] += 1
-    maj_PK = np.stack([maj_at_k(of, ks, seed=SEED) for of in votes.values()])
+    votes = answers.final_answers().values()
+    maj_PK = np.stack([maj_at_k(of, ks, seed=SEED) for of in votes])
     band = gaffke(maj_PK, (0, 1), confidence=asked.confidence, resamples=asked.resamples, seed=SEED)
     return Curve(tuple(ks), maj_PK.mean(axis=0), band.low_K, band.high_K, asked.confidence,
                  len(maj_PK))  # fmt: skip

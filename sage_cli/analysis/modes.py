@@ -10,10 +10,10 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.found import below, beside, records
 from sage_cli.analysis.material import Material, ModeChances
 from sage_cli.analysis.means import share_gap, share_over_problems
 from sage_cli.analysis.pictures import dots
+from sage_cli.analysis.tables import long_table, records, tables_with_differences
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.problems.generated.generator import Generated, Generator
@@ -62,9 +62,7 @@ def modes(material: Material) -> Document:
                     for policy, shares in of.items()
                     if policy != first
                 }
-    tables = [beside("modes of solving", "mode", found)]
-    if len(material.policies) > 1:
-        tables.append(beside(f"less {first}", "mode", gaps))
+    tables = tables_with_differences("modes of solving", "mode", found, gaps, first)
     return Document(
         name="modes",
         title="modes of solving",
@@ -74,7 +72,7 @@ def modes(material: Material) -> Document:
             differences=records("mode", gaps, "difference"),
         ),
         tables=tuple(tables),
-        sheets={"modes": below("modes", "mode", found, "value")},
+        sheets={"modes": long_table("modes", "mode", found, "value")},
         figures=(dots("modes", panels, "mean over problems"),),
         notes=(
             f"{EXACT}: the probability of the words that announce the mode, from the model itself "

@@ -10,10 +10,10 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.detectors import Detector
-from sage_cli.analysis.found import below, beside, records
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import share_gap, share_over_problems
 from sage_cli.analysis.pictures import dots
+from sage_cli.analysis.tables import long_table, records, tables_with_differences
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import Record
@@ -56,10 +56,15 @@ def patterns(material: Material) -> Document:
             f"{len(one.counts)} problems have a right solution, {int(one.counts.c_P.sum())} in all"
             for one in answers
         ]
-    tables = [beside("frequency of patterns among right solutions", "pattern", frequency)]
-    if len(material.policies) > 1:
-        note = "on problems that both solve: the frequencies above are over different problems"
-        tables.append(beside(f"less {first}", "pattern", difference, [note]))
+    note = "on problems that both solve: the frequencies above are over different problems"
+    tables = tables_with_differences(
+        "frequency of patterns among right solutions",
+        "pattern",
+        frequency,
+        difference,
+        first,
+        [note],
+    )
     return Document(
         name="patterns",
         title="patterns of reasoning",
@@ -73,7 +78,7 @@ def patterns(material: Material) -> Document:
             },
         ),
         tables=tuple(tables),
-        sheets={"patterns": below("patterns", "pattern", frequency, "frequency")},
+        sheets={"patterns": long_table("patterns", "pattern", frequency, "frequency")},
         figures=(dots("patterns", frequency, "frequency among right solutions"),),
         notes=(
             "frequency (Eq. 13): mean over problems with a right solution of the share of its "

@@ -9,11 +9,11 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.found import below, beside, records
 from sage_cli.analysis.material import Asked, Material
 from sage_cli.analysis.means import mean_over_problems, share_over_problems
 from sage_cli.analysis.per_sample import by_problem
 from sage_cli.analysis.pictures import tails
+from sage_cli.analysis.tables import long_table, records, wide_table
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import Record
@@ -64,8 +64,8 @@ def perplexity(material: Material) -> Document:
         title=f"perplexity under {base_label}",
         provenance=material.provenance,
         data=PerplexityData(base=base_label, perplexity=records("measure", found, "value")),
-        tables=(beside(f"perplexity of completions under {base_label}", "measure", found),),
-        sheets={"perplexity": below("perplexity", "measure", found, "value")},
+        tables=(wide_table(f"perplexity of completions under {base_label}", "measure", found),),
+        sheets={"perplexity": long_table("perplexity", "measure", found, "value")},
         figures=(tails("perplexity", panels, f"perplexity under {base_label}"),),
         notes=(
             "perplexity (Eq. 39): exp of the mean surprisal of a completion's tokens, at "

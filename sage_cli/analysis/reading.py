@@ -118,9 +118,9 @@ class Reader:
         return kept if isinstance(kept, dict) else {}
 
     def _file(self, benchmark: Benchmark) -> Path:
-        told = [self.determinants, _words(benchmark, self.recipe)]
+        decisive = [self.determinants, _words(benchmark, self.recipe)]
         samples = self.own.at(self.recipe.evaluation.seed, read_only=True)
-        return samples.folder / "readings" / f"modes-{identity_of('modes', told)[:16]}.json"
+        return samples.folder / "readings" / f"modes-{identity_of('modes', decisive)[:16]}.json"
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
         policy = self.own.policy

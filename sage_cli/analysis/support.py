@@ -7,10 +7,15 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.found import beside, records
-from sage_cli.analysis.leash import entropies_of, equal_k, leash, thresholds
+from sage_cli.analysis.invisible_leash import (
+    entropies_of,
+    equal_k,
+    support_ratios,
+    thresholds,
+)
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.pictures import strips
+from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.reports.document import Document
@@ -103,7 +108,7 @@ def support(material: Material) -> Document:
         provenance=material.provenance,
         data=SupportData(base=material.policies[0], runs=data, thresholds=seen_at,
                          entropies=records("entropy", entropy, "mean")),
-        tables=(*tables, beside("entropies, mean over problems", "entropy", entropy)),
+        tables=(*tables, wide_table("entropies, mean over problems", "entropy", entropy)),
         sheets={"support": sheet, "support-problems": _problems(material)},
         figures=(strips("support", shares),),
         notes=_notes(material),
@@ -117,7 +122,7 @@ NAMES = (
 
 
 def _cells(found: Support) -> tuple[Any, ...]:
-    ratios = leash(found)
+    ratios = support_ratios(found)
     return (
         Measure(found.delta, digits=4), len(found.kept),
         len(found.lost), Measure(found.lost_by_chance, digits=1), len(found.surely_lost),
@@ -166,7 +171,7 @@ def _json(found: Support) -> SupportJson:
         "gained_by_chance": found.gained_by_chance,
         "lost_by_chance": found.lost_by_chance,
         "visible": found.visible,
-        **leash(found),
+        **support_ratios(found),
     }
 
 

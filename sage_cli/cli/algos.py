@@ -51,8 +51,8 @@ def _settings(name: str, row: Algorithm) -> str:
     own = {"loss": row.rl["loss"], "advantage": row.rl["advantage"], **own, **_options(row)}
     own |= {f"anchor.{key}": value for key, value in row.anchor.items()}
     kl = "" if row.kl_without_guide == "reverse" else ", no KL without a guide"
-    said = {key: _shown(value) for key, value in own.items() if value is not None}
-    return ", ".join(f"{key} {value}" for key, value in said.items()) + kl
+    settings = {key: _shown(value) for key, value in own.items() if value is not None}
+    return ", ".join(f"{key} {value}" for key, value in settings.items()) + kl
 
 
 def _options(row: Algorithm) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Board:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._region: Region | None = None
-        self._told: SweepStatus | None = None
+        self._last: SweepStatus | None = None
         self._spoke_s = 0.0
 
     @property
@@ -51,16 +51,16 @@ class Board:
 
     def _say(self, status: SweepStatus) -> None:
         """A line at each change of state, and one every 20 seconds."""
-        before = self._told or SweepStatus(status.total)
+        before = self._last or SweepStatus(status.total)
         names = {cell.name for cell in before.running}
         begun = [cell.name for cell in status.running if cell.name not in names]
         for name in begun:
             self._line(f"begun: {name}")
         due = time.monotonic() - self._spoke_s >= PLAIN_LINE_EVERY_S
-        if self._told is None or begun or _counts(before) != _counts(status) or due:
+        if self._last is None or begun or _counts(before) != _counts(status) or due:
             self._line("  ".join((_sentence(status), *_ends(status))))
             self._spoke_s = time.monotonic()
-        self._told = status
+        self._last = status
 
     def _line(self, text: str) -> None:
         self._console.print(Text(text), soft_wrap=True)
@@ -82,14 +82,14 @@ class _View:
             Text(_left(status), "cyan", no_wrap=True),
         )
         shown = status.running[: max(1, console.height - AROUND)]
-        told = [(_step(cell), _reward(cell), clock(cell.since_s)) for cell in shown]
-        widths = [max(map(len, column)) for column in zip(*told, strict=True)]
+        rows_of_words = [(_step(cell), _reward(cell), clock(cell.since_s)) for cell in shown]
+        widths = [max(map(len, column)) for column in zip(*rows_of_words, strict=True)]
         rows = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
         for_names = options.max_width - sum(widths) - len(widths)
         rows.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, for_names))
         for width in widths:
             rows.add_column(no_wrap=True, justify="right", min_width=width)
-        for cell, words in zip(shown, told, strict=True):
+        for cell, words in zip(shown, rows_of_words, strict=True):
             rows.add_row(f" {cell.name}", *words)
         lines: list[Table | Text] = [head, Text(_sentence(status), no_wrap=True)]
         lines += [rows] if shown else []

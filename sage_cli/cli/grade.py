@@ -41,11 +41,11 @@ def command(
     """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
     from sage_cli.workflows.grade import grade_file
 
-    said = {
+    typed = {
         "extract": extract or ("boxed" if boxed else None),
         "mode": None if mode == "both" else mode,
     }
-    flags = {"grading": {name: value for name, value in said.items() if value}}
+    flags = {"grading": {name: value for name, value in typed.items() if value}}
     config = load_config(preset, None, set_, **flags).config
     modes = MODES if mode == "both" else (config.grading.mode,)
     with Live() as progress:

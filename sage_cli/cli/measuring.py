@@ -63,10 +63,10 @@ def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict
 
     made_by = {name: named_run(name, runs) for name in names}
     foreign = [name for name, run in made_by.items() if run is None]
-    said = {name: named_policy(name, runs).own_settings for name in foreign}
+    settings = {name: named_policy(name, runs).own_settings for name in foreign}
     run = made_by[names[0]] if names else runs.latest()
-    own = said.get(names[0], {}) if names else {}
-    silent = [name for name in foreign if not said[name]]
+    own = settings.get(names[0], {}) if names else {}
+    silent = [name for name in foreign if not settings[name]]
     require_prompt(silent, sets, others_settings=run is not None or bool(own))
     if run is not None:
         return read_layer(run.folder / "config.json")

@@ -17,7 +17,7 @@ from sage_cli.cli.surroundings import ask_nobody
 
 if TYPE_CHECKING:
     from sage_cli.reports.page import Page
-    from sage_cli.suite.arms import Asked
+    from sage_cli.suite.arms import Overrides
     from sage_cli.suite.cost import Cost
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
@@ -57,7 +57,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Show every task as a command, what it needs and whether it is done."""
-    _show_plan(name, _asked(preset, set_, seeds, runs), json)
+    _show_plan(name, _overrides(preset, set_, seeds, runs), json)
 
 
 @app.command()
@@ -74,14 +74,16 @@ def run(
     json: Json = False,
 ) -> None:
     """Run every task that isn't done yet, then report; typed again, it goes on where it stopped."""
-    asked = _asked(preset, set_, seeds, runs, name=executor, workers=workers, address=address)
+    overrides = _overrides(
+        preset, set_, seeds, runs, name=executor, workers=workers, address=address
+    )
     if dry_run:
-        _show_plan(name, asked, json)
+        _show_plan(name, overrides, json)
         return
     from sage_cli.workflows.suite import run_suite
 
     with Live() as live:
-        page = run_suite(name, asked, live)
+        page = run_suite(name, overrides, live)
     _show(page, json)
 
 
@@ -97,24 +99,24 @@ def report(
     """Report what is there; nothing is run."""
     from sage_cli.workflows.suite import report_suite
 
-    asked = _asked(preset, set_, seeds, runs)
+    overrides = _overrides(preset, set_, seeds, runs)
     with Live() as live:
-        page = report_suite(name, asked, live)
+        page = report_suite(name, overrides, live)
     _show(page, json)
 
 
-def _asked(
+def _overrides(
     preset: list[str] | None,
     sets: list[str] | None,
     seeds: int | None,
     runs: Path | None,
     **executor: str | int | None,
-) -> Asked:
+) -> Overrides:
     from sage_cli.config.presets import DEFAULT_PRESET
-    from sage_cli.suite.arms import Asked
+    from sage_cli.suite.arms import Overrides
 
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
-    return Asked(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
+    return Overrides(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
 
 
 def _show(page: Page, json: bool) -> None:
@@ -140,12 +142,12 @@ def _show(page: Page, json: bool) -> None:
     console.print(f"page: [bold]{escape(str(page.file))}[/]", soft_wrap=True)
 
 
-def _show_plan(name: str, asked: Asked, json: bool) -> None:
+def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
     ask_nobody()
     from sage_cli.workflows.suite_plan import plan_suite
 
     with doing(f"planning {name}"):
-        found = plan_suite(name, asked)
+        found = plan_suite(name, overrides)
     if json:
         emit(found)
         return

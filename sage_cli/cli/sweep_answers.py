@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.reports.sweeps.data import Value
 from sage_cli.reports.sweeps.plain import SweepData
-from sage_cli.sweep.desk import SweepState
+from sage_cli.sweep.folder import SweepState
 
 
 class StoredSweepJson(SweepState):

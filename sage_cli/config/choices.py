@@ -31,14 +31,14 @@ def rechosen(config: SageConfig, settings: Mapping[str, Any]) -> Merged:
             merged.put({name: value}, "changed")
         return merged
     row = dict(leaves(algorithm_layer(config.rl.algo)))
-    said = {key: flat[key] for key, value in row.items() if flat[key] != value}
+    changed = {key: flat[key] for key, value in row.items() if flat[key] != value}
     led = _led(config, flat)
     layers = [Layer("configuration", _nested({k: v for k, v in flat.items() if k not in led}))]
     if "guide.name" in changing:
         guide = str(settings["guide.name"])
-        preset, told = guide_settings(config, guide)
-        layers += [Layer(f"preset {preset}", {"guides": {guide: told}})] if told else []
-    return merge([*layers, Layer("changed", _nested({**said, **settings}))])
+        preset, values = guide_settings(config, guide)
+        layers += [Layer(f"preset {preset}", {"guides": {guide: values}})] if values else []
+    return merge([*layers, Layer("changed", _nested({**changed, **settings}))])
 
 
 def _led(config: SageConfig, flat: Mapping[str, Any]) -> set[str]:

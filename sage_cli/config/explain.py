@@ -38,8 +38,8 @@ def _sentences(complaint: Any) -> list[str]:
         known = re.findall(r"[\w-]+", text.partition("known: ")[2])
         typed = given.get("name") if isinstance(given, dict) else given
         return [f"{name}: {text}{_meant(str(typed), known) if known else ''}"]
-    said = complaint["msg"][0].lower() + complaint["msg"][1:]
-    return [f"{name} is {given!r}: {said}"]
+    message = complaint["msg"][0].lower() + complaint["msg"][1:]
+    return [f"{name} is {given!r}: {message}"]
 
 
 def _unknown_key(path: Sequence[str], member: str | int) -> str:

@@ -164,8 +164,8 @@ def _engine(rollout: RolloutSection) -> str:
     place = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
     if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
         place += f" over {vllm.tensor_parallel} GPUs each"
-    said = f"vLLM {place}, importance correction {vllm.importance_correction}"
-    return said if rollout.backend == "vllm" else f"{said}; without a GPU the sampler of passk"
+    engine = f"vLLM {place}, importance correction {vllm.importance_correction}"
+    return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
 
 
 def _processes(rl: RlSection) -> str:

@@ -46,11 +46,11 @@ def launch_problems(accelerate: str | None, processes: int, tuning: str) -> list
             "(use --processes N, one for each GPU)"
         ]
     try:
-        said = read_yaml(accelerate_file(accelerate))
+        settings = read_yaml(accelerate_file(accelerate))
     except (SageError, OSError):
         return []
     found = []
-    meant, machines = _count(said, "num_processes"), _count(said, "num_machines")
+    meant, machines = _count(settings, "num_processes"), _count(settings, "num_machines")
     if meant not in (None, processes):
         found.append(
             f"rl.accelerate '{accelerate}' is for {meant} processes, and rl.processes is "
@@ -61,17 +61,17 @@ def launch_problems(accelerate: str | None, processes: int, tuning: str) -> list
             f"rl.accelerate '{accelerate}' is for {machines} machines, and --processes starts "
             "all of them on this one (use torchrun on each machine, as docs/scaling.md shows)"
         )
-    if _zero_stage(said) == ZERO_3 and tuning == "lora":
+    if _zero_stage(settings) == ZERO_3 and tuning == "lora":
         found.append(f"rl.accelerate '{accelerate}': {ADAPTERS_UNDER_ZERO_3}")
     return found
 
 
-def _zero_stage(said: Mapping[str, Any]) -> int:
-    inside = said.get("deepspeed_config")
+def _zero_stage(settings: Mapping[str, Any]) -> int:
+    inside = settings.get("deepspeed_config")
     return int(inside.get("zero_stage", 2)) if isinstance(inside, Mapping) else 0
 
 
-def _count(said: Mapping[str, Any], name: str) -> int | None:
+def _count(settings: Mapping[str, Any], name: str) -> int | None:
     """A positive number that the file says; accelerate writes -1 where none is meant."""
-    value = said.get(name)
+    value = settings.get(name)
     return value if isinstance(value, int) and value > 0 else None

@@ -57,7 +57,7 @@ class Merged:
             self.origins[name] = origin
 
     def drop(self, section: str) -> None:
-        """Forget everything a section was told."""
+        """Forget everything that was set of a section."""
         self.values.pop(section, None)
         self.origins = {k: v for k, v in self.origins.items() if not k.startswith(f"{section}.")}
 
@@ -79,11 +79,11 @@ def merge(layers: Iterable[Layer]) -> Merged:
     layers = list(layers)
     for layer in layers:
         values = dict(layer.values)
-        told = {
+        of_guides = {
             name: Layer(f"{layer.origin}, guides.{name}", given or {})
             for name, given in (values.pop("guides", None) or {}).items()
         }
-        for name, settings in told.items():
+        for name, settings in of_guides.items():
             merged.guides.setdefault(name, []).append(settings)
         before = merged.get("guide", "name")
         for section, key in CHOICES.items():
@@ -91,7 +91,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
             if chosen not in (None, merged.get(section, key, chosen)):
                 merged.drop(section)
         guide = _inside(values, "guide", "name") or before
-        fitting = [told[guide]] if guide in told else []
+        fitting = [of_guides[guide]] if guide in of_guides else []
         for settings in fitting if guide == before else merged.guides.get(guide, []):
             merged.put({"guide": settings.values}, settings.origin)
         algorithm, advantage = (_inside(values, "rl", key) for key in ("algo", "advantage"))

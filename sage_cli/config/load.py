@@ -56,13 +56,13 @@ def load(
 def _as_stored(merged: Merged) -> frozenset[str]:
     """The settings that name plug-ins as a stored configuration does, nothing having been said
     since."""
-    said = {
+    typed = {
         setting
         for setting in AS_STORED
         for name, origin in merged.origins.items()
         if origin != STORED and f"{name}.".startswith(f"{setting}.")
     }
-    return AS_STORED - said if STORED in merged.origins.values() else frozenset()
+    return AS_STORED - typed if STORED in merged.origins.values() else frozenset()
 
 
 def runs_root(

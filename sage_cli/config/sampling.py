@@ -92,6 +92,6 @@ class SamplingSection(DecodingSection):
 
         Nothing where they complete the prompt as it is with the very model that is meant.
         """
-        said = {"server_model": self.server_model, "server_form": self.server_form}
+        chosen = {"server_model": self.server_model, "server_form": self.server_form}
         usual = {"server_model": None, "server_form": "completions"}
-        return {k: v for k, v in said.items() if v and v != usual[k] and self.asks_servers}
+        return {k: v for k, v in chosen.items() if v and v != usual[k] and self.asks_servers}

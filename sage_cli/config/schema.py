@@ -62,6 +62,21 @@ class SageConfig(Section):
 
 def contradictions(config: SageConfig) -> list[str]:
     """Every pair of settings that can't both hold, one sentence each."""
+    return [
+        *_of_the_anchor(config),
+        *_of_the_reward(config),
+        *_of_the_second_stage(config),
+        *beside_dpo(config),
+        *_of_the_model(config),
+        *_of_the_batch(config),
+        *_of_the_processes(config),
+        *_of_the_loss(config),
+        *_of_measuring(config),
+    ]
+
+
+def _of_the_anchor(config: SageConfig) -> list[str]:
+    """What a guide and a schedule need of the KL anchor."""
     found = []
     guided, kl = config.guide.name != "none", config.anchor.kl
     if guided and kl == "none":
@@ -81,39 +96,58 @@ def contradictions(config: SageConfig) -> list[str]:
             f"anchor.schedule '{config.anchor.schedule}' takes beta down to 0, and there is no KL "
             "anchor: anchor.kl is 'none' or anchor.beta 0 (use --kl reverse and --beta above 0)"
         )
-    found += _of_the_reward(config)
-    found += _of_the_second_stage(config)
-    found += beside_dpo(config)
-    found += _of_the_model(config)
-    rl = config.rl
+    return found
+
+
+def _of_the_batch(config: SageConfig) -> list[str]:
+    """Batches that can't be divided; where they can, choices that leave a method nothing to do."""
+    found = []
+    rl, sft = config.rl, config.sft
     try:
         batch_of(rl, rl.processes)
     except ConfigurationError as error:
         found.append(error.cause)
     else:
         found += inert(rl, config.anchor, config.rollout)
-    found += launch_problems(rl.accelerate, rl.processes, config.model.tuning)
+    if sft.micro_batch is not None and sft.batch_size % sft.micro_batch:
+        found.append(
+            f"sft.micro_batch {sft.micro_batch} doesn't divide sft.batch_size {sft.batch_size}"
+        )
+    return found
+
+
+def _of_the_processes(config: SageConfig) -> list[str]:
+    """What several processes can't be, or do, together."""
+    rl = config.rl
+    found = launch_problems(rl.accelerate, rl.processes, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
         found.append(
             f"evaluation.every looks at the policy in one process, and rl.accelerate "
             f"'{rl.accelerate}' ({sharding}) spreads it over all of them (use --accelerate ddp, or "
             "measure checkpoints afterwards: `sage eval RUN@all`)"
         )
+    return found
+
+
+def _of_the_loss(config: SageConfig) -> list[str]:
+    """Settings that another loss reads in another way."""
+    rl = config.rl
     if rl.loss == "cispo" and rl.epsilon_high < 1:
-        found.append(
+        return [
             f"rl.loss 'cispo' reads rl.epsilon_high as an absolute cap on the ratio, and "
             f"{rl.epsilon_high} would cut every token off (about 5 is usual)"
-        )
+        ]
+    return []
+
+
+def _of_measuring(config: SageConfig) -> list[str]:
+    """What grading, a server's prompts and a sweep's objectives need of other settings."""
+    found = []
     if config.grading.extract == "text" and config.grading.mode != "math-verify":
         found.append(
             "grading.extract 'text' has Math-Verify search the whole completion, and grading.mode "
             f"is '{config.grading.mode}', which compares answers (use grading.mode=math-verify, or "
             "grading.extract=tags-then-boxed)"
-        )
-    sft = config.sft
-    if sft.micro_batch is not None and sft.batch_size % sft.micro_batch:
-        found.append(
-            f"sft.micro_batch {sft.micro_batch} doesn't divide sft.batch_size {sft.batch_size}"
         )
     chat, format_ = config.sampling.server_form == "chat", config.prompt.format
     if chat and format_ != "chat":

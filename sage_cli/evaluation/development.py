@@ -25,8 +25,8 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.completion import Completion
 from sage_cli.training.rl_inputs import Looks
 
-Hear = Callable[[int, int], None]
-"""Hears how many samples of how many are drawn."""
+OnDrawn = Callable[[int, int], None]
+"""Called with how many samples of how many are drawn."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Development:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def look(self, model: Any, tokenizer: Any, hear: Hear) -> dict[str, float]:
+    def look(self, model: Any, tokenizer: Any, on_drawn: OnDrawn) -> dict[str, float]:
         """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks.
 
         At powers of two, and at the ks of a sweep's objectives.
         """
         n, ks = self.recipe.evaluation.development_samples, self.ks
-        drawn = self._drawn(model, tokenizer, n, hear)
+        drawn = self._drawn(model, tokenizer, n, on_drawn)
         pass_BK = []
         for benchmark in self.benchmarks:
             rows = drawn[benchmark.name]
@@ -69,7 +69,9 @@ class Development:
         means = np.mean(pass_BK, axis=0)
         return {f"eval/pass@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
 
-    def _drawn(self, model: Any, tokenizer: Any, n: int, hear: Hear) -> dict[str, list[Completion]]:
+    def _drawn(
+        self, model: Any, tokenizer: Any, n: int, on_drawn: OnDrawn
+    ) -> dict[str, list[Completion]]:
         """Completions by benchmark's name."""
         from torch import OutOfMemoryError
 
@@ -92,7 +94,7 @@ class Development:
                     for completion in sampler.sample(requests):
                         drawn[benchmark.name].append(completion)
                         done += 1
-                        hear(done, total)
+                        on_drawn(done, total)
                 except OutOfMemoryError as error:
                     raise TrainingError(
                         f"the GPU has no room left to look at {benchmark.name} while training "
@@ -132,11 +134,11 @@ def development(config: SageConfig) -> Development | None:
 
 
 @contextmanager
-def looking(config: SageConfig, tokenizer: Any, hear: Hear) -> Iterator[Looks | None]:
+def looking(config: SageConfig, tokenizer: Any, on_drawn: OnDrawn) -> Iterator[Looks | None]:
     """The looks of `config` at a policy with this tokenizer, for its training; None without."""
     apart = development(config)
     if apart is None:
         yield None
         return
     with apart:
-        yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, hear=hear))
+        yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, on_drawn=on_drawn))

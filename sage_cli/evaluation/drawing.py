@@ -28,7 +28,7 @@ class Drawing:
     def __init__(
         self, samples: PolicySamples, sampling: SamplingSection, progress: Progress
     ) -> None:
-        self._samples, self._section, self._progress = samples, sampling, progress
+        self._samples, self._section, self.progress = samples, sampling, progress
         self._drawer: Sampler | Engines | None = None
 
     def __enter__(self) -> Drawing:
@@ -37,6 +37,11 @@ class Drawing:
     def __exit__(self, *_: object) -> None:
         if self._drawer is not None:
             self._drawer.close()
+
+    @property
+    def label(self) -> str:
+        """What the policy is called."""
+        return self._samples.policy.label
 
     def samples_at(self, seed: int) -> SampleSet:
         """The set of `seed`, as it is."""
@@ -51,7 +56,7 @@ class Drawing:
     ) -> SampleSet:
         """The set of `seed`, holding samples 0 to n - 1 of each problem.
 
-        `on_stored` hears fresh completions once they are on disk.
+        `on_stored` is called with fresh completions once they are on disk.
         """
         samples = self._samples.at(seed)
         inventory = samples.inventory()
@@ -62,29 +67,28 @@ class Drawing:
         text = template.user_turn if self._samples.in_chat else template.render
         prompts = {problem.id: text(problem.question) for problem in problems}
         total = n * len(prompts)
-        label = self._samples.policy.label
-        self._progress.begin(f"sample {label}", total, "samples", total - missing)
+        self.progress.begin(f"sample {self.label}", total, "samples", total - missing)
 
         def stored(rows: list[Completion]) -> None:
-            self._progress.advance(len(rows))
+            self.progress.advance(len(rows))
             on_stored(rows)
 
         if isinstance(drawer, Engines):
             drawer.fill(samples, prompts, n, stored)
         else:
             fill(samples, prompts, n, drawer, stored)
-        self._progress.end()
+        self.progress.end()
         return samples
 
     def _loaded(self) -> Sampler | Engines:
         """What draws: one sampler in this process, or several engines."""
         if self._drawer is None:
-            label, setup = self._samples.policy.label, self._setup()
-            self._progress.say(f"loading {label}")
+            setup = self._setup()
+            self.progress.say(f"loading {self.label}")
             if self._section.data_parallel > 1:
                 self._drawer = Engines(setup)
             else:
-                with self._progress.doing(f"starting the engine that samples {label}"):
+                with self.progress.doing(f"starting the engine that samples {self.label}"):
                     self._drawer = build_sampler(setup)
         return self._drawer
 

@@ -14,7 +14,6 @@ from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade, Grader
 from sage_cli.metrics import Counts
-from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.completion import Completion
@@ -33,7 +32,7 @@ def measure(
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
 
     What is stored among its samples is neither drawn nor graded again. Raises
-    RefusedPromptsError, when all others are drawn and judged, where prompts could not be answered.
+    RefusedPromptsError, when all others are drawn and graded, where prompts could not be answered.
     """
     found: dict[tuple[str, str], list[Measured]] = {}
     refused: dict[str, str] = {}
@@ -45,15 +44,13 @@ def measure(
             for one in benchmarks
         ]
         for samples in policies:
-            policy = samples.policy
             with Drawing(samples, recipe.sampling, progress) as drawing:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
-                    seen = found[benchmark.name, policy.label] = []
+                    of_seeds = found[benchmark.name, drawing.label] = []
                     for seed in seeds:
                         try:
-                            n = evaluation.samples
-                            seen.append(
-                                _measured(policy, benchmark, seed, n, drawing, grader, progress)
+                            of_seeds.append(
+                                _measure_seed(drawing, benchmark, grader, seed, evaluation.samples)
                             )
                         except RefusedPromptsError as error:
                             refused |= error.reasons
@@ -66,18 +63,12 @@ def measure(
     }
 
 
-def _measured(
-    policy: Policy,
-    benchmark: Benchmark,
-    seed: int,
-    n: int,
-    drawing: Drawing,
-    grader: Grader,
-    progress: Progress,
+def _measure_seed(
+    drawing: Drawing, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
     samples = drawing.samples_at(seed)
-    verdicts = judged(policy, benchmark, seed, n, drawing, grader, progress)
+    verdicts = draw_and_grade(drawing, benchmark, grader, seed, n)
     tally = verdicts.tally(list(benchmark.golds), n)
     if tally.lacking:
         raise StoreError(
@@ -87,26 +78,21 @@ def _measured(
         )
     counts = Counts(tuple(benchmark.golds), tally.n_P, tally.right_P)
     return Measured(
-        policy.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,
+        drawing.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,
         samples.identity.key,
     )  # fmt: skip
 
 
-def judged(
-    policy: Policy,
-    benchmark: Benchmark,
-    seed: int,
-    n: int,
-    drawing: Drawing,
-    grader: Grader,
-    progress: Progress,
+def draw_and_grade(
+    drawing: Drawing, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> VerdictStore:
     """Fill a sample set and grade it, both as far as it isn't yet; the verdicts."""
     verdicts = VerdictStore(drawing.samples_at(seed), grader.identity.mapping())
     with ExitStack() as grading:
-        with _GradingBeside(verdicts, benchmark, grader) as beside:
-            drawing.draw(seed, benchmark.problems, n, beside.hear)
-            grading.enter_context(progress.doing(f"grading {policy.label} on {benchmark.name}"))
+        with _BackgroundGrading(verdicts, benchmark, grader) as background:
+            drawing.draw(seed, benchmark.problems, n, background.submit)
+            doing = drawing.progress.doing(f"grading {drawing.label} on {benchmark.name}")
+            grading.enter_context(doing)
         for rows in verdicts.missing(benchmark.golds, n):
             verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
         verdicts.flush()
@@ -125,7 +111,7 @@ def _with_verdicts(
     return [(row, grade.status, grade.extracted) for row, grade in zip(rows, grades, strict=True)]
 
 
-class _GradingBeside:
+class _BackgroundGrading:
     """Grades completions in a thread while others are drawn, and stores the verdicts."""
 
     def __init__(self, verdicts: VerdictStore, benchmark: Benchmark, grader: Grader) -> None:
@@ -133,7 +119,7 @@ class _GradingBeside:
         self._pending: deque[tuple[list[Completion], Future[list[Grade]]]] = deque()
         self._thread = ThreadPoolExecutor(1)
 
-    def __enter__(self) -> _GradingBeside:
+    def __enter__(self) -> _BackgroundGrading:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +128,7 @@ class _GradingBeside:
             self._store_first()
         self._verdicts.flush()
 
-    def hear(self, rows: list[Completion]) -> None:
+    def submit(self, rows: list[Completion]) -> None:
         """Grade these too; an error in the thread is raised at a later call or at the end."""
         future = self._thread.submit(grade_rows, rows, self._benchmark, self._grader)
         self._pending.append((rows, future))

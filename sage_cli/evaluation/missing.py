@@ -18,7 +18,7 @@ from sage_cli.policies.policy import Policy
 
 @dataclass(frozen=True)
 class Missing:
-    """One policy on one benchmark, over all evaluation seeds: samples wanted, held, judged.
+    """One policy on one benchmark, over all evaluation seeds: samples wanted, held, graded.
 
     `sample_sets` are the keys of the sets, none for a policy that isn't trained yet.
     """
@@ -27,7 +27,7 @@ class Missing:
     benchmark: str
     wanted: int
     held: int
-    judged: int
+    graded: int
     sample_sets: tuple[str, ...] = ()
 
 
@@ -48,13 +48,13 @@ def missing(
             if samples is None:
                 found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
                 continue
-            held, judged, keys = 0, 0, []
+            held, graded, keys = 0, 0, []
             for stored, verdicts in stored_verdicts(samples, benchmark, recipe):
                 tally = verdicts.tally(list(benchmark.golds), n)
                 held += each - stored.inventory().count_missing(list(benchmark.golds), n)
-                judged += each - tally.lacking
+                graded += each - tally.lacking
                 keys.append(stored.identity.key)
-            found.append(Missing(policy.label, benchmark.name, wanted, held, judged, tuple(keys)))
+            found.append(Missing(policy.label, benchmark.name, wanted, held, graded, tuple(keys)))
     return found
 
 
@@ -67,7 +67,7 @@ def plan_measurement(config: SageConfig, policies: Sequence[Policy]) -> Stage:
     hours = hours_fact(config.model, sampled=left * recipe.sampling.max_tokens)
     stored = {
         f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} samples "
-        f"to draw, {one.wanted - one.judged:,} to grade"
+        f"to draw, {one.wanted - one.graded:,} to grade"
         + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
         for one in found
     }

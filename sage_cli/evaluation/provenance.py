@@ -22,7 +22,7 @@ from sage_cli.store.surroundings import surroundings
 def provenance_of(
     samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe
 ) -> Provenance:
-    """Models by weights, benchmarks by content, sample sets by key, and how all was judged."""
+    """Models by weights, benchmarks by content, sample sets by key, and how all was graded."""
     evaluation = recipe.evaluation
     seeds = tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds))
     sets = {

@@ -16,7 +16,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
 from sage_cli.evaluation.development import looking
 from sage_cli.evaluation.drawing import Drawing
-from sage_cli.evaluation.measure import judged
+from sage_cli.evaluation.measure import draw_and_grade
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.policies.policy import Policy
@@ -72,38 +72,33 @@ def guided_lesson(
         Drawing(samples, sampling, progress) as drawing,
         grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt) as grader,
     ):
-        tried = attempts(chosen, recipe, start, drawing, grader, progress)
+        tried = attempts(chosen, recipe, drawing, grader)
         failed = [attempt for attempt in tried if not attempt.solved]
         asked = [
             (attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl.guided))
         ]
-        retried = attempts([again for _, again in asked], recipe, start, drawing, grader, progress)
+        retried = attempts([again for _, again in asked], recipe, drawing, grader)
     pairs = [(attempt, again) for (attempt, _), again in zip(asked, retried, strict=True)]
     return lesson(tried, pairs, rl.guided, rl.seed)
 
 
 def attempts(
-    problems: Sequence[Problem],
-    recipe: RlRecipe,
-    policy: Policy,
-    drawing: Drawing,
-    grader: Grader,
-    progress: Progress,
+    problems: Sequence[Problem], recipe: RlRecipe, drawing: Drawing, grader: Grader
 ) -> list[Attempt]:
-    """Each problem's `rl.rollouts_per_prompt` completions, drawn and judged as far as they lack."""
+    """Each problem's `rl.rollouts_per_prompt` completions, drawn and graded as far as they lack."""
     name, seed, n = recipe.data.rl.name, recipe.rl.seed, recipe.rl.rollouts_per_prompt
     if not problems:
         return []
     benchmark = Benchmark(name, tuple(problems), *judge_of(name))
-    verdicts = judged(policy, benchmark, seed, n, drawing, grader, progress)
+    verdicts = draw_and_grade(drawing, benchmark, grader, seed, n)
     found: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
     for completion, status, _ in verdicts.stream(benchmark.golds, n):
         found[completion.problem_id].append((completion, status))
     return [_attempt(problem, found[problem.id]) for problem in problems]
 
 
-def _attempt(problem: Problem, found: list[tuple[Completion, str]]) -> Attempt:
-    rows = sorted(found, key=lambda pair: pair[0].index)
+def _attempt(problem: Problem, graded: list[tuple[Completion, str]]) -> Attempt:
+    rows = sorted(graded, key=lambda pair: pair[0].index)
 
     def texts(*statuses: str) -> tuple[str, ...]:
         ended = (

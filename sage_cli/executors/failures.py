@@ -48,13 +48,13 @@ def failure(end: End, manifest: Mapping[str, Any], log: Path) -> Failure:
     `manifest` is {} where the task didn't come to begin or take up its run.
     """
     lines = last_lines(log)
-    said = str(manifest.get("reason") or "")
+    reason = str(manifest.get("reason") or "")
     kind = _kind(end, manifest, lines)
     if kind is Kind.TIMEOUT:
         return Failure(kind, "it took longer than executor.minutes allows", lines)
     if kind is Kind.KILLED:
         return Failure(kind, _killed(end), lines)
-    return Failure(kind, said or _last_said(lines) or f"exit code {end.code}", lines)
+    return Failure(kind, reason or _last_message(lines) or f"exit code {end.code}", lines)
 
 
 def _kind(end: End, manifest: Mapping[str, Any], lines: Sequence[str]) -> Kind:
@@ -95,7 +95,7 @@ def last_lines(log: Path) -> tuple[str, ...]:
     return tuple(line for line in plain if line)[-LINES:]
 
 
-def _last_said(lines: Sequence[str]) -> str:
+def _last_message(lines: Sequence[str]) -> str:
     """What an error panel says, or the last line."""
     titles = [place for place, line in enumerate(lines) if line == "error"]
     return " ".join(lines[titles[-1] + 1 :]) if titles else (lines[-1] if lines else "")

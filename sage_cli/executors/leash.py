@@ -52,13 +52,13 @@ def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
     leader = child.pid
     fate, limit_at, kill_at = "", time.monotonic() + limit_s, inf
     while (code := _code(leader)) is None:
-        said = _wait(heard, min(limit_at, kill_at))
+        request = _wait(heard, min(limit_at, kill_at))
         now = time.monotonic()
-        if said == GONE or now >= kill_at:
+        if request == GONE or now >= kill_at:
             _kill_all(leader)
             time.sleep(_PASS_S)
-        elif not fate and (said or now >= limit_at):
-            fate, limit_at, kill_at = said or "timeout", inf, now + grace_s
+        elif not fate and (request or now >= limit_at):
+            fate, limit_at, kill_at = request or "timeout", inf, now + grace_s
             os.kill(leader, signal.SIGTERM)
     _end_all()
     child.returncode = code

@@ -60,7 +60,7 @@ class Leashed:
     def poll(self) -> End | None:
         """How it ended, once nothing of it runs any more; None before."""
         if self._end is None and self._leash.poll() is not None:
-            self._end = self._told()
+            self._end = self._last_report()
         return self._end
 
     def ask_to_end(self) -> None:
@@ -82,8 +82,8 @@ class Leashed:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process, signal.SIGKILL)
 
-    def _told(self) -> End:
-        """What the leash said at last; one that was killed said nothing."""
+    def _last_report(self) -> End:
+        """How the task ended by the last line of the leash; one that was killed wrote none."""
         cast(BinaryIO, self._leash.stdin).close()  # to whoever of it still lives: end all
         with cast(BinaryIO, self._leash.stdout) as output:
             fate, _, code = output.read().decode().partition(" ")

@@ -53,10 +53,10 @@ class LocalExecutor:
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; their places and GPUs are free from then on."""
         ends = {name: job.leashed.poll() for name, job in self._jobs.items()}
-        told = {name: end for name, end in ends.items() if end is not None}
-        for name in told:
+        ended = {name: end for name, end in ends.items() if end is not None}
+        for name in ended:
             self._free += self._jobs.pop(name).gpus
-        return told
+        return ended
 
     def end(self, job: str) -> None:
         """End a job and all its processes."""

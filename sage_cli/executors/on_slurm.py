@@ -161,9 +161,9 @@ class SlurmExecutor:
         elif job in self._asked and job in self._over_at:
             end = End(Fate.ENDED)
         elif time.monotonic() >= self._over_at.get(job, inf) + SETTLE_S:
-            said = self._reasons.get(job, "nothing of it any more")
+            reason = self._reasons.get(job, "nothing of it any more")
             fate = _FATES.get(self._states.get(job, ""), Fate.LOST)
-            end = End(fate, None, f"Slurm says: {said}; see {paths.stdout}")
+            end = End(fate, None, f"Slurm says: {reason}; see {paths.stdout}")
         else:
             return None
         return End(Fate.ENDED, end.code) if job in self._asked else end
@@ -189,9 +189,9 @@ def _ask(*command: str, check: bool = True) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=check).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip()
+        message = (getattr(error, "stderr", None) or str(error)).strip()
         raise ExecutorError(
-            f"Slurm can't be reached: {command[0]}: {said}",
+            f"Slurm can't be reached: {command[0]}: {message}",
             "type this on a machine where sinfo answers, or use another --executor; jobs that "
             "were submitted go on",
         ) from error

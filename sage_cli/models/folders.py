@@ -78,8 +78,8 @@ def without_weights(folder: Path) -> str | None:
     """The fingerprint of weights that an archive left out of `folder`; None where they are here."""
     if any(folder.glob("*.safetensors")):
         return None
-    said = read_json(folder / WEIGHTS_FILE).get("fingerprint")
-    return said if isinstance(said, str) else None
+    noted = read_json(folder / WEIGHTS_FILE).get("fingerprint")
+    return noted if isinstance(noted, str) else None
 
 
 def adapter_base(folder: Path) -> str:

@@ -93,8 +93,8 @@ def _facts(policy: Policy) -> Facts:
     run = policy.run or _run_of_base(folder)
     if run is None:
         return facts_of_folder(folder)
-    said = run.config.get("model")
-    return facts_of_section(_MODEL.validate_python(said)) if said else {}
+    section = run.config.get("model")
+    return facts_of_section(_MODEL.validate_python(section)) if section else {}
 
 
 def _run_of_base(folder: Path) -> Run | None:

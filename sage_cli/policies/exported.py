@@ -17,8 +17,10 @@ def exported_settings(folder: Path) -> dict[str, Any]:
 
     Empty for a folder that `sage export` didn't write, or wrote from a model that no run made.
     """
-    said = read_json(folder / SAGE_FILE)
-    return {section: said[section] for section in ("prompt", "sampling") if said.get(section)}
+    exported = read_json(folder / SAGE_FILE)
+    return {
+        section: exported[section] for section in ("prompt", "sampling") if exported.get(section)
+    }
 
 
 def exported_template(folder: Path) -> str | None:

@@ -12,7 +12,7 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
 from sage_cli.models.hub import is_hub_name
 from sage_cli.policies.policy import Policy
-from sage_cli.store.run import Run, Runs, run_of
+from sage_cli.store.run import SEAL, Run, Runs, run_of
 
 Model = PretrainedModel | ScratchModel | None
 """The configured model, whose `revision` and `trust_remote_code` hold for what no run made."""
@@ -117,9 +117,9 @@ def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
     """A run's final model, `RUN@step`'s checkpoint, any model folder, or a model of the Hub."""
     run = named_run(name, runs)
     if run is None:
-        said = model if isinstance(model, PretrainedModel) else PretrainedModel()
-        revision = said.revision if said.path == name else None
-        section = said.model_copy(update={"path": name, "revision": revision})
+        configured = model if isinstance(model, PretrainedModel) else PretrainedModel()
+        revision = configured.revision if configured.path == name else None
+        section = configured.model_copy(update={"path": name, "revision": revision})
         return Policy(name, section=section)
     _, at, step = name.partition("@")
     if at:
@@ -133,8 +133,9 @@ def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
 
 
 def checkpoint_steps(run: Run) -> list[int]:
-    """The steps at which `run` has checkpoints, ascending."""
-    return sorted(int(path.name.split("-")[1]) for path in run.checkpoints.glob("checkpoint-*"))
+    """The steps at which `run` has checkpoints, ascending; what is being written is none yet."""
+    seals = run.checkpoints.glob(f"checkpoint-*/{SEAL}")
+    return sorted(int(seal.parent.name.split("-")[1]) for seal in seals)
 
 
 def _checkpoint(run: Run, step: str) -> Policy:

@@ -66,8 +66,10 @@ class Policy:
         if self.section is not None:
             return self.section
         begun = self.run is not None and (self.run.folder / "config.json").is_file()
-        said = self.run.config.get("model") or {} if self.run and begun else {}
-        return PretrainedModel.model_validate(said) if said.get("kind") == "pretrained" else None
+        section = self.run.config.get("model") or {} if self.run and begun else {}
+        return (
+            PretrainedModel.model_validate(section) if section.get("kind") == "pretrained" else None
+        )
 
     @property
     def loading(self) -> dict[str, Any]:

@@ -46,5 +46,5 @@ def set_path(sets: Sequence[str]) -> str | None:
 
 
 def _sets(text: str, name: str) -> bool:
-    said = text.partition("=")[0].strip()
-    return said == name or (name.endswith(".") and said.startswith(name))
+    key = text.partition("=")[0].strip()
+    return key == name or (name.endswith(".") and key.startswith(name))

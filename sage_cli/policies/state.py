@@ -38,6 +38,6 @@ def _state(run: Run) -> str:
         return status
     records = run.metrics.read()
     at = f" at step {records[-1]['step']} of {records[-1]['of']}" if records else ""
-    told = status in (FAILED, PRUNED) and manifest.get("reason")
-    why = f": {manifest['reason']}" if told else ""
+    explained = status in (FAILED, PRUNED) and manifest.get("reason")
+    why = f": {manifest['reason']}" if explained else ""
     return f"{status}{at}{why}"

@@ -22,7 +22,7 @@ from sage_cli.reports.table import Table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_text import json_text
 
-LOOK = 3
+FIGURES_VERSION = 3
 """Raised when figures of the same data look different, so that stored ones are drawn anew."""
 
 
@@ -91,7 +91,7 @@ class Document:
         """The hash of all that is shown; where it came from (commit, command) is left out."""
         shown = [self.data, self.notes, [figure.stem for figure in self.figures]]
         tables = [*map(to_markdown, self.tables), *self._csv.values()]
-        parts = [__version__, LOOK, self.name, self.title, *tables, json_text(shown)]
+        parts = [__version__, FIGURES_VERSION, self.name, self.title, *tables, json_text(shown)]
         return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
 
     @cached_property

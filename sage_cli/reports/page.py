@@ -11,8 +11,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from sage_cli.reports.chapters import Chapter, figure_stem
 from sage_cli.reports.document import Report
-from sage_cli.reports.gathered import Chapter, figure_stem
 from sage_cli.reports.table import is_text
 
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)

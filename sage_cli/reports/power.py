@@ -10,27 +10,16 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.power import Design
+from sage_cli.metrics.power import Design, Population, smallest_changes
 from sage_cli.metrics.precision import POWER
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 
-@dataclass(frozen=True, eq=False)
-class Base:
-    """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K)."""
-
-    label: str
-    benchmark: str
-    counts: Counts
-    beta: tuple[float, float]
-    smallest_DK: FloatArray
-
-
 @dataclass(frozen=True)
 class Question:
-    """What is asked of every base: designs, ks, gains or losses, and what is assumed."""
+    """What is asked of a base: designs, ks, gains or losses, and what is assumed."""
 
     designs: tuple[Design, ...]
     ks: tuple[int, ...]
@@ -42,6 +31,29 @@ class Question:
     def change(self) -> str:
         """`gain` or `loss`."""
         return "loss" if self.loss else "gain"
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K)."""
+
+    label: str
+    benchmark: str
+    counts: Counts
+    question: Question
+    beta: tuple[float, float]
+    smallest_DK: FloatArray
+
+    @classmethod
+    def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
+        """What each of the question's designs would see on problems like the counted ones."""
+        population = Population.of(counts)
+        smallest_DK = smallest_changes(
+            population, question.designs, question.ks,
+            loss=question.loss, heterogeneity=question.heterogeneity,
+            confidence=question.confidence,
+        )  # fmt: skip
+        return cls(label, benchmark, counts, question, population.beta, smallest_DK)
 
 
 class DesignJson(TypedDict):
@@ -78,9 +90,12 @@ class PowerData(TypedDict):
     bases: list[BaseJson]
 
 
-def power_document(bases: Sequence[Base], asked: Question, provenance: Provenance) -> Document:
-    """A table per base, one picture of all, and every number."""
-    tables = tuple(power_table(base, asked) for base in bases)
+def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
+    """A table per base, one picture of all, and every number.
+
+    What is asked of the bases differs in their designs at most.
+    """
+    asked, tables = bases[0].question, tuple(map(power_table, bases))
     names = [Path(base.label).stem for base in bases]
     data: PowerData = {
         "k": list(asked.ks),
@@ -88,7 +103,7 @@ def power_document(bases: Sequence[Base], asked: Question, provenance: Provenanc
         "power": POWER,
         "confidence": asked.confidence,
         "heterogeneity": asked.heterogeneity,
-        "bases": [_base_json(base, asked) for base in bases],
+        "bases": list(map(_base_json, bases)),
     }
     return Document(
         name="power",
@@ -100,13 +115,14 @@ def power_document(bases: Sequence[Base], asked: Question, provenance: Provenanc
             "power" if len(bases) == 1 else f"power-{name}-{Path(base.benchmark).stem}": table
             for name, base, table in zip(names, bases, tables, strict=True)
         },
-        figures=(_figure(bases, asked),),
+        figures=(_figure(bases),),
         notes=_notes(asked),
     )
 
 
-def power_table(base: Base, asked: Question) -> Table:
+def power_table(base: Base) -> Table:
     """A row per design: problems, samples and seeds, and the smallest change at each k."""
+    asked = base.question
     columns = (*map(Column, ("problems", "samples", "seeds")),
                *(Column(f"pass@{k}", f"smallest {asked.change}") for k in asked.ks))  # fmt: skip
     rows = tuple(
@@ -143,7 +159,8 @@ def _notes(asked: Question) -> tuple[str, ...]:
     )
 
 
-def _base_json(base: Base, asked: Question) -> BaseJson:
+def _base_json(base: Base) -> BaseJson:
+    asked = base.question
     return {
         "base": base.label,
         "benchmark": base.benchmark,
@@ -158,12 +175,12 @@ def _base_json(base: Base, asked: Question) -> BaseJson:
     }  # fmt: skip
 
 
-def _figure(bases: Sequence[Base], asked: Question) -> Figure:
+def _figure(bases: Sequence[Base]) -> Figure:
     """A row of panels per base, a panel per k."""
 
     def draw(path: Path) -> None:
         from sage_cli.reports.power_panels import draw_power
 
-        draw_power(bases, asked, path)
+        draw_power(bases, path)
 
     return Figure("power", draw)

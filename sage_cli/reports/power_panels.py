@@ -11,20 +11,23 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from sage_cli.reports.figure import COLOURS, DASHES, FAINT, drawing, outputs
-from sage_cli.reports.power import Base, Question
+from sage_cli.reports.power import Base
 
 PANEL_IN = (2.9, 2.5)
 LEGEND_IN = 1.9
 """Width of an entry of the legend."""
 
 
-def draw_power(bases: Sequence[Base], asked: Question, stem: Path) -> tuple[Path, Path]:
+def draw_power(bases: Sequence[Base], stem: Path) -> tuple[Path, Path]:
     """A row per base, a panel per k; colours are samples, dashes seeds. Returns PNG and SVG.
 
     Both axes are logarithmic: a line falls by half where problems are four times as many.
     """
-    samples = sorted({design.samples for design in asked.designs})
-    seeds = sorted({design.seeds for design in asked.designs})
+    asked = bases[0].question
+    designs = [design for base in bases for design in base.question.designs]
+    problems = sorted({design.problems for design in designs})
+    samples = sorted({design.samples for design in designs})
+    seeds = sorted({design.seeds for design in designs})
     kinds: dict[tuple[int, int], dict[str, Any]] = {
         (n, s): {
             "color": COLOURS[colour % len(COLOURS)],
@@ -41,11 +44,11 @@ def draw_power(bases: Sequence[Base], asked: Question, stem: Path) -> tuple[Path
         rows = figure.subplots(len(bases), len(asked.ks), squeeze=False, sharex=True, sharey=True)
         for row, base in zip(rows, bases, strict=True):
             for place, (axes, k) in enumerate(zip(row, asked.ks, strict=True)):
-                lines = {kind: _line(asked, base, place, *kind) for kind in kinds}
-                for kind, (problems, smallest) in lines.items():
-                    axes.plot(problems, smallest, **kinds[kind])
-                _frame(axes, k, asked)
-                if not any(problems for problems, _ in lines.values()):
+                lines = {kind: _line(base, place, *kind) for kind in kinds}
+                for kind, (at, smallest) in lines.items():
+                    axes.plot(at, smallest, **kinds[kind])
+                _frame(axes, k, problems)
+                if not any(at for at, _ in lines.values()):
                     _say(axes, f"no {asked.change} could be seen", (0.5, 0.5), ha="center")
             row[0].set_ylabel(f"smallest {asked.change}")
             if len(bases) > 1:
@@ -63,21 +66,19 @@ def draw_power(bases: Sequence[Base], asked: Question, stem: Path) -> tuple[Path
     return outputs(stem)
 
 
-def _line(
-    asked: Question, base: Base, place: int, samples: int, seeds: int
-) -> tuple[list[int], list[float]]:
+def _line(base: Base, place: int, samples: int, seeds: int) -> tuple[list[int], list[float]]:
     """Problems and smallest changes at one k, of the designs that have an answer."""
     found = {
         design.problems: float(base.smallest_DK[row, place])
-        for row, design in enumerate(asked.designs)
+        for row, design in enumerate(base.question.designs)
         if (design.samples, design.seeds) == (samples, seeds)
     }
     known = sorted(problems for problems, value in found.items() if not np.isnan(value))
     return known, [found[problems] for problems in known]
 
 
-def _frame(axes: Any, k: int, asked: Question) -> None:
-    problems = sorted({design.problems for design in asked.designs})
+def _frame(axes: Any, k: int, problems: Sequence[int]) -> None:
+    """Title and logarithmic axes, with a tick at each number of problems."""
     axes.set_title(f"pass@{k}")
     axes.set_xscale("log")
     axes.set_yscale("log")

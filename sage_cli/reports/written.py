@@ -24,13 +24,13 @@ def written_reports(root: Path) -> list[Written]:
     found = []
     for file in (root / "reports").glob("*/*.json"):
         try:
-            said = json.loads(file.read_text(encoding="utf-8"))
+            report = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(said, dict) and "content" in said and said.get("name") == file.stem:
-            command = (said.get("provenance") or {}).get("command")
+        if isinstance(report, dict) and "content" in report and report.get("name") == file.stem:
+            command = (report.get("provenance") or {}).get("command")
             moment = datetime.fromtimestamp(file.stat().st_mtime, UTC)
             when = moment.isoformat(timespec="seconds")
-            title = str(said.get("title", ""))
+            title = str(report.get("title", ""))
             found.append(Written(str(file.parent), file.stem, title, when, command))
     return sorted(found, key=lambda one: (one.written, one.folder), reverse=True)

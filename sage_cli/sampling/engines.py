@@ -82,7 +82,7 @@ class Engines:
         while busy:
             for pipe in wait(list(busy)):
                 engine = busy[cast(Connection, pipe)]
-                match _told(engine):
+                match _next_message(engine):
                     case Stored(rows):
                         on_stored(rows)
                         continue
@@ -147,13 +147,13 @@ class Engines:
             self._engines.remove(engine)
 
 
-def _told(engine: _Engine) -> Stored | Filled | Refused | Failed | None:
-    """The next thing that an engine says; None where it has ended."""
+def _next_message(engine: _Engine) -> Stored | Filled | Refused | Failed | None:
+    """The next message of an engine; None where it has ended."""
     try:
-        told: Stored | Filled | Refused | Failed = engine.pipe.recv()
+        message: Stored | Filled | Refused | Failed = engine.pipe.recv()
     except (EOFError, OSError):
         return None
-    return told
+    return message
 
 
 def gpu_shares(engines: int, each: int, gpus: Sequence[str]) -> list[str | None]:

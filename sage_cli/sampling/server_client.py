@@ -25,6 +25,17 @@ _ABOUT_THE_PROMPT = frozenset({400, 413, 422})
 Read = TypeVar("Read")
 
 
+class _NoAnswerError(Exception):
+    """A server gave no answer, and another attempt may get one; `rest_s` is how long it asks for.
+
+    `nonsense` where it answered what holds no completion.
+    """
+
+    def __init__(self, why: str, rest_s: float = 0.0, *, nonsense: bool = False) -> None:
+        super().__init__(why)
+        self.rest_s, self.nonsense = rest_s, nonsense
+
+
 class BadPromptError(Exception):
     """A server says that it can't answer this prompt, which is no matter of trying again."""
 
@@ -64,29 +75,12 @@ class ServerClient:
                 self._giving_up.wait(min(asked_s, self._patience.total_s))
             with self._balance.chosen() as server:
                 try:
-                    response = self._http.post(f"{server}{path}", json=body_for(server))
-                except httpx.TransportError as error:
-                    failure, asked_s = f"didn't answer: {error or type(error).__name__}", 0.0
-                else:
-                    answered = f"answered {response.status_code}: {_beginning(response)}"
-                    if response.is_success:
-                        try:
-                            return read(response.json())
-                        except (ValueError, LookupError, TypeError) as error:
-                            kind = type(error).__name__
-                            failure = f"{answered}, which holds no completion ({kind}: {error})"
-                            attempts = min(attempts, ATTEMPTS_AT_NONSENSE)
-                    elif response.status_code in _ABOUT_THE_PROMPT:
-                        raise BadPromptError(f"{server} {answered}")
-                    elif response.status_code not in _TRY_AGAIN:
-                        raise SamplingError(
-                            f"{server} {answered}",
-                            f"check its address, the model's name and ${API_KEY_VARIABLE}",
-                        )
-                    else:
-                        failure = answered
-                    asked_s = _retry_after_s(response)
-            self._balance.failed(server, asked_s)
+                    return self._ask(server, path, body_for(server), read)
+                except _NoAnswerError as error:
+                    failure = error
+            if failure.nonsense:
+                attempts = min(attempts, ATTEMPTS_AT_NONSENSE)
+            self._balance.failed(server, failure.rest_s)
             all_rest = self._balance.all_rest()  # else another one is asked at once
             wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
             spent_s = time.monotonic() - began
@@ -101,6 +95,33 @@ class ServerClient:
             "sampling.server_attempts and sampling.server_patience_s say how long is tried",
         )
 
+    def _ask(
+        self, server: str, path: str, body: dict[str, Any], read: Callable[[Any], Read]
+    ) -> Read:
+        """One attempt. Raises _NoAnswerError where another one may help."""
+        try:
+            response = self._http.post(f"{server}{path}", json=body)
+        except httpx.TransportError as error:
+            raise _NoAnswerError(f"didn't answer: {error or type(error).__name__}") from None
+        answered = f"answered {response.status_code}: {_beginning(response)}"
+        if response.is_success:
+            try:
+                return read(response.json())
+            except (ValueError, LookupError, TypeError) as error:
+                raise _NoAnswerError(
+                    f"{answered}, which holds no completion ({type(error).__name__}: {error})",
+                    _retry_after_s(response),
+                    nonsense=True,
+                ) from None
+        if response.status_code in _ABOUT_THE_PROMPT:
+            raise BadPromptError(f"{server} {answered}")
+        if response.status_code not in _TRY_AGAIN:
+            raise SamplingError(
+                f"{server} {answered}",
+                f"check its address, the model's name and ${API_KEY_VARIABLE}",
+            )
+        raise _NoAnswerError(answered, _retry_after_s(response))
+
 
 def _beginning(response: httpx.Response) -> str:
     return " ".join(response.text[:300].split()) or "nothing"
@@ -108,12 +129,12 @@ def _beginning(response: httpx.Response) -> str:
 
 def _retry_after_s(response: httpx.Response) -> float:
     """The seconds that a server asks to be left alone, given as such or as a date; else 0."""
-    said = response.headers.get("Retry-After", "")
+    header = response.headers.get("Retry-After", "")
     try:
-        return max(0.0, float(said))
+        return max(0.0, float(header))
     except ValueError:
         pass
     try:
-        return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):
         return 0.0

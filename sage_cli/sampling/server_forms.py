@@ -54,9 +54,9 @@ class Chat(Form):
 
     def text(self, choice: Any) -> str:
         """The assistant's turn; reasoning that the server took out of it stands first."""
-        said = choice["message"]
-        reasoning = said.get("reasoning_content") or said.get("reasoning")
-        return "\n".join(part for part in (reasoning, said["content"]) if part)
+        message = choice["message"]
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        return "\n".join(part for part in (reasoning, message["content"]) if part)
 
 
 def sampling_fields(p: SamplingParameters) -> dict[str, Any]:

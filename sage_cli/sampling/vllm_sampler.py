@@ -123,10 +123,10 @@ class VllmSampler(Sampler):
                 },
             ).llm_engine
         except (ValueError, RuntimeError, OSError, TypeError) as error:
-            said = setup.section.vllm
+            given = setup.section.vllm
             raise SamplingError(
                 f"vLLM can't load {base}: {error}",
-                f"sampling.vllm is {in_words(said)}" if said else None,
+                f"sampling.vllm is {in_words(given)}" if given else None,
             ) from error
 
     @property

@@ -80,10 +80,10 @@ def sets_of(root: Path, models: Sequence[str]) -> list[Path]:
     found = []
     for described in sorted((root / SAMPLES).glob(f"*/{DESCRIPTION}")):
         try:
-            said = json.loads(described.read_text(encoding="utf-8"))
+            listed = json.loads(described.read_text(encoding="utf-8"))
         except ValueError:
             continue
-        if isinstance(said, dict) and said.get("model") in models:
+        if isinstance(listed, dict) and listed.get("model") in models:
             found.append(described.parent)
     return found
 
@@ -135,11 +135,15 @@ def _read(tar: tarfile.TarFile, file: Path, folder: Path) -> Archive:
 
 def _archive(text: bytes, file: Path) -> Archive:
     try:
-        said: dict[str, Any] = json.loads(text)
-        files, runs, sets = dict(said["files"]), tuple(said["runs"]), tuple(said["sample_sets"])
-        if said["format"] != FORMAT:
+        listed: dict[str, Any] = json.loads(text)
+        files, runs, sets = (
+            dict(listed["files"]),
+            tuple(listed["runs"]),
+            tuple(listed["sample_sets"]),
+        )
+        if listed["format"] != FORMAT:
             raise StoreError(
-                f"{file} has the format {said['format']}, and this release reads {FORMAT}",
+                f"{file} has the format {listed['format']}, and this release reads {FORMAT}",
                 "use the release that wrote it",
             )
     except (ValueError, KeyError, TypeError) as error:

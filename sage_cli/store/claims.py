@@ -104,8 +104,8 @@ class Claims:
 def _read(path: Path) -> Claim:
     """What a file claims; nothing where it is absent or torn: what is drawn twice counts once."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        return Claim(said["holder"], dict(said["indices"]))
+        claim = json.loads(path.read_text(encoding="utf-8"))
+        return Claim(claim["holder"], dict(claim["indices"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return Claim("", {})
 

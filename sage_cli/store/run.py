@@ -19,13 +19,15 @@ from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import LAUNCHER, is_held, writer
 from sage_cli.store.manifest import Origin
 from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.named import meant
+from sage_cli.store.names import full_name
 from sage_cli.store.surroundings import surroundings
 
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
 PRUNED = "pruned"
 """An interruption that a sweep asked for, with its reason; the same command goes on all the same.
 """
+SEAL = "sealed.json"
+"""In a checkpoint whose files are all on the disk."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ class Runs:
                 f"there is no run '{name}', nor any other in {self.root.resolve()}",
                 "go to the folder that `runs` is in, or name it: --runs FOLDER, or SAGE_RUNS",
             )
-        return runs[meant(name, runs, "run", f"in {self.root}", "`sage runs list`")]
+        return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`")]
 
     def refuse_parent(self, run: Run) -> None:
         """Raise StoreError for a run that others grew from."""

@@ -39,14 +39,14 @@ class RunFacts:
     @classmethod
     def of(cls, run: Run) -> RunFacts:
         """Read a run's files. Raises StoreError where one of them is torn."""
-        said = {**run.manifest, "id": run.id, "status": run.status}
-        unread = OF_RL if said.get("kind") == "sft" else ()
+        manifest = {**run.manifest, "id": run.id, "status": run.status}
+        unread = OF_RL if manifest.get("kind") == "sft" else ()
         records = run.metrics.read()
         found = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
         return cls(
             run,
             dict(leaves({k: v for k, v in run.config.items() if k not in unread})),
-            {key: said.get(key) for key in ABOUT},
+            {key: manifest.get(key) for key in ABOUT},
             {**(records[-1] if records else {}), **found},
         )
 

@@ -127,12 +127,14 @@ class SampleSet:
         Raises StoreError where it says that the set is another one.
         """
         try:
-            said = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
+            described = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return False
         plain = json.loads(json.dumps(asdict(self.identity)))
         differing = [
-            key for key in plain if not isinstance(said, dict) or said.get(key) != plain[key]
+            key
+            for key in plain
+            if not isinstance(described, dict) or described.get(key) != plain[key]
         ]
         if differing:
             raise StoreError(

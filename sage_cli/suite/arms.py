@@ -24,8 +24,8 @@ from sage_cli.suite.declaration import PAPERS_PRESET, Method, Suite
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was typed beside a suite's name: presets, `--set`, trainings, where the runs are."""
+class Overrides:
+    """What the user typed over a suite: presets, `--set`, how many seeds, where the runs are."""
 
     presets: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
@@ -42,9 +42,9 @@ class Asked:
         """The configuration of these settings; `sets` lie below what was typed with `--set`."""
         every = {**(self.flags or {}), **(flags or {})}
         written = json.dumps(every, default=str, sort_keys=True)
-        return _loaded(self.instead(own_preset), written, (*sets, *self.sets))
+        return _loaded(self.presets_with(own_preset), written, (*sets, *self.sets))
 
-    def instead(self, own: str | None) -> tuple[str, ...]:
+    def presets_with(self, own: str | None) -> tuple[str, ...]:
         """The presets, with `own` in the place of the paper's main one."""
         return tuple(own if own and one == PAPERS_PRESET else one for one in self.presets)
 
@@ -106,7 +106,7 @@ def _loaded(presets: tuple[str, ...], flags_json: str, sets: tuple[str, ...]) ->
     return load(presets, json.loads(flags_json), sets).config
 
 
-def arms_of(suite: Suite, asked: Asked) -> list[Arm]:
+def arms_of(suite: Suite, overrides: Overrides) -> list[Arm]:
     """Every training of every method, the base of all once.
 
     Raises ConfigurationError for a method that can't be configured, by its label.
@@ -114,14 +114,14 @@ def arms_of(suite: Suite, asked: Asked) -> list[Arm]:
     arms = []
     for label, method in suite.methods.items():
         try:
-            arms += _arms(suite, label, method, asked)
+            arms += _arms(suite, label, method, overrides)
         except ConfigurationError as error:
             cause = f"suite {suite.name}, method {label}: {error.cause}"
             raise ConfigurationError(cause, error.next_step) from None
     return arms
 
 
-def _arms(suite: Suite, label: str, method: Method, asked: Asked) -> list[Arm]:
+def _arms(suite: Suite, label: str, method: Method, overrides: Overrides) -> list[Arm]:
     own, choices = method.preset or suite.preset, method.choices
     flags = {
         "rl": {"algo": choices.get("algo")},
@@ -129,14 +129,14 @@ def _arms(suite: Suite, label: str, method: Method, asked: Asked) -> list[Arm]:
         "anchor": {"kl": choices.get("kl")},
     }
     sets = [_assignment(key, value) for key, value in method.settings.items()]
-    plain = asked.config(own, flags, sets)
+    plain = overrides.config(own, flags, sets)
     papers = isinstance(plain.model, PretrainedModel)
-    measurement = _measurement(suite, plain, asked, papers=papers) if suite.measured else {}
+    measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
     sets += [_assignment(key, value) for key, value in measurement.items()]
     # what those words make of it on a command line, without reading presets once more
     first = changed(plain, measurement) if measurement else plain
-    presets, every = asked.instead(own), (*sets, *asked.sets)
-    wanted = asked.seeds or (suite.protocol.seeds if papers else suite.seeds)
+    presets, every = overrides.presets_with(own), (*sets, *overrides.sets)
+    wanted = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
     trainings = 1 if method.is_base else wanted
     arms = [Arm(label, 0, trainings, first, presets, choices, every)]
     for seed in range(1, trainings):
@@ -147,18 +147,20 @@ def _arms(suite: Suite, label: str, method: Method, asked: Asked) -> list[Arm]:
     return arms
 
 
-def _measurement(suite: Suite, plain: SageConfig, asked: Asked, *, papers: bool) -> dict[str, Any]:
+def _measurement(
+    suite: Suite, plain: SageConfig, overrides: Overrides, *, papers: bool
+) -> dict[str, Any]:
     """The settings of a suite's measurement that neither `plain` nor the user says.
 
     The paper's protocol where its models are measured; everywhere its ks, as far as there are
     samples.
     """
     now = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
-    said = {text.partition("=")[0].strip() for text in asked.sets}
+    typed = {text.partition("=")[0].strip() for text in overrides.sets}
     wanted = dict(suite.protocol.settings if papers else {})
-    samples = now if "evaluation.samples" in said else {**now, **wanted}
+    samples = now if "evaluation.samples" in typed else {**now, **wanted}
     wanted["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
-    return {key: value for key, value in wanted.items() if key not in said and now[key] != value}
+    return {key: value for key, value in wanted.items() if key not in typed and now[key] != value}
 
 
 def _assignment(key: str, value: Any) -> str:

@@ -14,11 +14,11 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.executors.build import local_places, task_resources
 from sage_cli.policies.state import state
 from sage_cli.store.identity import identity_of
-from sage_cli.suite.arms import Arm, Asked, arms_of
+from sage_cli.suite.arms import Arm, Overrides, arms_of
 from sage_cli.suite.cost import Cost, cost, cost_of
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.read import with_included
-from sage_cli.suite.stored import Stored
+from sage_cli.suite.stored import StoredMeasurements
 from sage_cli.suite.tasks import SuiteWork, Tasks
 
 DONE = "done"
@@ -63,11 +63,11 @@ class Part:
 class Plan:
     """What a suite, with all that it includes, has to have done; `parts` ends with itself."""
 
-    asked: Asked
+    overrides: Overrides
     config: SageConfig
     parts: Sequence[Part]
     works: Sequence[SuiteWork]
-    stored: Stored
+    stored: StoredMeasurements
 
     @property
     def suite(self) -> Suite:
@@ -122,17 +122,17 @@ class Plan:
         }
 
 
-def planned(name: str, asked: Asked) -> Plan:
-    """The plan of the suite called `name` under what was asked; nothing is loaded or written."""
-    config = asked.config()
-    parts = [Part(suite, arms_of(suite, asked)) for suite in with_included(name)]
-    processes, stored = config.rl.processes, Stored()
+def planned(name: str, overrides: Overrides) -> Plan:
+    """The plan of the suite called `name` under these overrides; nothing is loaded or written."""
+    config = overrides.config()
+    parts = [Part(suite, arms_of(suite, overrides)) for suite in with_included(name)]
+    processes, stored = config.rl.processes, StoredMeasurements()
     share = task_resources(config.executor, processes)
     local = config.executor.name == "local"
     among = local_places(config.executor, processes) if local else 1
     alone = replace(share, threads=share.threads * among)
-    typed = (asked.flags or {}).get("run", {}).get("root")
+    typed = (overrides.flags or {}).get("run", {}).get("root")
     tasks = Tasks(stored, share, alone, ("--runs", str(typed)) if typed else ())
     for part in parts:
         tasks.add(part.suite, part.arms)
-    return Plan(asked, config, parts, list(tasks.works.values()), stored)
+    return Plan(overrides, config, parts, list(tasks.works.values()), stored)

@@ -110,8 +110,8 @@ def _sentence(complaint: Any) -> str:
         return f"{'.'.join(path[:-1]) or 'a suite'} has no '{path[-1]}': {meant}"
     if complaint["type"] != "value_error":
         return f"{where} is {complaint.get('input')!r}: {complaint['msg'].lower()}"
-    said = str(complaint["ctx"]["error"])
-    cause, _, known_names = said.partition(", known: ")
+    message = str(complaint["ctx"]["error"])
+    cause, _, known_names = message.partition(", known: ")
     given = cause.rpartition(" '")[2].rstrip("'")
     meant = _meant(given, known_names.split(", ")) if known_names else ""
     return f"{where}: {cause}".removeprefix(": ") + (f"; {meant}" if meant else "")

@@ -10,8 +10,8 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.provenance import configured_provenance
+from sage_cli.reports.chapters import Chapter, ChaptersData, join_chapters
 from sage_cli.reports.document import Document
-from sage_cli.reports.gathered import Chapter, GatheredData, gathered
 from sage_cli.reports.page import Page, to_html
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
 from sage_cli.reports.published import other_table
@@ -20,7 +20,6 @@ from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.plan import DONE, Plan
 from sage_cli.suite.results import PartResult
-from sage_cli.suite.sections.compared import compared
 from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import differences
 from sage_cli.suite.sections.measured import measured, published_alone
@@ -28,7 +27,8 @@ from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs, tasks
 from sage_cli.suite.sections.spent import spent
-from sage_cli.suite.viewed import viewed
+from sage_cli.suite.sections.summary import summary
+from sage_cli.suite.shown_samples import shown_samples
 
 MARKS = {
     Verdict.HOLDS.value: "good",
@@ -47,7 +47,7 @@ class SuiteFacts(TypedDict):
     chosen: list[str]
 
 
-class SuiteData(SuiteFacts, GatheredData):
+class SuiteData(SuiteFacts, ChaptersData):
     """What the report's data are."""
 
 
@@ -63,7 +63,7 @@ def chapters(
             one.suite.name,
             one.suite.title,
             _sections(one, analyses.get(one.suite.name, ())),
-            compared(one),
+            summary(one),
         )
         for one in found
     ]
@@ -77,12 +77,14 @@ def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapte
     """Write every form, the page among them, into the suite's folder."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
-        "presets": list(plan.asked.presets),
+        "presets": list(plan.overrides.presets),
         "chosen": [sentence for one in found for sentence in one.suite.chosen],
     }
-    document = gathered(plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts)
+    document = join_chapters(
+        plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts
+    )
     report = document.write(plan.folder / "report")
-    page = Page(report, every, _facts(plan, found, every), viewed(plan, found), MARKS)
+    page = Page(report, every, _facts(plan, found, every), shown_samples(plan, found), MARKS)
     write_text(page.file, to_html(page))
     return page
 
@@ -95,9 +97,9 @@ def _facts(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) ->
         for section in chapter.sections
         for one in section.data.get("claims", ())
     )
-    facts = {"preset": ", ".join(plan.asked.presets)}
-    if plan.asked.sets:
-        facts["changed"] = ", ".join(plan.asked.sets)
+    facts = {"preset": ", ".join(plan.overrides.presets)}
+    if plan.overrides.sets:
+        facts["changed"] = ", ".join(plan.overrides.sets)
     if claims:
         facts["claims"] = ", ".join(f"{verdict}: {count}" for verdict, count in claims.items())
     lost = [one.shown for result in found for one in result.methods if one.why]

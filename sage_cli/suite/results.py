@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
@@ -144,10 +145,9 @@ def refuse_other_settings(arm: Arm) -> None:
         return
     figures = evaluation_figures(run)
     wanted = {"temperature": config.sampling.temperature, "grading": config.grading.mode}
-    for benchmark in config.evaluation.benchmark.split(","):
-        found = {
-            key: figures.get(f"eval/{benchmark}/{key}", value) for key, value in wanted.items()
-        }
+    for benchmark in map(str.strip, config.evaluation.benchmark.split(",")):
+        name = Path(benchmark).stem  # as evaluations are kept
+        found = {key: figures.get(f"eval/{name}/{key}", value) for key, value in wanted.items()}
         differing = [
             f"{key} {found[key]} instead of {value}"
             for key, value in wanted.items()

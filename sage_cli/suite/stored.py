@@ -21,8 +21,8 @@ ByBenchmark: TypeAlias = "Mapping[str, tuple[Measured, ...]]"
 """A policy's measurements, one for each evaluation seed."""
 
 
-class Stored:
-    """Looks into the store; benchmarks are read once."""
+class StoredMeasurements:
+    """Measurements as the store has them; benchmarks are read once."""
 
     def __init__(self) -> None:
         self._benchmarks: dict[str, Sequence[Benchmark]] = {}

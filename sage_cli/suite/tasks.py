@@ -14,7 +14,7 @@ from sage_cli.policies.policy import Policy
 from sage_cli.store.identity import identity_of
 from sage_cli.suite.arms import Arm
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.stored import Stored
+from sage_cli.suite.stored import StoredMeasurements
 
 _OF_BASES = ("model.", "prompt.", "data.", "sft.")
 _OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "grading.")
@@ -50,7 +50,7 @@ class Tasks:
 
     def __init__(
         self,
-        stored: Stored,
+        stored: StoredMeasurements,
         share: Resources,
         alone: Resources,
         everywhere: tuple[str, ...] = (),

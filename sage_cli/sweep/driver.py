@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import SageError
-from sage_cli.executors.crew import Crew
 from sage_cli.executors.executor import Executor
 from sage_cli.executors.failures import Failure, Kind
-from sage_cli.executors.together import tend
+from sage_cli.executors.run_works import run_until_idle
 from sage_cli.executors.work import Work
+from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.store.run import PRUNED
-from sage_cli.sweep.cells import ByBenchmark, Training, looks, mean_scores, score
-from sage_cli.sweep.desk import Desk
+from sage_cli.sweep.cells import ByBenchmark, Training, in_words, looks, mean_scores, score
+from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.proposal import Proposal, State
-from sage_cli.sweep.pruning import verdict
+from sage_cli.sweep.pruning import reason_to_prune
 from sage_cli.sweep.replicates import missing_replicates
 from sage_cli.sweep.space import cell_key
-from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import CellWork, Works
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Open:
-    """A proposal whose trainings `due` aren't settled yet; `found` holds the counts of others."""
+class Pending:
+    """A proposal that waits for its trainings `due`; `counts` are those of the measured ones."""
 
     proposal: Proposal
     due: set[int]
-    found: dict[int, ByBenchmark] = field(default_factory=dict)
+    counts: dict[int, ByBenchmark] = field(default_factory=dict)
     failed: Failure | None = None
 
 
@@ -50,40 +50,40 @@ class Driver:
         study: Study,
         works: Works,
         executor: Executor,
-        desk: Desk,
-        herald: SweepHerald,
+        folder: SweepFolder,
+        progress: SweepProgress,
     ) -> None:
         self._settings, self._study, self._works = settings, study, works
-        self._desk, self._herald = desk, herald
-        self._crew = Crew(executor, desk.cells, settings.retries, self)
-        self._open: dict[int, Open] = {}
+        self._folder, self._progress = folder, progress
+        self._queue = WorkQueue(executor, folder.cells, settings.retries, self)
+        self._pending: dict[int, Pending] = {}
         self._failed: set[int] = set()
         self._exhausted = False
         self._raced: set[str] = set()
-        self._looked: dict[int, int] = {}
+        self._reported: dict[int, int] = {}
 
     def run(self, *, detach: bool = False) -> None:
         """Until nothing is left to do; with `detach` until all that can be submitted is."""
         try:
-            self._crew.expect(self._works.base_measurement())
+            self._queue.add(self._works.base_measurement())
             for proposal in self._study.running():
-                self._open_up(proposal)
-            tend(
-                self._crew,
-                self._herald,
+                self._start(proposal)
+            run_until_idle(
+                self._queue,
+                self._progress,
                 further=self._propose,
-                enough=lambda: detach or self._desk.cancelled,
+                enough=lambda: detach or self._folder.cancelled,
                 look=self._prune,
             )
         finally:
-            self._crew.close()
-        if self._desk.cancelled:
-            self._herald.cancelled(self._crew.running)
+            self._queue.close()
+        if self._folder.cancelled:
+            self._progress.cancelled(self._queue.running)
 
     @property
     def under_way(self) -> frozenset[int]:
         """The proposals that are being trained: after `run`, by jobs that outlive the driver."""
-        works = (work for work in self._crew.running if isinstance(work, CellWork))
+        works = (work for work in self._queue.running if isinstance(work, CellWork))
         return frozenset(work.proposal for work in works if work.proposal is not None)
 
     def done(self, work: Work) -> None:
@@ -92,31 +92,31 @@ class Driver:
             return
         training, counts = work.training, work.counts
         assert counts is not None  # that is what done means
-        self._herald.scored(work, score(self._settings.objectives, counts))
-        if (opened := self._opened(work)) is not None:
-            opened.found[training.seed] = counts
+        self._progress.scored(work, score(self._settings.objectives, counts))
+        if (pending := self._pending_of(work)) is not None:
+            pending.counts[training.seed] = counts
             if self._settings.prune != "none" and not training.seed:
-                list(self._report(opened, training))  # what the rule judges others by
-            self._settle(opened, training.seed)
+                list(self._report(pending, training))  # what the rule judges others by
+            self._settle(pending, training.seed)
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
-        self._herald.failed(work, why, log, again=again)
+        self._progress.failed(work, why, log, again=again)
         if again or not isinstance(work, CellWork):
             return
-        if (opened := self._opened(work)) is not None:
-            opened.failed = why
-            self._settle(opened, work.training.seed)
+        if (pending := self._pending_of(work)) is not None:
+            pending.failed = why
+            self._settle(pending, work.training.seed)
 
     def _propose(self) -> bool:
         """Take a further cell, or further seeds of the cells that may still be the best."""
         if not self._exhausted:
             proposal = None if self._full() else self._study.propose()
             if proposal is not None:
-                self._open_up(proposal)
+                self._start(proposal)
                 return True
             self._exhausted = True  # cells only ever become fewer
-        return self._settings.race and self._crew.idle and self._race()
+        return self._settings.race and self._queue.idle and self._race()
 
     def _full(self) -> bool:
         """Whether as many cells were chosen as the sweep may try."""
@@ -126,23 +126,24 @@ class Driver:
             for one in self._study.proposals()
         )
 
-    def _open_up(self, proposal: Proposal) -> None:
+    def _start(self, proposal: Proposal) -> None:
         """Make a proposal's trainings due, as far as they aren't in the store."""
         seeds = range(1 if self._settings.race else self._settings.seeds)
-        opened = self._open[proposal.number] = Open(proposal, set(seeds))
+        pending = self._pending[proposal.number] = Pending(proposal, set(seeds))
         try:
             works = [self._works.cell(proposal.cell, seed, proposal.number) for seed in seeds]
         except SageError as error:  # settings that can't both hold
-            opened.failed = Failure(Kind.REFUSED, error.cause)
-            self._settle(opened, *seeds)
+            pending.failed = Failure(Kind.REFUSED, error.cause)
+            self._progress.refused(in_words(proposal.cell), pending.failed, len(seeds))
+            self._settle(pending, *seeds)
             return
         for work in works:
             self._expect(work)
 
     def _expect(self, work: CellWork) -> None:
-        self._desk.note(work.training)
-        self._herald.expect(work)
-        self._crew.expect(work)
+        self._folder.remember(work.training)
+        self._progress.expect(work)
+        self._queue.add(work)
 
     def _race(self) -> bool:
         """Make further seeds of the cells due that may still be the best; whether there are any."""
@@ -173,55 +174,55 @@ class Driver:
         """Report new looks at running trainings, and end those that the rule says lag behind."""
         if self._settings.prune == "none":
             return
-        for work in self._crew.running:
-            opened = self._opened(work) if isinstance(work, CellWork) else None
-            if opened is None or not isinstance(work, CellWork) or work.training.seed:
+        for work in self._queue.running:
+            pending = self._pending_of(work) if isinstance(work, CellWork) else None
+            if pending is None or not isinstance(work, CellWork) or work.training.seed:
                 continue
-            for step in self._report(opened, work.training):
-                if reason := self._verdict(opened.proposal.number):
-                    self._end(opened, work, reason, step)
+            for step in self._report(pending, work.training):
+                if reason := self._reason_to_prune(pending.proposal.number):
+                    self._end_cell(pending, work, reason, step)
                     break
 
-    def _report(self, opened: Open, training: Training) -> Iterator[int]:
+    def _report(self, pending: Pending, training: Training) -> Iterator[int]:
         """Tell the study the looks at a training that it doesn't know; each one's step."""
-        number = opened.proposal.number
+        number = pending.proposal.number
         for step, values in looks(training.run, self._settings.objectives):
-            if step > self._looked.get(number, 0):
-                self._looked[number] = step
-                self._study.report(opened.proposal, step, values)
+            if step > self._reported.get(number, 0):
+                self._reported[number] = step
+                self._study.report(pending.proposal, step, values)
                 yield step
 
-    def _verdict(self, number: int) -> str | None:
+    def _reason_to_prune(self, number: int) -> str | None:
         proposals = {one.number: one for one in self._study.proposals()}
         others = [one for one in proposals.values() if one.number != number]
         names = self._settings.objective
-        return verdict(self._settings.prune, proposals[number], others, names)
+        return reason_to_prune(self._settings.prune, proposals[number], others, names)
 
-    def _end(self, opened: Open, work: CellWork, reason: str, step: int) -> None:
+    def _end_cell(self, pending: Pending, work: CellWork, reason: str, step: int) -> None:
         """End a proposal's trainings; what they saved stays, and `sage rl` would go on with it."""
-        del self._open[opened.proposal.number]
-        for one in self._crew.withdraw(lambda one: self._is_of(one, opened)):
+        number = pending.proposal.number
+        del self._pending[number]
+        for one in self._queue.cancel(
+            lambda one: isinstance(one, CellWork) and one.proposal == number
+        ):
             if one.run is not None and one.run.manifest:
                 one.run.note(status=PRUNED, reason=reason)
-        self._study.prune(opened.proposal, reason, step)
-        self._herald.pruned(work, reason)
+        self._study.prune(pending.proposal, reason, step)
+        self._progress.pruned(work, reason, len(pending.due))
 
-    def _is_of(self, work: Work, opened: Open) -> bool:
-        return isinstance(work, CellWork) and work.proposal == opened.proposal.number
+    def _pending_of(self, work: CellWork) -> Pending | None:
+        return self._pending.get(work.proposal) if work.proposal is not None else None
 
-    def _opened(self, work: CellWork) -> Open | None:
-        return self._open.get(work.proposal) if work.proposal is not None else None
-
-    def _settle(self, opened: Open, *seeds: int) -> None:
+    def _settle(self, pending: Pending, *seeds: int) -> None:
         """Tell the study, once all trainings of a proposal are settled."""
-        opened.due -= set(seeds)
-        if opened.due:
+        pending.due -= set(seeds)
+        if pending.due:
             return
-        del self._open[opened.proposal.number]
-        if (why := opened.failed) is not None:
-            self._failed.add(opened.proposal.number)
-            self._study.note(opened.proposal, lines=list(why.lines))
-            self._study.fail(opened.proposal, why.kind, why.reason)
+        del self._pending[pending.proposal.number]
+        if (why := pending.failed) is not None:
+            self._failed.add(pending.proposal.number)
+            self._study.note(pending.proposal, lines=list(why.lines))
+            self._study.fail(pending.proposal, why.kind, why.reason)
         else:
-            scores = [score(self._settings.objectives, one) for one in opened.found.values()]
-            self._study.tell(opened.proposal, mean_scores(scores))
+            scores = [score(self._settings.objectives, one) for one in pending.counts.values()]
+            self._study.tell(pending.proposal, mean_scores(scores))

@@ -69,7 +69,7 @@ def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
     """What is said of a cell that the next driver takes up."""
     if goes_on:
         return "running"
-    return "cancelled" if sweep.desk.cancelled else "left"
+    return "cancelled" if sweep.folder.cancelled else "left"
 
 
 def _base(sweep: Sweep) -> SweepCell | None:

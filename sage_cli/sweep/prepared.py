@@ -9,7 +9,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.sweep import SweepSection
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.sweep.cells import Cells
-from sage_cli.sweep.desk import Desk, SweepFacts
+from sage_cli.sweep.folder import SweepFacts, SweepFolder
 from sage_cli.sweep.read import read_space
 from sage_cli.sweep.sampler_choice import choose_sampler
 from sage_cli.sweep.shared import shared_config, sweep_folder, sweep_name, sweep_settings
@@ -31,7 +31,7 @@ class Sweep:
     sampler: str
     total: int
     cells: Cells
-    desk: Desk
+    folder: SweepFolder
 
     @property
     def settings(self) -> SweepSection:
@@ -52,7 +52,7 @@ class Sweep:
     def facts(self, study: Study) -> SweepFacts:
         """What readers of the sweep's state want to know beside its counts."""
         return {
-            "name": self.desk.name,
+            "name": self.folder.name,
             "space": self.space.plain(),
             "sampler": self.sampler,
             "objectives": list(self.config.sweep.objective),
@@ -68,6 +68,6 @@ def prepared(config: SageConfig) -> Sweep:
     shared = shared_config(config)
     name = sweep_name(shared, space.keys)
     benchmarks = load_benchmarks(shared.evaluation, shared.data)
-    desk = Desk(sweep_folder(config.run.root, name))
+    folder = SweepFolder(sweep_folder(config.run.root, name))
     total = len(list(space.cells())) if sampler == "grid" else settings.trials or TRIALS
-    return Sweep(config, space, sampler, total, Cells(shared, name, benchmarks), desk)
+    return Sweep(config, space, sampler, total, Cells(shared, name, benchmarks), folder)

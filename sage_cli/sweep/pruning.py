@@ -17,7 +17,7 @@ REDUCTION = 4
 """asha keeps one of so many at a rung, and has as many times the steps to the next one."""
 
 
-def verdict(
+def reason_to_prune(
     rule: str, proposal: Proposal, others: Sequence[Proposal], objectives: Sequence[str]
 ) -> str | None:
     """Why `proposal` is to be ended at its latest look, or None where it goes on.

@@ -18,7 +18,7 @@ from optuna.samplers import (
 )
 from optuna.trial import FrozenTrial
 
-from sage_cli.sweep.form import Form
+from sage_cli.sweep.optuna_space import OptunaSpace
 
 STARTUP = 5
 """Cells that tpe and gp spread evenly before they model anything. Optuna takes 10 at random, a
@@ -47,7 +47,7 @@ class _Sobol(QMCSampler):
         return self._space
 
 
-def sampler(name: str, seed: int, asked: int, form: Form) -> BaseSampler:
+def sampler(name: str, seed: int, asked: int, space: OptunaSpace) -> BaseSampler:
     """A sampler for the ask after `asked` others.
 
     What it draws depends on the study's content, the seed and that number alone, so that a driver
@@ -55,7 +55,7 @@ def sampler(name: str, seed: int, asked: int, form: Form) -> BaseSampler:
     """
     own = int(np.random.SeedSequence([seed, asked]).generate_state(1)[0])
     if name == "qmc" or (name in ("tpe", "gp") and asked < STARTUP):
-        return _Sobol(form.always, seed, rest=RandomSampler(seed=own))
+        return _Sobol(space.always, seed, rest=RandomSampler(seed=own))
     if name == "tpe":
         return TPESampler(seed=own, n_startup_trials=STARTUP, constant_liar=True)
     if name == "gp":

@@ -13,10 +13,10 @@ from sage_cli.reports.sweeps.plain import from_data
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
-from sage_cli.store.named import meant
-from sage_cli.sweep.desk import AGAIN
+from sage_cli.store.names import full_name
+from sage_cli.sweep.folder import AGAIN, CANCEL, STATE
 
-STATE, REPORT, CANCEL = "state.json", "sweep.json", "cancel"
+REPORT = "sweep.json"
 
 
 @dataclass(frozen=True)
@@ -93,4 +93,4 @@ class Sweeps:
         if (Path(name) / STATE).is_file():
             return StoredSweep(Path(name))
         known = {sweep.name: sweep for sweep in self.all()}
-        return known[meant(name, known, "sweep", f"in {self.root}", "`sage sweeps list`")]
+        return known[full_name(name, known, "sweep", f"in {self.root}", "`sage sweeps list`")]

@@ -13,12 +13,12 @@ from optuna.samplers import BaseSampler
 
 from sage_cli.errors import StoreError
 from sage_cli.store.identity import identity_of
-from sage_cli.sweep.form import Form, ordered_lists
-from sage_cli.sweep.ledger import REPEATS, Ledger
+from sage_cli.sweep.optuna_space import OptunaSpace, ordered_lists
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.samplers import sampler
 from sage_cli.sweep.space import Cell, Space, cell_key, from_plain
 from sage_cli.sweep.storage import open_storage, patiently
+from sage_cli.sweep.trials import REPEATS, Trials
 
 PATIENCE = 25
 """How often in a row a sampler may propose what is known before it is no longer asked."""
@@ -38,8 +38,8 @@ class Study:
         self.objectives: tuple[str, ...] = tuple(about["objectives"])
         self.sampler: str = about["sampler"]
         self.seed: int = about["seed"]
-        self._form = Form(self.space, about.get("ordered", ()))
-        self._ledger = Ledger(place, study, self.space, self._form)
+        self._optuna_space = OptunaSpace(self.space, about.get("ordered", ()))
+        self._trials = Trials(place, study, self._optuna_space)
         self.failed: list[Proposal] = []
 
     @classmethod
@@ -84,7 +84,7 @@ class Study:
             return study
 
         found = cls(place, patiently(place, opened))
-        found._ledger.tidy()
+        found._trials.tidy()
         found.failed = [one for one in found.proposals() if one.state is State.FAILED]
         return found
 
@@ -106,7 +106,7 @@ class Study:
 
         A result counts more than what failed after it.
         """
-        return self._ledger.proposals()
+        return self._trials.proposals()
 
     def running(self) -> list[Proposal]:
         """What was proposed and has no end yet, by this driver or an earlier one."""
@@ -120,46 +120,46 @@ class Study:
         """
         if self.failed:
             failed = self.failed.pop(0)
-            return self._ledger.begin(failed.cell, {"again": failed.number})
+            return self._trials.begin(failed.cell, {"again": failed.number})
         met = {cell_key(one.cell): one for one in self.proposals()}
         left = self._left(met)
         if left == []:
             return None
         if left and self.sampler == "grid":
-            return self._ledger.begin(left[0], {})
+            return self._trials.begin(left[0], {})
         for _ in range(PATIENCE):
-            proposed = self._ledger.ask(self._sampler())
+            proposed = self._trials.ask(self._sampler())
             known = met.get(cell_key(proposed.cell))
             if known is None:
                 return proposed
             self._repeat(proposed, known)
         if left is None:
             return None
-        return self._ledger.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
+        return self._trials.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
 
     def tell(self, proposal: Proposal, values: Sequence[float]) -> None:
         """The proposal is done, with these values of the objectives."""
         if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
             raise ValueError(f"{', '.join(self.objectives)} can't be {list(values)}")
-        self._ledger.complete(proposal, values)
+        self._trials.complete(proposal, values)
 
     def fail(self, proposal: Proposal, failure: str, reason: str) -> None:
         """The proposal has no values: the class of its failure, and what happened."""
-        self._ledger.note(proposal, {"failure": failure, "reason": reason})
-        self._ledger.close(proposal)
+        self._trials.note(proposal, {"failure": failure, "reason": reason})
+        self._trials.close(proposal)
 
     def prune(self, proposal: Proposal, reason: str, step: int) -> None:
         """The proposal was ended at a step because it lagged."""
-        self._ledger.note(proposal, {"reason": reason, "step": step})
-        self._ledger.close(proposal, pruned=True)
+        self._trials.note(proposal, {"reason": reason, "step": step})
+        self._trials.close(proposal, pruned=True)
 
     def report(self, proposal: Proposal, step: int, values: Sequence[float]) -> None:
         """The objectives at a step of the proposal's training."""
-        self._ledger.report(proposal, step, values)
+        self._trials.report(proposal, step, values)
 
     def note(self, proposal: Proposal, **attrs: Any) -> None:
         """Keep something about a proposal that has no end yet, in JSON's types."""
-        self._ledger.note(proposal, attrs)
+        self._trials.note(proposal, attrs)
 
     def known(self, cell: Cell, values: Sequence[float], source: str, **attrs: Any) -> bool:
         """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
@@ -170,7 +170,7 @@ class Study:
         states = {cell_key(one.cell): one.state for one in self.proposals()}
         if cell not in self.space or states.get(cell_key(cell)) in (State.DONE, State.RUNNING):
             return False
-        self._ledger.enter(cell, values, {"source": source, **attrs})
+        self._trials.enter(cell, values, {"source": source, **attrs})
         self.failed = [one for one in self.failed if cell_key(one.cell) != cell_key(cell)]
         return True
 
@@ -185,12 +185,12 @@ class Study:
         found: dict[str, dict[str, float]] = {}
         for place, objective in enumerate(self.objectives):
             varied = len(done) >= 4 and len({values[place] for values in done}) > 1
-            shares = self._ledger.importances(place) if varied else {}
+            shares = self._trials.importances(place) if varied else {}
             found[objective] = {name: shares[name] for name in names if name in shares}
         return found
 
     def _sampler(self) -> BaseSampler:
-        return sampler(self.sampler, self.seed, self._ledger.asked(), self._form)
+        return sampler(self.sampler, self.seed, self._trials.asked(), self._optuna_space)
 
     def _left(self, met: Mapping[Any, Proposal]) -> list[Cell] | None:
         """The cells that nobody has met; None where ranges leave too many to list."""
@@ -199,11 +199,11 @@ class Study:
         return [cell for cell in self.space.cells() if cell_key(cell) not in met]
 
     def _repeat(self, proposed: Proposal, known: Proposal) -> None:
-        self._ledger.note(proposed, {REPEATS: known.number})
+        self._trials.note(proposed, {REPEATS: known.number})
         if known.values is None:
-            self._ledger.close(proposed)
+            self._trials.close(proposed)
         else:
-            self._ledger.complete(proposed, known.values)
+            self._trials.complete(proposed, known.values)
 
 
 def studies(place: Path | str) -> list[str]:

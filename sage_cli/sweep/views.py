@@ -15,8 +15,8 @@ def open_study(sweep: Sweep) -> Study:
     """
     settings = sweep.config.sweep
     study = Study.open(
-        settings.storage or sweep.desk.folder,
-        sweep.desk.name,
+        settings.storage or sweep.folder.path,
+        sweep.folder.name,
         sweep.space,
         sweep.sampler,
         settings.seed,
@@ -25,7 +25,7 @@ def open_study(sweep: Sweep) -> Study:
     )
     there = {cell_key(one.cell) for one in study.proposals()}
     found: dict[object, tuple[Cell, list[tuple[float, ...]]]] = {}
-    for cell, seed, _ in sweep.desk.ledger():
+    for cell, seed, _ in sweep.folder.ledger():
         if cell_key(cell) in there or cell not in sweep.space or seed not in sweep.first_seeds:
             continue
         counts = sweep.cells.trained(sweep.cells.training(cell, seed))

@@ -51,8 +51,8 @@ class WrittenParameter(Section):
     def _is_one_domain(self) -> WrittenParameter:
         given = [name for name in DOMAINS if getattr(self, name) is not None]
         if len(given) != 1:
-            said = " and ".join(given) or "none"
-            raise ValueError(f"a parameter has one of {', '.join(DOMAINS)}; this one has {said}")
+            kinds = " and ".join(given) or "none"
+            raise ValueError(f"a parameter has one of {', '.join(DOMAINS)}; this one has {kinds}")
         if self.range is None:
             self._check_values(given[0])
         else:
@@ -110,5 +110,5 @@ def _sentence(complaint: Any) -> str:
     if complaint["type"] == "value_error":
         return f"{name}: {complaint['ctx']['error']}"
     inside = ".".join(path[2:3])
-    said = complaint["msg"][0].lower() + complaint["msg"][1:]
-    return f"{' '.join(filter(None, (name, inside)))} is {complaint.get('input')!r}: {said}"
+    message = complaint["msg"][0].lower() + complaint["msg"][1:]
+    return f"{' '.join(filter(None, (name, inside)))} is {complaint.get('input')!r}: {message}"

@@ -8,7 +8,7 @@ from typing import Any
 from sage_cli.store.run import Run
 from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.interruption import Interruption
-from sage_cli.training.memory_errors import Asked, memory_explained
+from sage_cli.training.memory_errors import MemoryNeed, memory_explained
 
 
 def carry_out(
@@ -16,20 +16,20 @@ def carry_out(
     run: Run,
     checkpoint: Path | None,
     interruption: Interruption,
-    asked: Asked,
+    need: MemoryNeed,
     *,
     finished: bool,
 ) -> None:
     """Train from `checkpoint`; where that is the last one (`finished`), take its weights.
 
-    A trainer that went on from its last step would take one more. `asked` is the memory that is
-    asked for. Raises Interrupted where a signal stopped the training.
+    A trainer that went on from its last step would take one more. `need` explains a lack of
+    memory. Raises Interrupted where a signal stopped the training.
     """
     if finished:
         trainer._load_from_checkpoint(str(checkpoint))
         return
     trainer.add_callback(interruption)
-    with memory_explained(asked, run), interruption:
+    with memory_explained(need, run), interruption:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 
 

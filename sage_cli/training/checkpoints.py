@@ -15,9 +15,7 @@ from sage_cli.errors import Interrupted, StoreError
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import require_held
-from sage_cli.store.run import Run
-
-_SEAL = "sealed.json"
+from sage_cli.store.run import SEAL, Run
 
 
 def seal(checkpoint: Path) -> None:
@@ -31,7 +29,7 @@ def seal(checkpoint: Path) -> None:
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
         sizes[str(file.relative_to(checkpoint))] = file.stat().st_size
-    write_json(checkpoint / _SEAL, {"run": _run(checkpoint.parent), "files": sizes})
+    write_json(checkpoint / SEAL, {"run": _run(checkpoint.parent), "files": sizes})
 
 
 def newest_sealed(folder: Path, model: Any = None) -> Path | None:
@@ -106,12 +104,12 @@ def rotate(folder: Path, keep: int | None, every: int = 1) -> None:
     What an interruption or the clock saved in between goes once it isn't the last any more, so that
     it takes no other's place.
     """
-    sealed = (path.parent for path in folder.glob(f"checkpoint-*/{_SEAL}"))
+    sealed = (path.parent for path in folder.glob(f"checkpoint-*/{SEAL}"))
     before = sorted(sealed, key=step_of)[:-1]
     regular = [checkpoint for checkpoint in before if step_of(checkpoint) % every == 0]
     kept = regular if keep is None else regular[::-1][: keep - 1]
     for checkpoint in set(before) - set(kept):
-        (checkpoint / _SEAL).unlink()
+        (checkpoint / SEAL).unlink()
         shutil.rmtree(checkpoint)
 
 
@@ -122,8 +120,8 @@ def step_of(checkpoint: Path) -> int:
 
 def _is_whole(checkpoint: Path) -> bool:
     try:
-        said = _sealed(checkpoint)
-        sizes = said.get("files", said)  # at first a seal was the sizes alone
+        sealed = _sealed(checkpoint)
+        sizes = sealed.get("files", sealed)  # at first a seal was the sizes alone
         fitting = [(checkpoint / name).stat().st_size == size for name, size in sizes.items()]
     except OSError:
         return False
@@ -133,10 +131,10 @@ def _is_whole(checkpoint: Path) -> bool:
 def _sealed(checkpoint: Path) -> dict[str, Any]:
     """What the seal says; nothing where there is none, or a torn one."""
     try:
-        said: dict[str, Any] = json.loads((checkpoint / _SEAL).read_text(encoding="utf-8"))
+        sealed: dict[str, Any] = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return said
+    return sealed
 
 
 def _run(checkpoints: Path) -> str:

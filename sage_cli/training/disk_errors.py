@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sage_cli.errors import TrainingError
+from sage_cli.store.run import SEAL
 
 _NEARLY_FULL_BYTES = 16 * 2**20
 
@@ -23,7 +24,7 @@ def disk_explained(folder: Path, torn: Path) -> Iterator[None]:
         if not full and shutil.disk_usage(folder).free > _NEARLY_FULL_BYTES:
             raise
         shutil.rmtree(torn, ignore_errors=True)
-        kept = any(folder.glob("checkpoint-*/sealed.json"))
+        kept = any(folder.glob(f"checkpoint-*/{SEAL}"))
         raise TrainingError(
             f"the disk of {folder} is full: {torn.name} couldn't be written",
             "make room and run the same command: it goes on from the last checkpoint"

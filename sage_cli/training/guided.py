@@ -43,7 +43,7 @@ def train_guided(
     """
     first = {name: float(count) for name, count in lesson.counts.items()}
     start = None
-    if lesson.shown:
+    if lesson.examples:
         warm_up = Run(run.folder / "warm-up")
         if not warm_up.finished:
             _warm_up(recipe, lesson, load(None), tokenizer, run, warm_up)
@@ -61,15 +61,15 @@ def _warm_up(
     recipe: RlRecipe, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
 ) -> None:
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
-    examples = [Example(template.render(question), text) for question, text in lesson.shown]
+    examples = [Example(template.render(question), text) for question, text in lesson.examples]
     section = sft_section(recipe.rl)
-    said = run.manifest
+    manifest = run.manifest
     origin = Origin(
         kind="sft",
-        parent=said["parent"],
+        parent=manifest["parent"],
         seed=recipe.rl.seed,
-        template=said["template"],
-        data=said["data"],
+        template=manifest["template"],
+        data=manifest["data"],
     )
     with warm_up.recording(run.config, **origin):
         dtype = recipe.model.compute_dtype

@@ -40,10 +40,10 @@ class Pair:
 class Lesson:
     """Questions with right completions of their own, pairs, and how many there were of what.
 
-    The texts of `shown` are in the order of SFT, each as often as it is taken in.
+    The texts of `examples` are in the order of SFT, each as often as it is taken in.
     """
 
-    shown: Sequence[tuple[str, str]]
+    examples: Sequence[tuple[str, str]]
     pairs: Sequence[Pair]
     counts: Mapping[str, int]
 
@@ -83,8 +83,7 @@ def lesson(
 
 def _begun(failed: Attempt, again: Attempt, guided: GuidedSection) -> str:
     """What the policy was given of its own answer."""
-    asked = again.problem.question
-    return asked.removeprefix(failed.problem.question) if guided.continued else ""
+    return again.problem.question.removeprefix(failed.problem.question) if guided.continued else ""
 
 
 def _nothing_to_prefer(tried: int, retried: int, guided: GuidedSection) -> TrainingError:

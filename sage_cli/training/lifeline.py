@@ -61,10 +61,10 @@ def is_followed() -> bool:
 
 
 def _follow(folder: Path) -> None:
-    asked = False
+    passed_on = False
     while _lives(folder):
-        if not asked and (number := _asked(folder)):
-            asked = True
+        if not passed_on and (number := _stop_signal(folder)):
+            passed_on = True
             os.kill(os.getpid(), number)
         time.sleep(LOOK_S)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -83,7 +83,7 @@ def _lives(folder: Path) -> bool:
         return True
 
 
-def _asked(folder: Path) -> int:
+def _stop_signal(folder: Path) -> int:
     """The signal that was passed on; 0 while there is none, or it is being written."""
     try:
         return int((folder / _STOP).read_text())

@@ -31,8 +31,8 @@ _NO_MEMORY = re.compile(
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What memory is asked for, and the settings that would ask for less, the best first.
+class MemoryNeed:
+    """What takes memory, and the settings with which it would take less, the best first.
 
     `micro_batch`, where it counts, is the setting's name and value: how much of it may fit is
     worked out.
@@ -43,7 +43,7 @@ class Asked:
     micro_batch: tuple[str, int] | None = field(default=None)
 
 
-def loading(recipe: RlRecipe) -> Asked:
+def loading(recipe: RlRecipe) -> MemoryNeed:
     """The weights of policy, reference and rollout engine, before anything is trained."""
     model, vllm = recipe.model, recipe.rollout.vllm
     changes: dict[str, Any] = {}
@@ -57,10 +57,10 @@ def loading(recipe: RlRecipe) -> Asked:
     changes["rl.processes"] = _sharded(recipe)
     if recipe.rl.optimizer != "adamw_8bit":
         changes["rl.optimizer"] = "adamw_8bit"
-    return Asked("policy, reference and what draws its rollouts", changes)
+    return MemoryNeed("policy, reference and what draws its rollouts", changes)
 
 
-def training(recipe: RlRecipe, processes: int) -> Asked:
+def training(recipe: RlRecipe, processes: int) -> MemoryNeed:
     """A micro-batch of completions with all that its gradients need, beside the weights."""
     rl, rollout = recipe.rl, recipe.rollout
     micro_batch = batch_of(rl, processes).micro_batch
@@ -74,10 +74,10 @@ def training(recipe: RlRecipe, processes: int) -> Asked:
         changes["model.tuning"] = "lora"
     changes["rl.processes"] = _sharded(recipe)
     what = f"{micro_batch} completions of up to {rollout.max_tokens:,} tokens at once"
-    return Asked(what, changes, ("rl.micro_batch", micro_batch))
+    return MemoryNeed(what, changes, ("rl.micro_batch", micro_batch))
 
 
-def warming_up(section: SftSection) -> Asked:
+def warming_up(section: SftSection) -> MemoryNeed:
     """A micro-batch of demonstrations."""
     micro_batch = section.micro_batch or section.batch_size
     changes: dict[str, Any] = {}
@@ -86,11 +86,11 @@ def warming_up(section: SftSection) -> Asked:
     changes["sft.max_length"] = max(8, section.max_length // 2)
     changes |= {"model.tuning": "lora", "sft.optimizer": "adamw_8bit"}
     what = f"{micro_batch} demonstrations of up to {section.max_length:,} tokens at once"
-    return Asked(what, changes, ("sft.micro_batch", micro_batch))
+    return MemoryNeed(what, changes, ("sft.micro_batch", micro_batch))
 
 
 @contextmanager
-def memory_explained(asked: Asked, run: Run) -> Iterator[None]:
+def memory_explained(need: MemoryNeed, run: Run) -> Iterator[None]:
     """Turn a lack of memory inside, of a GPU or of this machine, into an OutOfMemoryError."""
     resident = _allocated()
     try:
@@ -100,20 +100,20 @@ def memory_explained(asked: Asked, run: Run) -> Iterator[None]:
         if not by_kind and not _NO_MEMORY.search(str(error)):
             raise
         where, total = _device()
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        message = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise OutOfMemoryError(
             f"the training ran out of memory: {where} of {total / _GIB:.0f} GiB can't hold "
-            f"{asked.what} ({said})",
-            advice(asked, resident, _peak(), total) + _saved(run),
+            f"{need.what} ({message})",
+            advice(need, resident, _peak(), total) + _saved(run),
         ) from error
 
 
-def advice(asked: Asked, resident: int, peak: int, total: int) -> str:
+def advice(need: MemoryNeed, resident: int, peak: int, total: int) -> str:
     """Three settings to change, and which of them let the run go on."""
-    changes = dict(asked.changes)
-    if asked.micro_batch is not None and asked.micro_batch[1] > 1:
-        name, asked_for = asked.micro_batch
-        fits = fitting_micro_batch(asked_for, resident, peak, total)
+    changes = dict(need.changes)
+    if need.micro_batch is not None and need.micro_batch[1] > 1:
+        name, wanted = need.micro_batch
+        fits = fitting_micro_batch(wanted, resident, peak, total)
         changes = {name: f"{fits}, which may fit", **changes}
     named = list(changes)[:SHOWN]
     keeping = [name for name in named if settings()[name].cosmetic]

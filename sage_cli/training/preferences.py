@@ -18,7 +18,7 @@ from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.hardware import precision
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.lesson import Pair
-from sage_cli.training.memory_errors import Asked
+from sage_cli.training.memory_errors import MemoryNeed
 from sage_cli.training.optimizers import optimizer_name, scheduler_name
 from sage_cli.training.order import training_order
 from sage_cli.training.rl_inputs import Looks
@@ -67,7 +67,7 @@ def train_preferences(
     trainer = build_preference_trainer(recipe, model, reference, tokenizer, pairs, run)
     trainer.add_callback(_Recorder(run, on_step, first, looks))
     interruption, finished = Interruption(run, recipe.rl.save_minutes), done >= recipe.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, _asked(recipe), finished=finished)
+    carry_out(trainer, run, checkpoint, interruption, _memory_need(recipe), finished=finished)
     save_policy(trainer, run)
 
 
@@ -148,12 +148,12 @@ def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
     )
 
 
-def _asked(recipe: RlRecipe) -> Asked:
+def _memory_need(recipe: RlRecipe) -> MemoryNeed:
     """A micro-batch of pairs."""
     rl = recipe.rl
     rows = 2 * pairs_at_once(rl.prompts_per_step, rl.micro_batch)
     changes = {"rollout.max_tokens": max(1, recipe.rollout.max_tokens // 2)}
-    return Asked(f"{rows} completions of pairs at once", changes, ("rl.micro_batch", rows))
+    return MemoryNeed(f"{rows} completions of pairs at once", changes, ("rl.micro_batch", rows))
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]

@@ -21,7 +21,7 @@ MANY = 0.5
 
 
 class RewardWatch:
-    """Hears a training's records in order, and speaks once until the reward has recovered.
+    """Checks a training's records in order, and warns once until the reward has recovered.
 
     `earlier` are the records that the run has already: what they gave reason to say was said.
     """
@@ -29,12 +29,12 @@ class RewardWatch:
     def __init__(self, earlier: Iterable[Mapping[str, Any]] = ()) -> None:
         self._window: deque[Mapping[str, Any]] = deque(maxlen=WINDOW)
         self._best = 0.0
-        self._said = False
+        self._warned = False
         for record in earlier:
-            self.hear(record)
+            self.check(record)
 
-    def hear(self, record: Mapping[str, Any]) -> str | None:
-        """What there is to say after this step, in one sentence with figures and advice."""
+    def check(self, record: Mapping[str, Any]) -> str | None:
+        """The warning after this step, a sentence with figures and advice; None without one."""
         if "reward" not in record:
             return None
         self._window.append(record)
@@ -44,12 +44,12 @@ class RewardWatch:
         self._best = max(self._best, mean)
         fell = self._best >= WORTH and mean < COLLAPSE * self._best
         if mean > 0 and not fell:
-            self._said = self._said and mean < RECOVERY * self._best
+            self._warned = self._warned and mean < RECOVERY * self._best
             return None
-        said, self._said = self._said, True
+        warned, self._warned = self._warned, True
         before = f", after {self._best:.2f}" if fell else ""
         what = f"the mean reward of the last {WINDOW} steps is {mean:.2g}{before}"
-        return None if said else f"{what}: {_figures(self._window)}; {_advice(self._window)}"
+        return None if warned else f"{what}: {_figures(self._window)}; {_advice(self._window)}"
 
 
 def _figures(records: Iterable[Mapping[str, Any]]) -> str:

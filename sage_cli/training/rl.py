@@ -59,8 +59,8 @@ def train_rl(
     with as_launched(), seeded_engine(recipe.rl.seed, done), memory_explained(loading(recipe), run):
         trainer = build_trainer(recipe, inputs, tracking, run, on_step)
     interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.iterations)
-    asked, finished = training(recipe, world_size()), done >= recipe.rl.steps
-    carry_out(trainer, run, checkpoint, interruption, asked, finished=finished)
+    need, finished = training(recipe, world_size()), done >= recipe.rl.steps
+    carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
     save_policy(trainer, run)
 
 

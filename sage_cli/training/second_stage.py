@@ -25,7 +25,7 @@ _ON_THE_LEFT = ("prompt_ids", "prompt_mask")
 _RIGHT = STATUSES.index("right")
 
 
-class _Ledger:
+class _AllRows:
     """Every row of both stages and all processes, in the order of row ids."""
 
     def __init__(self) -> None:
@@ -83,25 +83,25 @@ class SecondStage:
             for p, right in enumerate(right_P)
             for _ in range(extra_rollouts(right, group, self.schedule, self.most))
         ]
-        ledger, stages = _Ledger(), [batch]
-        ledger.add(first, trainer.rewards_BF, status_PN, real=len(first))
+        all_rows, stages = _AllRows(), [batch]
+        all_rows.add(first, trainer.rewards_BF, status_PN, real=len(first))
         for begin in range(0, len(more), len(first)):
             portion = more[begin : begin + len(first)]
             whole = group * trainer.accelerator.num_processes
             filled = portion + portion[:1] * (-len(portion) % whole)
             drawn, status_PN = self._draw(trainer, [numbers[p] for p in filled])
-            drawn["row_ids_B"] = drawn["row_ids_B"] + len(ledger.prompts)
+            drawn["row_ids_B"] = drawn["row_ids_B"] + len(all_rows.prompts)
             stages.append(drawn)
-            ledger.add(filled, trainer.rewards_BF, status_PN, real=len(portion))
-        advantage_B, teaches_B = ledger.advantages()
+            all_rows.add(filled, trainer.rewards_BF, status_PN, real=len(portion))
+        advantage_B, teaches_B = all_rows.advantages()
         self._rows = max(1, int(teaches_B.sum()))
-        found = {p for p, right in zip(ledger.prompts, ledger.right(), strict=True) if right}
+        found = {p for p, right in zip(all_rows.prompts, all_rows.right(), strict=True) if right}
         self.record = {
             "rollouts/extra": len(more),
             "groups/second_stage": len(set(more)),
             "groups/rescued": sum(right == 0 and p in found for p, right in enumerate(right_P)),
             "groups/taught": len(
-                {ledger.prompts[i] for i in teaches_B.nonzero().flatten().tolist()}
+                {all_rows.prompts[i] for i in teaches_B.nonzero().flatten().tolist()}
             ),
         }
         pooled = _joined(stages, trainer.processing_class.pad_token_id)

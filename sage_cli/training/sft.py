@@ -76,9 +76,9 @@ def train_sft(
         optimizers=(_own_optimizer(section, model), None),
     )
     trainer.remove_callback(PrinterCallback)
-    interruption, asked = Interruption(run, section.save_minutes), warming_up(section)
+    interruption, need = Interruption(run, section.save_minutes), warming_up(section)
     finished = checkpoint is not None and _is_last(checkpoint)
-    carry_out(trainer, run, checkpoint, interruption, asked, finished=finished)
+    carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
     with disk_explained(run.checkpoints, run.model):
         trainer.model.save_pretrained(run.model)
         tokenizer.save_pretrained(run.model)

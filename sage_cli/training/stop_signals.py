@@ -44,8 +44,8 @@ class StopSignals:
             return
         if again:
             raise Interrupted(number)
-        said = (
+        notice = (
             f"\n{signal.Signals(number).name}: saving after this step; a second one ends at once\n"
         )
         with suppress(OSError):  # a terminal that is gone
-            os.write(2, said.encode())  # safe in a handler, as the console isn't
+            os.write(2, notice.encode())  # safe in a handler, as the console isn't

@@ -55,7 +55,7 @@ def watched(
             begun = True
         beside.update({name: metrics[key] for key, name in shown.items() if key in metrics})
         progress.advance(**beside)
-        if remark := reward.hear(metrics):
+        if remark := reward.check(metrics):
             progress.say(f"[yellow]warning[/]: {remark}")
         for mirror in mirrors:
             mirror.log(metrics)

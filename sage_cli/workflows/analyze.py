@@ -103,9 +103,9 @@ def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) 
     facts["samples"] = samples_in_words(recipe.evaluation)
     lacks = False
     for one in missing(policies, benchmarks, recipe, config.run.root):
-        lacks |= one.judged < one.wanted
+        lacks |= one.graded < one.wanted
         facts[f"{one.policy} on {one.benchmark}"] = (
-            f"{one.judged:,} of {one.wanted:,} graded samples are there"
+            f"{one.graded:,} of {one.wanted:,} graded samples are there"
         )
     if lacks:
         facts["to be drawn by"] = _drawing(subjects, options)

@@ -29,7 +29,7 @@ CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
 COUNTS_FILES = (".json", ".jsonl", ".csv")
 
 
-Labels = tuple[str | None, str | None]
+SideLabels = tuple[str | None, str | None]
 """What to call the two sides; None leaves it to the names."""
 
 
@@ -39,7 +39,7 @@ def compare(
     b: Sequence[str],
     k: str | None,
     progress: Progress,
-    labels: Labels = (None, None),
+    labels: SideLabels = (None, None),
 ) -> Report:
     """Measure what the sample sets lack, compare, and write table, data and picture.
 
@@ -100,7 +100,7 @@ def compare_named(
     *,
     confidence: float = 0.95,
     resamples: int = 2000,
-    labels: Labels = (None, None),
+    labels: SideLabels = (None, None),
 ) -> dict[str, Comparison]:
     """Compare the runs named `a` with those named `b` on every benchmark that all of them have."""
     refuse_twice(a, b, {name: name for name in (*a, *b)})
@@ -171,7 +171,7 @@ def _folder(
     return root / "reports" / f"compare-{name}-{digest.hexdigest()[:8]}"
 
 
-def _labels(a: Sequence[str], b: Sequence[str], given: Labels) -> tuple[str, str]:
+def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str, str]:
     """Two different labels: given ones, short ones, or all that was typed."""
     short = given[0] or _label(a), given[1] or _label(b)
     if short[0] != short[1]:

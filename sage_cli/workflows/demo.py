@@ -9,7 +9,7 @@ from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.run import Run
-from sage_cli.suite.arms import Asked
+from sage_cli.suite.arms import Overrides
 from sage_cli.suite.plan import planned
 from sage_cli.workflows import passk, rl_plan
 from sage_cli.workflows.suite import carry_out
@@ -25,7 +25,7 @@ class DemoResult:
 
 def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
     """Base, both arms at once as far as the machine allows, curves; nothing is done twice."""
-    found = planned("demo", Asked((preset,), settings))
+    found = planned("demo", Overrides((preset,), settings))
     carry_out(found, progress)
     arms = found.parts[-1].arms
     runs = tuple(arm.policy.run for arm in arms if arm.policy.run is not None)
@@ -35,7 +35,7 @@ def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResu
 
 def plan(preset: str, settings: tuple[str, ...]) -> list[Stage]:
     """The base, both arms and the measurement, with what is there of them."""
-    arms = planned("demo", Asked((preset,), settings)).parts[-1].arms
+    arms = planned("demo", Overrides((preset,), settings)).parts[-1].arms
     _, without, branch = (arm.config for arm in arms)
     measured = plan_measurement(without, [arm.policy for arm in arms])
     return [*rl_plan.plan(without), *rl_plan.plan(branch)[1:], measured]

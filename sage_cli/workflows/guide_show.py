@@ -127,8 +127,8 @@ def in_words(config: SageConfig) -> str:
     """`branch (tau 0.465, rho 0.775, q in [0.6, 1.4])`."""
     settings = config.guide.model_dump(mode="json")
     name, low, high = (settings.pop(key) for key in ("name", "q_min", "q_max"))
-    said = "".join(f"{key} {value}, " for key, value in settings.items())
-    return f"{name} ({said}q in [{low:g}, {high:g}])"
+    listed = "".join(f"{key} {value}, " for key, value in settings.items())
+    return f"{name} ({listed}q in [{low:g}, {high:g}])"
 
 
 def _completions(

@@ -16,7 +16,7 @@ from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
-from sage_cli.metrics.power import HETEROGENEITY, Design, Population, smallest_changes
+from sage_cli.metrics.power import HETEROGENEITY, Design
 from sage_cli.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -66,10 +66,10 @@ def power(
     bases = []
     for label, benchmark, counts in found:
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
-            bases.append(_answer(label, benchmark, counts, asked))
+            bases.append(Base.of(label, benchmark, counts, asked))
     folder = _folder(config.run.root, bases, asked)
     with progress.doing("drawing and writing the report"):
-        return power_document(bases, asked, provenance).write(folder)
+        return power_document(bases, provenance).write(folder)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -84,15 +84,6 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(sorted({int(token) for token in tokens}))
 
 
-def _answer(label: str, benchmark: str, counts: Counts, asked: Question) -> Base:
-    population = Population.of(counts)
-    smallest_DK = smallest_changes(
-        population, asked.designs, asked.ks,
-        loss=asked.loss, heterogeneity=asked.heterogeneity, confidence=asked.confidence,
-    )  # fmt: skip
-    return Base(label, benchmark, counts, population.beta, smallest_DK)
-
-
 def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Provenance]:
     """What is known of each base on each benchmark, and where it came from."""
     files = {name: Path(name) for name in names if is_counts_file(name)}
@@ -102,7 +93,7 @@ def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Prove
         recipe = EvaluationRecipe.of(config)
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
         others = [name for name in names if name not in files]
-        policies = chosen_policies(others, Runs(config.run.root))
+        policies = chosen_policies(others, Runs(config.run.root), config.model)
         found += [
             (policy.label, benchmark.name,
              pooled(stored_counts(policy, benchmark, recipe, config.run.root, (n,))[n]))

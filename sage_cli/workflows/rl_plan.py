@@ -20,7 +20,9 @@ from sage_cli.workflows.sft import plan_base
 def planned_parent(config: SageConfig, init: str | None) -> Policy:
     """What RL begins with: `init`, or the configuration's base, trained or not yet."""
     runs = Runs(config.run.root)
-    return named_policy(init, runs) if init else planned_base(SftRecipe.of(config), runs)
+    if init is not None:
+        return named_policy(init, runs, config.model)
+    return planned_base(SftRecipe.of(config), runs)
 
 
 def planned_run(config: SageConfig, parent: Policy) -> Run:

@@ -10,14 +10,14 @@ from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
-from sage_cli.executors.together import do_together
+from sage_cli.executors.run_works import run_works
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
-from sage_cli.suite.arms import Asked
+from sage_cli.suite.arms import Overrides
 from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
@@ -29,12 +29,12 @@ RETRIES = 1
 FAILURES = "failures.json"
 
 
-def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
+def run_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
     """Have everything done that isn't, and report.
 
     A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
     """
-    plan = _planned(name, asked, progress)
+    plan = _planned(name, overrides, progress)
     _require_analyses(plan)
     carry_out(plan, progress)
     for one in sweeps_of(plan):
@@ -42,9 +42,9 @@ def run_suite(name: str, asked: Asked, progress: Progress) -> Page:
     return report_of(plan, progress)
 
 
-def report_suite(name: str, asked: Asked, progress: Progress) -> Page:
+def report_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
     """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
-    plan = _planned(name, asked, progress)
+    plan = _planned(name, overrides, progress)
     _require_analyses(plan)
     return report_of(plan, progress)
 
@@ -66,13 +66,13 @@ def carry_out(plan: Plan, progress: Progress) -> None:
     require_mirrors(config.tracking)
     executor = build_executor(config.executor, folder=tasks, processes=config.rl.processes)
     with writer(plan.folder):
-        failures = do_together(plan.works, executor, tasks, RETRIES, progress)
+        failures = run_works(plan.works, executor, tasks, RETRIES, progress)
         kept = {name: asdict(why) for name, why in failures.items()}
         write_json(plan.folder / FAILURES, kept)
     if failures and not any(work.done() for work in plan.works if work.needs is not None):
-        said = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
+        reasons = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
         raise TrainingError(
-            "\n".join(["no task of any method was finished", *said]),
+            "\n".join(["no task of any method was finished", *reasons]),
             f"read the logs in {tasks}; the same command tries again",
         )
 
@@ -96,9 +96,9 @@ def report_of(plan: Plan, progress: Progress) -> Page:
         return write_report(plan, found, every)
 
 
-def _planned(name: str, asked: Asked, progress: Progress) -> Plan:
+def _planned(name: str, overrides: Overrides, progress: Progress) -> Plan:
     with progress.doing(f"planning {name}"):
-        return planned(name, asked)
+        return planned(name, overrides)
 
 
 def _failures(path: Path) -> dict[str, str]:

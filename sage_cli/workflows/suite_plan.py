@@ -13,7 +13,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
 from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
-from sage_cli.suite.arms import Asked
+from sage_cli.suite.arms import Overrides
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.plan import DONE, Plan, PlanJson, TaskJson, planned
 from sage_cli.sweep.read import guide_of, read_space
@@ -29,9 +29,9 @@ class SuitePlan(PlanJson):
     notes: list[str]
 
 
-def plan_suite(name: str, asked: Asked) -> SuitePlan:
+def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
     """Tasks, costs, what was chosen, as plain values; nothing is loaded or written."""
-    plan = planned(name, asked)
+    plan = planned(name, overrides)
     found = plan.as_json()
     found["tasks"] += [one.as_json() for one in sweeps_of(plan)]
     return {**found, "notes": _notes(plan)}
@@ -128,11 +128,13 @@ def sweeps_of(plan: Plan) -> list[SweepTask]:
         space = part.suite.sweep
         if space is None:
             continue
-        asked, seeds = plan.asked, plan.asked.seeds or part.suite.seeds
+        overrides, seeds = plan.overrides, plan.overrides.seeds or part.suite.seeds
         sections = {"guide": {"name": guide_of(space)}, "sweep": {"space": space, "seeds": seeds}}
-        presets = [word for one in asked.instead(part.suite.preset) for word in ("--preset", one)]
-        sets = [word for one in asked.sets for word in ("--set", one)]
+        presets = [
+            word for one in overrides.presets_with(part.suite.preset) for word in ("--preset", one)
+        ]
+        sets = [word for one in overrides.sets for word in ("--set", one)]
         options = (*presets, "--seeds", str(seeds), *sets)
-        config = asked.config(part.suite.preset, sections)
+        config = overrides.config(part.suite.preset, sections)
         found.append(SweepTask(part.suite, config, options))
     return found

@@ -13,6 +13,7 @@ from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
+from sage_cli.executors.executor import Executor
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
 from sage_cli.policies.state import state
@@ -28,7 +29,7 @@ from sage_cli.sweep.mirrored import mirror_report
 from sage_cli.sweep.outcome import outcome
 from sage_cli.sweep.prepared import Sweep, prepared
 from sage_cli.sweep.proposal import State
-from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import Works
 from sage_cli.training.plugins import require_plugins
 from sage_cli.workflows.sft import plan_base
@@ -46,41 +47,37 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     from sage_cli.sweep.views import open_study  # Optuna, which a plan doesn't need
 
     require_mirrors(config.tracking)
-    it = prepared(config)
-    refuse_trained(it.cells.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(RlRecipe.of(it.cells.shared))
-    processes = config.rl.processes
-    executor = build_executor(_section(it), folder=it.desk.folder, processes=processes)
-    if detach and not executor.outlives:
-        raise ConfigurationError(
-            f"--detach: tasks of the executor '{config.executor.name}' end with this command",
-            "leave out --detach, or use --executor slurm",
-        )
-    share = task_resources(config.executor, processes)
+    search = prepared(config)
+    refuse_trained(search.cells.benchmarks, config.data, "sweep.benchmark")
+    require_plugins(RlRecipe.of(search.cells.shared))
+    executor = _executor(search, detach=detach)
+    share = task_resources(config.executor, config.rl.processes)
     # all cells wait for a base, which may have the threads of all on this machine
     among = executor.places if config.executor.name == "local" else 1
-    works = Works(it.cells, it.desk.name, share, replace(share, threads=share.threads * among))
-    with driver(it.desk.folder, it.desk.name):
-        it.desk.require_same(it.determinants)
-        it.desk.keep_config(config)
-        it.desk.forget_cancel()
-        study = open_study(it)
-        facts = it.facts(study)
-        each = len(it.first_seeds)
-        herald = SweepHerald(progress, it.desk, facts, it.total * each)
-        herald.found([one.state for one in study.proposals()], each)
-        drive = Driver(it.settings, study, works, executor, it.desk, herald)
+    works = Works(
+        search.cells, search.folder.name, share, replace(share, threads=share.threads * among)
+    )
+    with driver(search.folder.path, search.folder.name):
+        search.folder.require_same(search.determinants)
+        search.folder.keep_config(config)
+        search.folder.forget_cancel()
+        study = open_study(search)
+        facts = search.facts(study)
+        each = len(search.first_seeds)
+        shown = SweepProgress(progress, search.folder, facts, search.total * each)
+        shown.count_earlier([one.state for one in study.proposals()], each)
+        drive = Driver(search.settings, study, works, executor, search.folder, shown)
         try:
             drive.run(detach=detach)
         finally:
-            herald.close()
-        report = outcome(it, study, drive.under_way).write(it.desk.folder)
+            shown.close()
+        report = outcome(search, study, drive.under_way).write(search.folder.path)
         mirror_report(report, facts, config.tracking)
     proposals = study.proposals()
     if proposals and all(one.state is State.FAILED for one in proposals):
         raise TrainingError(
             f"every cell failed; the first: {proposals[0].attrs.get('reason')}",
-            f"read the logs in {it.desk.cells}; the same command tries again",
+            f"read the logs in {search.folder.cells}; the same command tries again",
         )
     return report
 
@@ -90,22 +87,22 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
 
     `gpu` names a card, against which memory of the shared settings is laid.
     """
-    it = prepared(config)
-    recipe, shared = RlRecipe.of(it.cells.shared), it.cells.shared
-    known = list(it.space.cells()) if it.sampler == "grid" else []
-    trainings = [it.cells.training(cell, seed) for cell in known for seed in it.first_seeds]
-    done = [it.cells.trained(one) is not None for one in trainings]
-    count = len(trainings) or it.total * len(it.first_seeds)
+    search = prepared(config)
+    recipe, shared = RlRecipe.of(search.cells.shared), search.cells.shared
+    known = list(search.space.cells()) if search.sampler == "grid" else []
+    trainings = [search.cells.training(cell, seed) for cell in known for seed in search.first_seeds]
+    done = [search.cells.trained(one) is not None for one in trainings]
+    count = len(trainings) or search.total * len(search.first_seeds)
     left = count - sum(done)
     facts: dict[str, Any] = {
-        "folder": str(it.desk.folder),
-        "sampler": it.sampler,
-        "cells": it.total,
+        "folder": str(search.folder.path),
+        "sampler": search.sampler,
+        "cells": search.total,
         "trainings": f"{count}, {sum(done)} of them done",
         "steps": f"{recipe.rl.steps} a training, {left * recipe.rl.steps:,} to do",
         "completions": f"{left * recipe.rl.steps * batch_of(recipe.rl, 1).completions:,}",
         "objectives": " and ".join(config.sweep.objective),
-        **_estimate(shared, left, _section(it).workers or left),
+        **_estimate(shared, left, _section(search).workers or left),
         **evaluation_facts(EvaluationRecipe.of(shared)),
         **{
             _title(one): _state(one, measured)
@@ -113,23 +110,37 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
         },
     }
     return [
-        plan_base(SftRecipe.of(shared), it.cells.base),
+        plan_base(SftRecipe.of(shared), search.cells.base),
         Stage("RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
         Stage("sweep", facts),
         *(memory_stages(shared, card(gpu), base=True) if gpu else []),
     ]
 
 
-def _section(it: Sweep) -> ExecutorSection:
+def _executor(search: Sweep, *, detach: bool) -> Executor:
+    """What runs the tasks; refused with `detach` where they would end with this process."""
+    config = search.config
+    executor = build_executor(
+        _section(search), folder=search.folder.path, processes=config.rl.processes
+    )
+    if detach and not executor.outlives:
+        raise ConfigurationError(
+            f"--detach: tasks of the executor '{config.executor.name}' end with this command",
+            "leave out --detach, or use --executor slurm",
+        )
+    return executor
+
+
+def _section(search: Sweep) -> ExecutorSection:
     """Where tasks run, and how many at once: without a number only the cluster knows.
 
     A sampler that learns isn't asked for all cells at once.
     """
-    section = it.config.executor
+    section = search.config.executor
     if section.name == "local":
-        workers: int | None = local_places(section, it.config.rl.processes)
+        workers: int | None = local_places(section, search.config.rl.processes)
     else:
-        workers = section.workers or (None if it.sampler == "grid" else LEARNING_WORKERS)
+        workers = section.workers or (None if search.sampler == "grid" else LEARNING_WORKERS)
     return section.model_copy(update={"workers": workers})
 
 

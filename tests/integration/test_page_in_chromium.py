@@ -12,7 +12,7 @@ import pytest
 from chromium import DARK, dom, needs_chromium, screenshot
 from suite_results import result
 
-from sage_cli.reports.gathered import Chapter, gathered
+from sage_cli.reports.chapters import Chapter, join_chapters
 from sage_cli.reports.page import Page, ShownSample, ShownToken, to_html
 from sage_cli.reports.provenance import Provenance
 from sage_cli.suite.read import read_suite
@@ -56,7 +56,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 power(found, found.base), runs(found)]  # fmt: skip
     chapters = [Chapter("table1", suite.title, sections)]
     folder = tmp_path_factory.mktemp("page")
-    report = gathered("table1", suite.title, chapters, Provenance(), {}).write(folder)
+    report = join_chapters("table1", suite.title, chapters, Provenance(), {}).write(folder)
     made = Page(report, chapters, {"preset": "tiny"}, [sample(i) for i in range(60)], MARKS)
     made.file.write_text(to_html(made))
     return made.file

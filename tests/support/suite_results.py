@@ -8,7 +8,7 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.reports.measurement import Measured
-from sage_cli.suite.arms import Asked, arms_of
+from sage_cli.suite.arms import Overrides, arms_of
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.results import MethodResult, PartResult
 
@@ -28,7 +28,7 @@ def result(
 ) -> PartResult:
     """Methods that `right` doesn't name have failed."""
     seeds = max((len(next(iter(by.values()))) for by in right.values()), default=1)
-    arms = arms_of(suite, Asked(("tiny",), (f"evaluation.samples={n}", *sets), seeds))
+    arms = arms_of(suite, Overrides(("tiny",), (f"evaluation.samples={n}", *sets), seeds))
     methods = []
     for label in suite.methods:
         own = [arm for arm in arms if arm.label == label]

@@ -26,9 +26,9 @@ def draw_pareto(result: SweepResult, stem: Path) -> tuple[Path, Path]:
         axes.set_ylabel(result.objectives[1])
         axes.margins(0.1)
         for place, (x, y) in point.items():
-            told = "alike" if place in alike and found.rankings else "worse"
+            kind = "alike" if place in alike and found.rankings else "worse"
             _crossed(axes, x, y, found.intervals.get(place), FAINT)
-            mark(axes, x, y, "front" if place in best else told, zorder=3)
+            mark(axes, x, y, "front" if place in best else kind, zorder=3)
         _stairs(axes, sorted((point[place] for place in best), reverse=True))
         _numbers(axes, {place: point[place] for place in best})
         words = {"front": "Pareto front"}

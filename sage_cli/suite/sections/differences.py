@@ -54,7 +54,7 @@ def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
     return found
 
 
-def decided(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
+def decide(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
     """Every claim with its verdict; Holm's p is over the suite's claims."""
     claims = result.suite.read_claims
     if not claims:
@@ -73,7 +73,7 @@ def decided(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) ->
 def differences(result: PartResult) -> Document:
     """The claims first, where there are some, then a table of each pair."""
     found = contrasts(result)
-    claims = decided(result, found)
+    claims = decide(result, found)
     flat = {"\0".join((*pair, name)): one for pair, by in found.items() for name, one in by.items()}
     family = adjusted(flat, result.ks) if flat else {}
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())

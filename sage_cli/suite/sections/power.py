@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sage_cli.metrics import pooled
-from sage_cli.metrics.power import HETEROGENEITY, Design, Population, smallest_changes
+from sage_cli.metrics.power import HETEROGENEITY, Design
 from sage_cli.reports.document import Document
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
@@ -18,14 +18,11 @@ def power(result: PartResult, base: MethodResult) -> Document:
     evaluation = base.arms[0].config.evaluation
     ks = result.ks if len(result.ks) <= 4 else (result.ks[0], result.ks[-1])
     bases = []
-    designs: tuple[Design, ...] = ()
     for benchmark in base.benchmarks:
         counts = pooled(base.side(benchmark).counts)
-        population = Population.of(counts)
         designs = tuple(
             Design(times * len(counts), evaluation.samples, evaluation.seeds) for times in (1, 4)
         )
-        smallest_DK = smallest_changes(population, designs, ks, confidence=evaluation.confidence)
-        bases.append(Base(base.label, benchmark, counts, population.beta, smallest_DK))
-    asked = Question(designs, ks, False, HETEROGENEITY, evaluation.confidence)
-    return power_document(bases, asked, Provenance())
+        question = Question(designs, ks, False, HETEROGENEITY, evaluation.confidence)
+        bases.append(Base.of(base.label, benchmark, counts, question))
+    return power_document(bases, Provenance())

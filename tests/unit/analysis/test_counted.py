@@ -10,11 +10,15 @@ from answered import Sample, answered, material
 from sage_cli.analysis.cases import cases, most_different, typical
 from sage_cli.analysis.diversity import diversity as diversity_document
 from sage_cli.analysis.diversity import variety
-from sage_cli.analysis.leash import answer_entropies, equal_k, leash, thresholds
+from sage_cli.analysis.invisible_leash import (
+    answer_entropies,
+    equal_k,
+    support_ratios,
+    thresholds,
+)
 from sage_cli.analysis.lengths import lengths
 from sage_cli.analysis.levels import kinds, levels
 from sage_cli.analysis.majority import majority
-from sage_cli.analysis.said import said
 from sage_cli.analysis.skeleton import skeleton
 from sage_cli.analysis.support import support
 from sage_cli.errors import DataError
@@ -95,7 +99,7 @@ def test_majority_by_hand(tmp_path):
 
 def test_a_right_answer_without_extracted_text_still_votes(tmp_path):
     own = answered(tmp_path, "p", {"a": [R, LOST]})
-    assert [said(row) for row in own.rows()] == ["right", None]
+    assert [row.final_answer for row in own.rows()] == ["right", None]
 
 
 def test_skeletons_keep_the_calculation_and_drop_words_and_numbers():
@@ -139,10 +143,10 @@ def test_the_leash_ratios_of_the_papers_row():
 
     found = Support(ids(3), ids(2), ids(17), (), 0, 0, (), (), 0, 0.95)
     # kept 17, gained 3, lost 2: 17/19, 3/20, harmonic mean, 1/22
-    assert leash(found) == pytest.approx(
+    assert support_ratios(found) == pytest.approx(
         {"SRR": 0.895, "NDR": 0.150, "SDS": 0.257, "NSCR": 0.045}, abs=5e-4
     )
-    nothing = leash(Support((), (), (), ids(4), 0, 0, (), (), 0, 0.95))
+    nothing = support_ratios(Support((), (), (), ids(4), 0, 0, (), (), 0, 0.95))
     assert all(math.isnan(value) for value in nothing.values())
 
 

@@ -1,11 +1,13 @@
 """Counts of what is stored, without drawing or grading."""
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from sage_cli.config.load import load
+from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -91,6 +93,19 @@ def test_the_papers_protocol_beside_ours(config, tmp_path):
     beside = evaluate(config, [model], Silent(), paper="table1").document.data["rows"]
     assert beside[1] == {**published, **{k: None for k in beside[1] if k not in published}}
     assert len(beside) == 2 + 7
+
+
+def test_power_means_the_same_model_as_the_command_that_measures_it(config, tmp_path, monkeypatch):
+    """At the configured revision: else it would look for the samples of other weights."""
+    model, loaded = str(tmp_path / "model"), []
+    ours = PretrainedModel(path=model, revision="v1", trust_remote_code=True)
+    monkeypatch.setattr(
+        PolicySamples, "of_evaluation", lambda policy, *_: loaded.append(policy.loading)
+    )
+    for command in (power, evaluate):
+        with suppress(AttributeError):  # there are no samples
+            command(config.model_copy(update={"model": ours}), [model], Silent())
+    assert loaded == [{"revision": "v1", "trust_remote_code": True}] * 2
 
 
 def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.policies.names import NoRunsError, chosen_policies, named_policies, named_policy
-from sage_cli.store.run import Runs
+from sage_cli.store.run import SEAL, Run, Runs
 
 
 @pytest.fixture
@@ -16,11 +16,17 @@ def runs(tmp_path):
     done, broken = runs.at("rl", "dapo-branch", "1" * 8), runs.at("rl", "grpo-kl", "2" * 8)
     with done.recording({}, kind="rl", parent=None):
         for step in (10, 2):
-            (done.checkpoints / f"checkpoint-{step}").mkdir(parents=True)
+            sealed_checkpoint(done, step)
         model_folder(done.model)
     with pytest.raises(KeyboardInterrupt), broken.recording({}, kind="rl"):
         raise KeyboardInterrupt
     return runs
+
+
+def sealed_checkpoint(run: Run, step: int) -> None:
+    place = run.checkpoints / f"checkpoint-{step}"
+    place.mkdir(parents=True)
+    (place / SEAL).write_text("{}")
 
 
 def model_folder(folder: Path) -> str:
@@ -45,6 +51,13 @@ def test_checkpoints_by_step(runs):
     for step in ("3", "last"):
         with pytest.raises(StoreError, match=f"no checkpoint at step '{step}'; it keeps 2, 10"):
             named_policy(f"rl-dapo@{step}", runs)
+
+
+def test_a_checkpoint_that_is_being_written_is_none_yet(runs):
+    (runs.find("rl-dapo").checkpoints / "checkpoint-20").mkdir()
+    assert [one.checkpoint for one in named_policies("rl-dapo@all", runs)] == [2, 10, None]
+    with pytest.raises(StoreError, match="no checkpoint at step '20'; it keeps 2, 10"):
+        named_policy("rl-dapo@20", runs)
 
 
 def test_an_unfinished_run_has_no_model_yet(runs):

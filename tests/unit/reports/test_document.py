@@ -118,7 +118,7 @@ def test_so_is_another_look(
     document: Document, pen: Pen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document.write(tmp_path)
-    monkeypatch.setattr(module, "LOOK", module.LOOK + 1)
+    monkeypatch.setattr(module, "FIGURES_VERSION", module.FIGURES_VERSION + 1)
     replace(document).write(tmp_path)
     assert pen.drawn == 2
 

@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from sage_cli.reports.chapters import Chapter, join_chapters
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.gathered import Chapter, gathered
 from sage_cli.reports.page import Page, ShownSample, ShownToken, inline_svg, to_html
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.table import Column, Measure, Row, Table
@@ -41,13 +41,15 @@ SAMPLE = ShownSample(
 
 
 def page(folder: Path) -> str:
-    document = gathered("mine", "A report", CHAPTERS, Provenance(command="sage x"), {"suite": "m"})
+    document = join_chapters(
+        "mine", "A report", CHAPTERS, Provenance(command="sage x"), {"suite": "m"}
+    )
     report = document.write(folder)
     return to_html(Page(report, CHAPTERS, {"preset": "tiny"}, [SAMPLE], {"holds": "good"}))
 
 
 def test_several_documents_are_one_with_names_of_their_own(tmp_path: Path) -> None:
-    document = gathered("mine", "A report", CHAPTERS, Provenance(), {"suite": "m"})
+    document = join_chapters("mine", "A report", CHAPTERS, Provenance(), {"suite": "m"})
     report = document.write(tmp_path)
     assert {path.name for path in report.files} >= {
         "mine.json", "mine.md", "mine.tex", "one-claims.csv", "two-claims.csv", "one-claims.svg",
@@ -56,7 +58,7 @@ def test_several_documents_are_one_with_names_of_their_own(tmp_path: Path) -> No
     assert written["chapters"][1]["sections"]["claims"]["value"] == 1
     assert written["suite"] == "m"
     assert "Chapter two: table of claims" in (tmp_path / "mine.md").read_text()
-    alone = gathered("mine", "A report", CHAPTERS[:1], Provenance(), {})
+    alone = join_chapters("mine", "A report", CHAPTERS[:1], Provenance(), {})
     assert alone.tables[0].title == "table of claims"
     assert [figure.stem for figure in alone.figures] == ["claims"]
 
@@ -92,7 +94,7 @@ def test_a_chapter_begins_with_what_it_is_about(tmp_path: Path) -> None:
     html = page(tmp_path)
     assert html.count("<p>grpo &amp; base on 3 problems.</p>") == 1
     assert html.index("Chapter two</h2>") < html.index("<p>grpo &amp; base")
-    alone = gathered("mine", "A report", CHAPTERS[1:], Provenance(), {})
+    alone = join_chapters("mine", "A report", CHAPTERS[1:], Provenance(), {})
     html = to_html(Page(alone.write(tmp_path), CHAPTERS[1:], {}))
     assert html.index("A report</h1>") < html.index("<p>grpo &amp; base") < html.index("<dl>")
 
@@ -115,7 +117,7 @@ def test_a_figures_own_width_is_known_to_the_pages_style() -> None:
 
 
 def test_without_completions_there_is_no_viewer(tmp_path: Path) -> None:
-    document = gathered("mine", "A report", CHAPTERS, Provenance(), {})
+    document = join_chapters("mine", "A report", CHAPTERS, Provenance(), {})
     html = to_html(Page(document.write(tmp_path), CHAPTERS, {}))
     assert "<script" not in html
     assert "Completions" not in html

@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.suite.arms import Arm, Asked, arms_of
+from sage_cli.suite.arms import Arm, Overrides, arms_of
 from sage_cli.suite.read import read_suite
 
 PAPER = "qwen2.5-math-7b"
@@ -16,7 +16,7 @@ PAPER = "qwen2.5-math-7b"
 def arms(
     name: str, *presets: str, sets: tuple[str, ...] = (), seeds: int | None = None
 ) -> list[Arm]:
-    return arms_of(read_suite(name), Asked(presets, sets, seeds))
+    return arms_of(read_suite(name), Overrides(presets, sets, seeds))
 
 
 def typed(arm: Arm) -> object:

@@ -10,14 +10,14 @@ from suite_results import result
 from sage_cli.reports.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.sections.compared import compared
 from sage_cli.suite.sections.curves import curves
-from sage_cli.suite.sections.differences import contrasts, decided, differences
+from sage_cli.suite.sections.differences import contrasts, decide, differences
 from sage_cli.suite.sections.measured import measured
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs
 from sage_cli.suite.sections.spent import spent
+from sage_cli.suite.sections.summary import summary
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -64,16 +64,16 @@ def test_notes_of_what_was_graded_name_method_and_training() -> None:
 def test_a_sentence_says_what_was_compared() -> None:
     three = {"grpo": {"arithmetic": [[1] * 20] * 3, "kk": [[1] * 5] * 3}}
     base = {"base": {"arithmetic": [[0] * 20], "kk": [[0] * 5]}}
-    assert compared(result(suite(), {**base, **three})) == (
+    assert summary(result(suite(), {**base, **three})) == (
         "base, grpo on 20 problems of arithmetic and 5 problems of kk: 3 trainings of each method, "
         "4 samples of each problem, 1 evaluation seed."
     )
-    assert compared(result(suite(), NEVER)) == (
+    assert summary(result(suite(), NEVER)) == (
         "base on 20 problems of arithmetic: 4 samples of each problem, 1 evaluation seed."
     )
-    assert compared(result(suite(), {})) == "base, grpo, grpo-branch: not measured yet."
+    assert summary(result(suite(), {})) == "base, grpo, grpo-branch: not measured yet."
     untouched = suite(measured=False)
-    assert compared(result(untouched, {})).endswith("grpo-branch: nothing is measured.")
+    assert summary(result(untouched, {})).endswith("grpo-branch: nothing is measured.")
 
 
 def test_the_other_printed_tables_are_laid_beside_too() -> None:
@@ -90,7 +90,7 @@ def test_claims_are_decided_with_holms_p_over_the_claims() -> None:
         "grpo > grpo-branch at pass@1 on elsewhere",
     )
     found = result(suite(claims=claims), {**NEVER, **GRPO, **BRANCH})
-    better, worse, capped, unknown = decided(found, contrasts(found))
+    better, worse, capped, unknown = decide(found, contrasts(found))
     assert better.verdict is Verdict.HOLDS
     assert better.difference.value == pytest.approx(1 - 0.25)
     assert worse.verdict is Verdict.REVERSED  # .4375 less 1
@@ -141,7 +141,7 @@ def test_several_benchmarks_have_an_average_which_decides() -> None:
         for label, by in {**NEVER, **GRPO, **BRANCH}.items()
     }
     found = result(suite(claims=("grpo-branch > base at pass@1",)), both)
-    (one,) = decided(found, contrasts(found))
+    (one,) = decide(found, contrasts(found))
     assert one.difference.value == pytest.approx((0.75 + 0) / 2)
 
 
@@ -167,6 +167,22 @@ def test_curves_power_and_runs_name_the_methods() -> None:
     assert [row.cells[0] for row in table.rows] == [20, 80]
     states = [row.cells[3] for row in runs(found).tables[0].rows]
     assert states == ["not trained yet"] * 3
+
+
+def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
+    two = {"base": {"arithmetic": [[0, 0, 1, 3] * 5], "kk-generated": [[0, 1, 2, 4, 1] * 2]}}
+    found = result(suite(), two)
+    assert found.base is not None
+    document = power(found, found.base)
+    # 20 and 10 problems as they are, and four times as many
+    numbers = [[row.cells[0] for row in table.rows] for table in document.tables]
+    assert numbers == [[20, 80], [10, 40]]
+    listed = [[one["problems"] for one in base["designs"]] for base in document.data["bases"]]
+    assert listed == numbers
+    (figure,) = document.figures
+    figure.save(tmp_path / "power.svg")
+    drawn = (tmp_path / "power.svg").read_text()
+    assert all(f"<!-- {count} -->" in drawn for count in (10, 20, 40, 80))
 
 
 def test_every_method_is_compared_with_those_that_a_suite_names() -> None:

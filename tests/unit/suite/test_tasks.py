@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.run import Runs
-from sage_cli.suite.arms import Arm, Asked
+from sage_cli.suite.arms import Arm, Overrides
 from sage_cli.suite.cost import Cost, cost_of
 from sage_cli.suite.plan import Plan, planned
 from sage_cli.suite.results import PartResult, refuse_other_settings, results
@@ -18,7 +20,7 @@ PAPER = "qwen2.5-math-7b"
 
 
 def plan(name: str, root: Path, *sets: str, preset: str = "tiny", seeds: int | None = None) -> Plan:
-    return planned(name, Asked((preset,), sets, seeds, {"run": {"root": root}}))
+    return planned(name, Overrides((preset,), sets, seeds, {"run": {"root": root}}))
 
 
 def finished(arm: Arm, **manifest: object) -> None:
@@ -163,6 +165,19 @@ def test_samples_of_other_settings_are_refused_with_the_difference(
         refuse_other_settings(arm)
     assert said in refused.value.cause
     assert "grpo on arithmetic" in refused.value.cause
+
+
+@pytest.mark.parametrize("benchmark", ["kk-generated, arithmetic", "mine/arithmetic.jsonl"])
+def test_samples_on_a_file_or_behind_a_blank_are_compared_too(
+    tmp_path: Path, benchmark: str
+) -> None:
+    arm = plan("table4", tmp_path, seeds=1).parts[-1].arms[1]
+    finished(arm)
+    keep(arm, {**FIGURES, "temperature": 0.3})
+    with pytest.raises(ConfigurationError, match=r"temperature 0\.3 instead of 1\.0"):
+        refuse_other_settings(
+            replace(arm, config=changed(arm.config, {"evaluation.benchmark": benchmark}))
+        )
 
 
 def test_fewer_samples_are_no_other_setting(tmp_path: Path) -> None:

@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.executors import together
+from sage_cli.errors import ConfigurationError
 from sage_cli.executors.executor import Resources, Task
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.work import Work
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
+from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.sweep.cells import Training
-from sage_cli.sweep.desk import Desk
 from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.space import Parameter, Space, Values
 from sage_cli.sweep.stored import StoredSweep
 from sage_cli.sweep.study import Study
-from sage_cli.sweep.telling import SweepHerald
+from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import CellWork
 
 SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
@@ -33,7 +34,7 @@ class Touch(CellWork):
     def task(self, file: Path, log: Path) -> Task:
         seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
-        command = (sys.executable, "-c", line, str(self.run.folder))
+        command = (sys.executable, "-c", line, f"{self.run.folder}.done")
         return Task(self.name, command, log, self.resources)
 
 
@@ -52,7 +53,7 @@ class Works:
 
         def is_done():
             counts = Counts(["a", "b"], np.array([1, 1]), np.array([1, 0]))
-            work.counts = {"some": counts} if run.folder.exists() else None
+            work.counts = {"some": counts} if Path(f"{run.folder}.done").exists() else None
             return work.counts is not None
 
         work = Touch(
@@ -62,25 +63,26 @@ class Works:
         return work
 
 
-class Impatient(SweepHerald):
+class Impatient(SweepProgress):
     """Cancels the sweep when the first training is done."""
 
     def scored(self, work, values):
         super().scored(work, values)
-        StoredSweep(self._desk.folder).cancel()
+        StoredSweep(self._folder.path).cancel()
 
 
 @pytest.fixture
 def drive(tmp_path, monkeypatch):
     """Drive a sweep of two cells with these settings; the driver."""
-    monkeypatch.setattr(together, "POLL_S", 0.02)
+    monkeypatch.setattr("sage_cli.executors.run_works.POLL_S", 0.02)
 
-    def drive(study, hearing=SweepHerald, **settings):
+    def drive(study, kind=SweepProgress, **settings):
         section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
-        desk = Desk(tmp_path)
-        desk.forget_cancel()
-        herald = hearing(Silent(), desk, {"objectives": ["pass@1"]}, 3)
-        driver = Driver(section, study, Works(tmp_path), LocalExecutor(2, grace_s=1), desk, herald)
+        folder = SweepFolder(tmp_path)
+        folder.forget_cancel()
+        progress = kind(Silent(), folder, {"objectives": ["pass@1"]}, 3)
+        executor = LocalExecutor(2, grace_s=1)
+        driver = Driver(section, study, Works(tmp_path), executor, folder, progress)
         driver.run()
         return driver
 
@@ -121,3 +123,33 @@ def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_
     drive(found()[0])
     assert found()[1] == [(0, "done"), (1, "done")]
     assert counts()["cancelled"] == 0
+
+
+def test_a_cell_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, monkeypatch):
+    """So that its trainings aren't left when the sweep ends."""
+
+    def refuse(self, cell, seed, proposal=None):
+        raise ConfigurationError("q_min is above q_max")
+
+    lines: list[str] = []
+    monkeypatch.setattr(Works, "cell", refuse)
+    monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
+    folder = SweepFolder(tmp_path)
+    section = load().config.sweep.model_copy(update={"objective": ("pass@1",), "seeds": 2})
+    progress = SweepProgress(Silent(), folder, {"objectives": ["pass@1"]}, 4)
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    Driver(section, study, Works(tmp_path), LocalExecutor(2), folder, progress).run()
+    cells = json.loads((tmp_path / "state.json").read_text())["cells"]
+    assert cells == {"done": 0, "failed": 4, "pruned": 0, "cancelled": 0, "left": 0}
+    assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
+
+
+def test_all_trainings_of_a_pruned_cell_count_as_pruned(tmp_path, drive, monkeypatch):
+    for seed in (0, 1):
+        (tmp_path / f"tau-0.1-{seed}.slow").touch()
+    MetricsFile(tmp_path / "tau-0.1-0" / "metrics.jsonl").append({"step": 1, "eval/pass@1": 0.0})
+    monkeypatch.setattr("sage_cli.sweep.driver.reason_to_prune", lambda *_: "it lags")
+    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), prune="median", seeds=2)
+    # two cells of two trainings: both of one pruned, both of the other done
+    cells = json.loads((tmp_path / "state.json").read_text())["cells"]
+    assert cells == {"done": 2, "failed": 0, "pruned": 2, "cancelled": 0, "left": 0}

@@ -6,7 +6,7 @@ import optuna
 import pytest
 
 from sage_cli.sweep.proposal import Proposal, State
-from sage_cli.sweep.pruning import REDUCTION, verdict
+from sage_cli.sweep.pruning import REDUCTION, reason_to_prune
 
 ONE, TWO = ("pass@1",), ("pass@1", "pass@64")
 
@@ -21,27 +21,29 @@ FIVE = [cell(i, {10: [i / 10, 0.9], 20: [i / 10, 0.9]}) for i in range(1, 6)]
 
 def test_behind_the_median_is_said_with_the_numbers():
     lagging = cell(9, {10: [0.25], 20: [0.2]}, State.RUNNING)
-    assert verdict("median", lagging, FIVE, ONE) == (
+    assert reason_to_prune("median", lagging, FIVE, ONE) == (
         "median: pass@1 0.250 by step 20 is below 0.300, the median of 5 others"
     )
 
 
 def test_a_good_look_before_counts():
-    assert verdict("median", cell(9, {10: [0.3], 20: [0.2]}, State.RUNNING), FIVE, ONE) is None
+    assert (
+        reason_to_prune("median", cell(9, {10: [0.3], 20: [0.2]}, State.RUNNING), FIVE, ONE) is None
+    )
 
 
 def test_nothing_ends_before_five_are_done_or_without_a_look():
     lagging = cell(9, {20: [0.0]}, State.RUNNING)
-    assert verdict("median", lagging, FIVE[:4], ONE) is None
-    assert verdict("median", lagging, [cell(i, {10: [0.9]}) for i in range(5)], ONE) is None
-    assert verdict("median", cell(9, {}, State.RUNNING), FIVE, ONE) is None
-    assert verdict("none", lagging, FIVE, ONE) is None
+    assert reason_to_prune("median", lagging, FIVE[:4], ONE) is None
+    assert reason_to_prune("median", lagging, [cell(i, {10: [0.9]}) for i in range(5)], ONE) is None
+    assert reason_to_prune("median", cell(9, {}, State.RUNNING), FIVE, ONE) is None
+    assert reason_to_prune("none", lagging, FIVE, ONE) is None
 
 
 def test_with_two_objectives_only_what_is_behind_in_both_ends():
-    assert verdict("median", cell(9, {20: [0.2, 0.95]}, State.RUNNING), FIVE, TWO) is None
-    assert verdict("median", cell(9, {20: [0.4, 0.85]}, State.RUNNING), FIVE, TWO) is None
-    assert verdict("median", cell(9, {20: [0.2, 0.85]}, State.RUNNING), FIVE, TWO) == (
+    assert reason_to_prune("median", cell(9, {20: [0.2, 0.95]}, State.RUNNING), FIVE, TWO) is None
+    assert reason_to_prune("median", cell(9, {20: [0.4, 0.85]}, State.RUNNING), FIVE, TWO) is None
+    assert reason_to_prune("median", cell(9, {20: [0.2, 0.85]}, State.RUNNING), FIVE, TWO) == (
         "median: pass@1 0.200 by step 20 is below 0.300, the median of 5 others and pass@64 0.850 "
         "by step 20 is below 0.900, the median of 5 others"
     )
@@ -49,8 +51,10 @@ def test_with_two_objectives_only_what_is_behind_in_both_ends():
 
 def test_asha_keeps_a_quarter_at_each_rung():
     seven = [cell(i, {5: [0.1 * i]}, State.RUNNING) for i in range(7)]  # 0 to .6
-    assert verdict("asha", cell(9, {5: [0.55]}, State.RUNNING), seven, ONE) is None  # 2nd of 8
-    assert verdict("asha", cell(9, {5: [0.45]}, State.RUNNING), seven, ONE) == (
+    assert (
+        reason_to_prune("asha", cell(9, {5: [0.55]}, State.RUNNING), seven, ONE) is None
+    )  # 2nd of 8
+    assert reason_to_prune("asha", cell(9, {5: [0.45]}, State.RUNNING), seven, ONE) == (
         "asha: pass@1 0.450 at step 5 isn't among the best 2 of 8 that came so far"
     )
 
@@ -60,9 +64,9 @@ def test_asha_judges_at_rungs_alone():
     looks = {5: [0.95]}
     for step in (10, 15):
         looks[step] = [0.0]
-        assert verdict("asha", cell(9, looks, State.RUNNING), ahead, ONE) is None
+        assert reason_to_prune("asha", cell(9, looks, State.RUNNING), ahead, ONE) is None
     looks[20] = [0.0]  # 4 times the first
-    assert "step 20" in verdict("asha", cell(9, looks, State.RUNNING), ahead, ONE)
+    assert "step 20" in reason_to_prune("asha", cell(9, looks, State.RUNNING), ahead, ONE)
 
 
 @pytest.mark.parametrize("rule", ["median", "asha"])
@@ -89,7 +93,7 @@ def test_decisions_are_optunas(rule):
         looks = {**ours[number].looks, step: [value]}
         ours[number] = cell(number, looks, State.RUNNING)
         others = [one for other, one in ours.items() if other != number]
-        found = verdict(rule, ours[number], others, ONE)
+        found = reason_to_prune(rule, ours[number], others, ONE)
         assert (found is not None) == running[number].should_prune()
         state = State.PRUNED if found else State.DONE if step == 100 else None
         if state is not None:

@@ -87,7 +87,7 @@ def test_an_ask_that_was_interrupted_is_no_proposal_and_changes_nothing(tmp_path
     straight = take(search("a"), 12)
     study = search("b")
     assert take(study, 8) == straight[:8]
-    study._ledger._study.ask().suggest_float("tau", 0.2, 0.8)  # where a driver may be killed
+    study._trials._study.ask().suggest_float("tau", 0.2, 0.8)  # where a driver may be killed
     again = search("b")
     assert again.running() == []
     assert len(again.proposals()) == 8
@@ -114,7 +114,7 @@ def test_failed_cells_come_again_for_the_next_driver_alone(opened):
 def test_a_result_outlives_a_later_failure(opened):
     study = opened()
     take(study, 1)
-    late = study._ledger.begin(CELLS[0], {})
+    late = study._trials.begin(CELLS[0], {})
     study.fail(late, "error", "tried by hand")
     assert [one.state for one in opened().proposals()] == [State.DONE]
 
@@ -200,7 +200,7 @@ def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
     study = opened(space, "random")
     assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2}
     assert len(study.proposals()) == 2
-    trials = study._ledger._trials()
+    trials = study._trials._all()
     assert len(trials) > 20  # a sampler of ranges is asked 25 times before it is believed
     repeated = [trial for trial in trials if "repeats" in trial.user_attrs]
     assert {trial.state for trial in repeated} == {optuna.trial.TrialState.COMPLETE}

@@ -47,14 +47,14 @@ def test_an_answer_that_was_begun_keeps_its_beginning():
 def test_a_share_of_the_right_tries_is_shown_in_each_epoch_once():
     half = GuidedSection(sft_share=0.5, sft_epochs=3)
     learnt = lesson([SOLVED, FAILED], [(FAILED, AGAIN)], half, 4)
-    assert len(learnt.shown) == 6
-    assert set(learnt.shown[:2]) == set(learnt.shown[2:4]) == set(learnt.shown[4:])
-    assert set(learnt.shown) < {("easy", text) for text in SOLVED.right}
-    assert len(set(learnt.shown)) == 2
-    assert lesson([SOLVED], [(FAILED, AGAIN)], half, 4).shown == learnt.shown
-    others = {tuple(lesson([SOLVED], [(FAILED, AGAIN)], half, seed).shown) for seed in range(9)}
+    assert len(learnt.examples) == 6
+    assert set(learnt.examples[:2]) == set(learnt.examples[2:4]) == set(learnt.examples[4:])
+    assert set(learnt.examples) < {("easy", text) for text in SOLVED.right}
+    assert len(set(learnt.examples)) == 2
+    assert lesson([SOLVED], [(FAILED, AGAIN)], half, 4).examples == learnt.examples
+    others = {tuple(lesson([SOLVED], [(FAILED, AGAIN)], half, seed).examples) for seed in range(9)}
     assert len(others) > 1
-    assert lesson([SOLVED], [(FAILED, AGAIN)], GuidedSection(sft_share=0), 4).shown == []
+    assert lesson([SOLVED], [(FAILED, AGAIN)], GuidedSection(sft_share=0), 4).examples == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sage_cli.config.training import SftSection
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.run import Run
 from sage_cli.training.memory_errors import (
-    Asked,
+    MemoryNeed,
     advice,
     fitting_micro_batch,
     loading,
@@ -41,9 +41,9 @@ def test_the_micro_batch_that_fits_by_hand():
 
 
 def test_three_settings_are_named_and_which_of_them_go_on():
-    asked = training(recipe("rl.gradient_checkpointing=false"), 1)
-    assert asked.what == "8 completions of up to 2,048 tokens at once"
-    assert advice(asked, 20, 100, 100) == (
+    need = training(recipe("rl.gradient_checkpointing=false"), 1)
+    assert need.what == "8 completions of up to 2,048 tokens at once"
+    assert advice(need, 20, 100, 100) == (
         "change one of rl.micro_batch=7, which may fit; rl.gradient_checkpointing=true; "
         "rollout.max_tokens=1024; with rl.gradient_checkpointing this run goes on; "
         "the others make another run"
@@ -51,7 +51,7 @@ def test_three_settings_are_named_and_which_of_them_go_on():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("need", "said"),
     [
         (
             loading(recipe()),
@@ -72,8 +72,8 @@ def test_three_settings_are_named_and_which_of_them_go_on():
         ),
     ],
 )
-def test_what_would_ask_for_less(asked: Asked, said: str):
-    assert said in advice(asked, 20, 100, 100)
+def test_what_would_ask_for_less(need: MemoryNeed, said: str):
+    assert said in advice(need, 20, 100, 100)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error
         "get_device_properties": card,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
-    asked = training(recipe(), 1)
+    need = training(recipe(), 1)
     with (
         pytest.raises(OutOfMemoryError, match="the GPU of 80 GiB can't hold 8 completions") as c,
-        memory_explained(asked, Run(tmp_path)),
+        memory_explained(need, Run(tmp_path)),
     ):
         raise error
     # 8 x (72 - 20) / (80 - 20) = 6.9

@@ -28,7 +28,7 @@ def record(reward: float, unparseable: int = 0, **changed: float) -> dict[str, A
 
 
 def said(watch: RewardWatch, *rewards: float, **changed: Any) -> list[str | None]:
-    return [watch.hear(record(reward, **changed)) for reward in rewards]
+    return [watch.check(record(reward, **changed)) for reward in rewards]
 
 
 def test_no_reward_from_the_start_is_said_once_with_its_shares():

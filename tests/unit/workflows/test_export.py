@@ -14,7 +14,7 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
-from sage_cli.store.run import Runs
+from sage_cli.store.run import SEAL, Runs
 from sage_cli.workflows import export as module
 from sage_cli.workflows.export import export
 
@@ -46,7 +46,8 @@ def made(tmp_path_factory):
     config = {"prompt": PROMPT, "sampling": SAMPLING}
     with policy.recording(config, kind="rl", parent=base.id, template="t1"):
         save_adapter(base.model, policy.model)
-        shutil.copytree(base.model, policy.checkpoints / "checkpoint-7")
+        checkpoint = shutil.copytree(base.model, policy.checkpoints / "checkpoint-7")
+        (checkpoint / SEAL).write_text("{}")
     return root
 
 

@@ -12,13 +12,28 @@ from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs
 from sage_cli.workflows.rl import SftRecipe, base_command, rl
-from sage_cli.workflows.rl_plan import plan, planned_policy
+from sage_cli.workflows.rl_plan import plan, planned_parent, planned_policy
 
 RL = "sage_cli.workflows.rl"
 
 
 def config(tmp_path, *sets):
     return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs", *sets]).config
+
+
+def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
+    """With its consent to code of the model's own, and at its revision if it is that very model."""
+    for name in ("theirs", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "model.safetensors").write_text("weights")
+    theirs, other = str(tmp_path / "theirs"), str(tmp_path / "other")
+    sets = ["model.kind=pretrained", f"model.path={theirs}", "model.revision=v1"]
+    ours = config(tmp_path, *sets, "model.trust_remote_code=true")
+    assert [planned_parent(ours, init).loading for init in (theirs, other)] == [
+        {"revision": "v1", "trust_remote_code": True},
+        {"revision": None, "trust_remote_code": True},
+    ]
 
 
 def test_a_launcher_that_starts_too_few_is_found_out(tmp_path, monkeypatch):

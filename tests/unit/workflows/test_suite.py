@@ -9,7 +9,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.suite.arms import Asked
+from sage_cli.suite.arms import Overrides
 from sage_cli.suite.plan import planned
 from sage_cli.workflows import suite
 from sage_cli.workflows.suite import report_suite
@@ -23,12 +23,12 @@ PRINTED = "Published: table6, Qwen2.5-Math-7B-Base"
 
 
 @pytest.fixture
-def asked(tmp_path):
-    return Asked(("tiny",), (), None, {"run": {"root": str(tmp_path / "runs")}})
+def overrides(tmp_path):
+    return Overrides(("tiny",), (), None, {"run": {"root": str(tmp_path / "runs")}})
 
 
-def sweep_folder(asked):
-    (sweep,) = sweeps_of(planned("table6", asked))
+def sweep_folder(overrides):
+    (sweep,) = sweeps_of(planned("table6", overrides))
     return sweep.folder
 
 
@@ -37,14 +37,14 @@ def sections(page):
     return chapter["sections"]
 
 
-def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(asked):
+def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(overrides):
     cells = [
         done(at(AXES, tau, rho), 3 * i + j)
         for i, tau in enumerate(AXES[0].values)
         for j, rho in enumerate(AXES[1].values)
     ]
-    sweep_document(AXES, (PASS_1,), cells, Provenance()).write(sweep_folder(asked))
-    page = report_suite("table6", asked, Silent())
+    sweep_document(AXES, (PASS_1,), cells, Provenance()).write(sweep_folder(overrides))
+    page = report_suite("table6", overrides, Silent())
     found = sections(page)
     assert len(found["sweep"]["cells"]) == 9
     assert found["published"]["rows"][4]["pass@1"] == 0.433  # the paper's choice
@@ -61,8 +61,8 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
         "title: mine\nmeasured: false\nmethods: {base: base, grpo: grpo, again: grpo}\n"
         "analyses: [{name: dynamics, methods: [grpo, again]}]\n"
     )
-    asked = Asked(("tiny",), (), 2, {"run": {"root": str(tmp_path / "runs")}})
-    base, first, second, *_ = (arm.policy for arm in planned(str(file), asked).parts[0].arms)
+    overrides = Overrides(("tiny",), (), 2, {"run": {"root": str(tmp_path / "runs")}})
+    base, first, second, *_ = (arm.policy for arm in planned(str(file), overrides).parts[0].arms)
     for policy in (base, first):
         with policy.run.recording({}, kind="rl"):
             pass
@@ -73,7 +73,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
         return Document(name, name, {}), tmp_path
 
     monkeypatch.setattr(suite, "answer", answer)
-    report_suite(str(file), asked, Silent())
+    report_suite(str(file), overrides, Silent())
     # the second training isn't there; `again` leads to the same runs, and its label comes later
     assert set(heard["names"]) == {first.run.id}
     assert heard["labels"] == {
@@ -81,9 +81,9 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
     }  # fmt: skip
 
 
-def test_without_an_outcome_the_page_says_so(asked):
+def test_without_an_outcome_the_page_says_so(overrides):
     told = Told()
-    page = report_suite("table6", asked, told)
+    page = report_suite("table6", overrides, told)
     assert told.done == [
         "planning table6", "counting what is stored of table6", "computing curves and differences",
         "drawing and writing the report",
@@ -92,9 +92,9 @@ def test_without_an_outcome_the_page_says_so(asked):
     assert PRINTED in page.file.read_text(encoding="utf-8")
 
 
-def test_a_torn_outcome_is_named(asked):
-    folder = sweep_folder(asked)
+def test_a_torn_outcome_is_named(overrides):
+    folder = sweep_folder(overrides)
     folder.mkdir(parents=True)
     (folder / "sweep.json").write_text('{"cells": [')
-    (note,) = sections(report_suite("table6", asked, Silent()))["sweep"]["notes"]
+    (note,) = sections(report_suite("table6", overrides, Silent()))["sweep"]["notes"]
     assert "sweep.json is torn or was edited" in note

@@ -34,13 +34,13 @@ class ChapterJson(TypedDict):
     sections: dict[str, dict[str, Any]]
 
 
-class GatheredData(TypedDict):
+class ChaptersData(TypedDict):
     """The chapters, in their order."""
 
     chapters: list[ChapterJson]
 
 
-def gathered(
+def join_chapters(
     name: str,
     title: str,
     chapters: Sequence[Chapter],
@@ -53,7 +53,7 @@ def gathered(
     """
     named = [_named(chapter, several=len(chapters) > 1) for chapter in chapters]
     every = [section for chapter in named for section in chapter.sections]
-    data: GatheredData = {
+    data: ChaptersData = {
         "chapters": [
             {
                 "name": chapter.name,

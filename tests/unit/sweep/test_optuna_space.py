@@ -3,7 +3,7 @@
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sage_cli.sweep.form import Form, ordered_lists
+from sage_cli.sweep.optuna_space import OptunaSpace, ordered_lists
 from sage_cli.sweep.proposal import State
 from sage_cli.sweep.space import Parameter, Range, Space, Values
 from sage_cli.sweep.study import Study
@@ -24,19 +24,19 @@ def test_only_numbers_have_an_order_and_only_for_who_looks_at_it():
 
 def test_a_cell_goes_there_and_back():
     cell = {"guide.tau": 0.4, "guide.name": "branch", "guide.rho": 0.5}
-    params, distributions = Form(SPACE, ["tau"]).written(cell)
+    params, distributions = OptunaSpace(SPACE, ["tau"]).to_params(cell)
     assert params == {"tau": 1, "guide": "branch", "rho": 0.5}  # .4 is the second by size
     assert distributions == {
         "tau": IntDistribution(0, 2),
         "guide": CategoricalDistribution(("token", "branch")),
         "rho": FloatDistribution(0.1, 1.0),
     }
-    assert Form(SPACE, ["tau"]).cell(params) == cell
-    assert Form(SPACE, ()).written(cell)[0] == {"tau": 0.4, "guide": "branch", "rho": 0.5}
+    assert OptunaSpace(SPACE, ["tau"]).from_params(params) == cell
+    assert OptunaSpace(SPACE, ()).to_params(cell)[0] == {"tau": 0.4, "guide": "branch", "rho": 0.5}
 
 
 def test_what_every_cell_has():
-    assert list(Form(SPACE, ["tau"]).always) == ["tau", "guide", "copy"]
+    assert list(OptunaSpace(SPACE, ["tau"]).always) == ["tau", "guide", "copy"]
 
 
 def falling_from_08(folder, sampler, seed):
@@ -90,6 +90,6 @@ def test_studies_of_values_are_called_what_they_were(tmp_path, sampler, name):
 def test_a_view_from_before_there_was_an_order_is_read(tmp_path):
     study = Study.open(tmp_path, "s", Space((TAU,)), "random", 0, ["pass@1"])
     cell = study.propose().cell
-    study._ledger._study.set_user_attr("sampler", "tpe")
+    study._trials._study.set_user_attr("sampler", "tpe")
     (found,) = Study.read(tmp_path, study.name).proposals()
     assert found.cell == cell

@@ -8,9 +8,9 @@ from typing import ClassVar
 import pytest
 from shell_work import shell_work
 
-from sage_cli.executors.crew import Crew
 from sage_cli.executors.failures import Kind
 from sage_cli.executors.local import LocalExecutor
+from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Run
 
@@ -35,43 +35,43 @@ def ears():
 
 
 @pytest.fixture
-def crew(tmp_path, ears):
-    made = Crew(LocalExecutor(2, grace_s=1), tmp_path / "logs", retries=1, listener=ears)
+def queue(tmp_path, ears):
+    made = WorkQueue(LocalExecutor(2, grace_s=1), tmp_path / "logs", retries=1, listener=ears)
     yield made
     made.close()
 
 
-def finish(crew, seconds=30):
+def finish(queue, seconds=30):
     deadline = time.monotonic() + seconds
-    while not crew.idle:
-        crew.tend()
+    while not queue.idle:
+        queue.advance()
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_what_is_needed_is_done_before_and_once(crew, ears, tmp_path):
+def test_what_is_needed_is_done_before_and_once(queue, ears, tmp_path):
     base = shell_work(tmp_path, "base", "sleep 0.3; echo base >> order; touch base")
-    crew.expect(shell_work(tmp_path, "one", needs=base))
+    queue.add(shell_work(tmp_path, "one", needs=base))
     again = shell_work(tmp_path, "base")  # the same work, asked for by another
-    crew.expect(shell_work(tmp_path, "two", needs=again))
-    finish(crew)
+    queue.add(shell_work(tmp_path, "two", needs=again))
+    finish(queue)
     order = (tmp_path / "order").read_text().split()
     assert (order[0], sorted(order[1:])) == ("base", ["one", "two"])
     assert sorted(ears.ends) == [("base", "done"), ("one", "done"), ("two", "done")]
 
 
-def test_what_is_in_the_store_is_not_done_again(crew, ears, tmp_path):
+def test_what_is_in_the_store_is_not_done_again(queue, ears, tmp_path):
     (tmp_path / "one").touch()
-    crew.expect(shell_work(tmp_path, "one"))
-    assert crew.idle
+    queue.add(shell_work(tmp_path, "one"))
+    assert queue.idle
     assert ears.ends == [("one", "found")]
     assert not (tmp_path / "order").exists()
 
 
-def test_a_failure_is_tried_again_and_then_kept_with_its_reason(crew, ears, tmp_path):
-    crew.expect(shell_work(tmp_path, "once", "test -e seen && touch once; touch seen; exit 1"))
-    crew.expect(shell_work(tmp_path, "never", "echo no luck; exit 1"))
-    finish(crew)
+def test_a_failure_is_tried_again_and_then_kept_with_its_reason(queue, ears, tmp_path):
+    queue.add(shell_work(tmp_path, "once", "test -e seen && touch once; touch seen; exit 1"))
+    queue.add(shell_work(tmp_path, "never", "echo no luck; exit 1"))
+    finish(queue)
     assert ears.ends.count(("once", "again")) == 1
     assert ("once", "done") in ears.ends
     assert [end for name, end in ears.ends if name == "never"] == ["again", "lost"]
@@ -79,60 +79,60 @@ def test_a_failure_is_tried_again_and_then_kept_with_its_reason(crew, ears, tmp_
     assert (tmp_path / "logs/never.log").read_text() == "no luck\nno luck\n"
 
 
-def test_a_refusal_is_not_repeated(crew, ears, tmp_path):
-    crew.expect(shell_work(tmp_path, "no", "exit 2"))
-    finish(crew)
+def test_a_refusal_is_not_repeated(queue, ears, tmp_path):
+    queue.add(shell_work(tmp_path, "no", "exit 2"))
+    finish(queue)
     assert ears.ends == [("no", "lost")]
     assert ears.failures[0].kind is Kind.REFUSED
 
 
-def test_a_result_counts_whatever_the_exit_code_says(crew, ears, tmp_path):
-    crew.expect(shell_work(tmp_path, "odd", "touch odd; exit 7"))
-    finish(crew)
+def test_a_result_counts_whatever_the_exit_code_says(queue, ears, tmp_path):
+    queue.add(shell_work(tmp_path, "odd", "touch odd; exit 7"))
+    finish(queue)
     assert ears.ends == [("odd", "done")]
 
 
-def test_what_needs_something_lost_is_lost_with_its_reason(crew, ears, tmp_path):
+def test_what_needs_something_lost_is_lost_with_its_reason(queue, ears, tmp_path):
     base = shell_work(tmp_path, "base", "echo no base; exit 2")
-    crew.expect(shell_work(tmp_path, "one", needs=base))
-    finish(crew)
+    queue.add(shell_work(tmp_path, "one", needs=base))
+    finish(queue)
     assert ears.ends == [("base", "lost"), ("one", "lost")]
     assert ears.failures[1] == ears.failures[0]
 
 
-def test_works_of_others_are_waited_for(crew, ears, tmp_path):
+def test_works_of_others_are_waited_for(queue, ears, tmp_path):
     run = Run(tmp_path / "run")
     work = shell_work(tmp_path, "one")
     work.run = run
     with writer(run.folder):
-        crew.expect(work)
+        queue.add(work)
         for _ in range(10):
-            crew.tend()
+            queue.advance()
             time.sleep(0.01)
-        assert not crew.running
-        assert crew.hungry  # there is room for what isn't elsewhere
+        assert not queue.running
+        assert queue.has_room  # there is room for what isn't elsewhere
         (tmp_path / "one").touch()
-    finish(crew)
+    finish(queue)
     assert ears.ends == [("one", "found")]
     assert not (tmp_path / "order").exists()
 
 
-def test_no_more_than_there_are_places_and_no_less(crew, tmp_path):
+def test_no_more_than_there_are_places_and_no_less(queue, tmp_path):
     for name in "abcd":
-        crew.expect(shell_work(tmp_path, name, f"sleep 0.2; touch {name}"))
-    crew.tend()
-    assert [work.name for work in crew.running] == ["a", "b"]
-    assert not crew.hungry
-    finish(crew)
+        queue.add(shell_work(tmp_path, name, f"sleep 0.2; touch {name}"))
+    queue.advance()
+    assert [work.name for work in queue.running] == ["a", "b"]
+    assert not queue.has_room
+    finish(queue)
     assert all((tmp_path / name).exists() for name in "abcd")
 
 
-def test_one_that_is_ended_leaves_its_place_and_nobody_is_told(crew, ears, tmp_path):
-    crew.expect(shell_work(tmp_path, "long", "sleep 60; touch long"))
-    crew.tend()
-    assert [one.name for one in crew.withdraw(lambda work: work.name == "long")] == ["long"]
-    crew.expect(shell_work(tmp_path, "next"))
-    finish(crew)
+def test_one_that_is_ended_leaves_its_place_and_nobody_is_told(queue, ears, tmp_path):
+    queue.add(shell_work(tmp_path, "long", "sleep 60; touch long"))
+    queue.advance()
+    assert [one.name for one in queue.cancel(lambda work: work.name == "long")] == ["long"]
+    queue.add(shell_work(tmp_path, "next"))
+    finish(queue)
     assert ears.ends == [("next", "done")]
 
 
@@ -158,17 +158,17 @@ class Outliving(LocalExecutor):
 
 
 def test_jobs_that_outlive_a_driver_are_taken_up_by_the_next(tmp_path, ears):
-    first = Crew(Outliving(2), tmp_path / "logs", 1, ears)
-    first.expect(shell_work(tmp_path, "slow", "sleep 1; echo slow >> order; touch slow"))
-    first.expect(shell_work(tmp_path, "gone", "sleep 1; touch gone"))
-    first.tend()
+    first = WorkQueue(Outliving(2), tmp_path / "logs", 1, ears)
+    first.add(shell_work(tmp_path, "slow", "sleep 1; echo slow >> order; touch slow"))
+    first.add(shell_work(tmp_path, "gone", "sleep 1; touch gone"))
+    first.advance()
     kept = json.loads((tmp_path / "logs/jobs.json").read_text())
     assert sorted(kept.values()) == ["gone", "slow"]
     (job_gone,) = (job for job, name in kept.items() if name == "gone")
     del Outliving.known[job_gone]
-    second = Crew(Outliving(2), tmp_path / "logs", 1, ears)
-    second.expect(shell_work(tmp_path, "slow", "echo twice >> order; touch slow"))
-    second.expect(shell_work(tmp_path, "gone", "touch gone"))
+    second = WorkQueue(Outliving(2), tmp_path / "logs", 1, ears)
+    second.add(shell_work(tmp_path, "slow", "echo twice >> order; touch slow"))
+    second.add(shell_work(tmp_path, "gone", "touch gone"))
     assert [work.name for work in second.running] == ["slow"]
     finish(second)
     assert (tmp_path / "order").read_text() == "slow\n"
@@ -178,4 +178,4 @@ def test_jobs_that_outlive_a_driver_are_taken_up_by_the_next(tmp_path, ears):
 def test_a_torn_list_of_jobs_is_named(tmp_path, ears):
     Path(tmp_path / "jobs.json").write_text('{"12": ')
     with pytest.raises(Exception, match=r"jobs\.json is torn or was edited"):
-        Crew(LocalExecutor(1), tmp_path, 1, ears)
+        WorkQueue(LocalExecutor(1), tmp_path, 1, ears)

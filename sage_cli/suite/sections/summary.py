@@ -5,7 +5,7 @@ from __future__ import annotations
 from sage_cli.suite.results import PartResult
 
 
-def compared(result: PartResult) -> str:
+def summary(result: PartResult) -> str:
     """Methods, problems, trainings, samples; of what isn't measured, that it isn't."""
     if not result.methods:
         return ""

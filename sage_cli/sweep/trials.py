@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from sage_cli.sweep.form import Form
+from sage_cli.sweep.optuna_space import OptunaSpace
 from sage_cli.sweep.proposal import Proposal, State
-from sage_cli.sweep.space import Cell, Space, cell_key
+from sage_cli.sweep.space import Cell, cell_key
 from sage_cli.sweep.storage import patiently
 
 LOOK, REPEATS = "look at ", "repeats"
@@ -25,11 +25,11 @@ _STATES = {
 Result = TypeVar("Result")
 
 
-class Ledger:
+class Trials:
     """The trials of one study; a database that is away for a while is waited for."""
 
-    def __init__(self, place: Path | str, study: optuna.Study, space: Space, form: Form) -> None:
-        self._place, self._study, self._space, self._form = place, study, space, form
+    def __init__(self, place: Path | str, study: optuna.Study, space: OptunaSpace) -> None:
+        self._place, self._study, self._space = place, study, space
 
     def proposals(self) -> list[Proposal]:
         """Every cell once, in the order of their first proposals, with the latest that it led to.
@@ -51,7 +51,7 @@ class Ledger:
     def tidy(self) -> None:
         """Close what a killed driver left that is no proposal: asks that it didn't finish."""
         running = {one.number for one in self.proposals() if one.state is State.RUNNING}
-        for trial in self._trials():
+        for trial in self._all():
             if not trial.state.is_finished() and trial.number not in running:
                 self._close(trial.number, None, TrialState.FAIL)
 
@@ -61,7 +61,7 @@ class Ledger:
 
         def asked() -> Proposal:
             trial = self._study.ask()
-            cell = self._form.suggested(trial)
+            cell = self._space.suggest(trial)
             return Proposal(trial.number, cell, State.RUNNING)
 
         return self._patiently(asked)
@@ -103,11 +103,15 @@ class Ledger:
             )
         )
 
-    def _trials(self) -> list[FrozenTrial]:
+    def _all(self) -> list[FrozenTrial]:
         return self._patiently(lambda: self._study.get_trials(deepcopy=False))
 
     def _whole(self) -> list[FrozenTrial]:
-        return [trial for trial in self._trials() if self._form.cell(trial.params) in self._space]
+        return [
+            trial
+            for trial in self._all()
+            if self._space.from_params(trial.params) in self._space.space
+        ]
 
     def _proposal(self, trial: FrozenTrial) -> Proposal:
         attrs = dict(trial.user_attrs)
@@ -118,11 +122,13 @@ class Ledger:
         }
         state = _STATES[trial.state]
         values = tuple(trial.values) if state is State.DONE else None
-        return Proposal(trial.number, self._form.cell(trial.params), state, values, attrs, looks)
+        return Proposal(
+            trial.number, self._space.from_params(trial.params), state, values, attrs, looks
+        )
 
     def _add(self, cell: Cell, attrs: Mapping[str, Any], **of_trial: Any) -> int:
         """Enter a trial all at once; its number."""
-        params, distributions = self._form.written(cell)
+        params, distributions = self._space.to_params(cell)
         trial = create_trial(
             params=params,
             distributions=distributions,
@@ -130,7 +136,7 @@ class Ledger:
             **of_trial,
         )
         self._patiently(lambda: self._study.add_trial(trial))
-        return self._trials()[-1].number
+        return self._all()[-1].number
 
     def _close(self, number: int, values: list[float] | None, state: TrialState) -> None:
         # the answer to an earlier try may have been lost: then it is finished already

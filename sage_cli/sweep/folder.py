@@ -13,13 +13,15 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_object import read_object
 from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.sweep_figures import LEDGER
 from sage_cli.sweep.cells import Training
 from sage_cli.sweep.space import Cell
 
 Planned = tuple[Cell, int, str]
 """A cell, the number of its training, and the run's id."""
 
-
+STATE, CANCEL = "state.json", "cancel"
+"""What the driver writes for readers, and what a reader asks it to stop by."""
 AGAIN = "remove it and type the same command again"
 """What helps where one of these files is torn."""
 
@@ -42,7 +44,7 @@ class SweepState(SweepFacts):
     best: str | None
 
 
-class Desk:
+class SweepFolder:
     """The files of `runs/sweeps/<name>/`.
 
     config.json is the configuration, settings.json what decides the cells' results, state.json what
@@ -50,21 +52,21 @@ class Desk:
     log for each run, and the jobs that outlive their driver.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     @property
     def name(self) -> str:
         """What the sweep is called."""
-        return self.folder.name
+        return self.path.name
 
     def require_same(self, settings: Mapping[str, Any]) -> None:
         """Keep what decides the cells' results; refuse a folder that holds something else.
 
         `settings` is `sweep_settings`. Raises ConfigurationError that names what differs.
         """
-        path = self.folder / "settings.json"
-        if path.is_file() and (held := read_object(path, AGAIN)) != settings:
+        file = self.path / "settings.json"
+        if file.is_file() and (held := read_object(file, AGAIN)) != settings:
             names = sorted({*held, *settings})
             other = [name for name in names if held.get(name) != settings.get(name)]
             shown = [f"{name} was {held.get(name)}, is {settings.get(name)}" for name in other[:5]]
@@ -73,23 +75,23 @@ class Desk:
                 f"the study {self.name} is of another sweep: {'; '.join(shown)}{more}",
                 "give this sweep another name with --study, or leave the option out",
             )
-        write_json(path, dict(settings))
+        write_json(file, dict(settings))
 
     def keep_config(self, config: SageConfig) -> None:
         """Leave the configuration with which the sweep goes on."""
-        write_json(self.folder / "config.json", config.model_dump(mode="json"))
+        write_json(self.path / "config.json", config.model_dump(mode="json"))
 
     @property
     def cells(self) -> Path:
         """The folder of configurations and logs."""
-        return self.folder / "cells"
+        return self.path / "cells"
 
     def write_state(self, state: SweepState) -> None:
         """Say what the sweep has come to."""
-        write_json(self.folder / "state.json", state)
+        write_json(self.path / STATE, state)
 
-    def note(self, training: Training) -> None:
-        """Remember which cell's a run is; known ones are left alone."""
+    def remember(self, training: Training) -> None:
+        """Enter a training's run in the ledger, unless it is there."""
         run = training.run.id
         if run not in {known for _, _, known in self.ledger()}:
             self._ledger.append({"cell": dict(training.cell), "seed": training.seed, "run": run})
@@ -100,13 +102,13 @@ class Desk:
 
     @property
     def _ledger(self) -> MetricsFile:
-        return MetricsFile(self.folder / "ledger.jsonl")
+        return MetricsFile(self.path / LEDGER)
 
     @property
     def cancelled(self) -> bool:
         """Whether somebody asked the driver to stop (`sage sweeps cancel`)."""
-        return (self.folder / "cancel").exists()
+        return (self.path / CANCEL).exists()
 
     def forget_cancel(self) -> None:
         """Begin without what was asked of an earlier driver."""
-        (self.folder / "cancel").unlink(missing_ok=True)
+        (self.path / CANCEL).unlink(missing_ok=True)

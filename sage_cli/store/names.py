@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from sage_cli.errors import StoreError
 
 
-def meant(name: str, known: Collection[str], kind: str, where: str, listing: str) -> str:
+def full_name(name: str, known: Collection[str], kind: str, where: str, listing: str) -> str:
     """The one of `known` that is `name`, or that `name` is an unambiguous part of.
 
     Beginnings and ends go before what stands within. Raises StoreError, which calls them `kind`

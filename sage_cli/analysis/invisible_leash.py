@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,10 +10,9 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.entropy import ANSWER, TOKEN, entropies
-from sage_cli.analysis.found import Found
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
-from sage_cli.analysis.said import said
+from sage_cli.analysis.tables import Results
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
@@ -33,7 +31,7 @@ class Ratios(TypedDict):
     NSCR: float
 
 
-def leash(found: Support) -> Ratios:
+def support_ratios(found: Support) -> Ratios:
     """The ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
 
     Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
@@ -67,16 +65,16 @@ def equal_k(answers: Iterable[Answers]) -> int:
     seen = {one.policy: set(one.counts.n_P.tolist()) for one in answers}
     every = set().union(*seen.values())
     if len(every) != 1:
-        said_of = ", ".join(f"{policy} {_range(of)}" for policy, of in seen.items())
+        numbers = ", ".join(f"{policy} {_range(of)}" for policy, of in seen.items())
         raise DataError(
-            f"the policies have unequal numbers of samples a problem ({said_of}), and who has more "
+            f"the policies have unequal numbers of samples a problem ({numbers}), and who has more "
             "solves more",
             "draw the same number of each: `sage passk BASE RUN... --n N`",
         )
     return int(every.pop())
 
 
-def entropies_of(material: Material) -> Found:
+def entropies_of(material: Material) -> Results:
     """Benchmark -> answer entropy, and token entropy where it was read -> policy -> mean."""
     found: dict[str, dict[str, dict[str, Measure]]] = {}
     asked = material.asked
@@ -92,10 +90,8 @@ def entropies_of(material: Material) -> Found:
 
 def answer_entropies(answers: Answers) -> FloatArray:
     """Entropy of the shares of each problem's different answers, none being one more."""
-    counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
-    for row in answers.rows():
-        counted[row.problem.id][said(row)] += 1
-    return np.array([entropy_of_counts(list(one.values())) for one in counted.values()])
+    counted = answers.final_answers().values()
+    return np.array([entropy_of_counts(list(one.values())) for one in counted])
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -1,4 +1,4 @@
-"""What is told of works while they are done: a line as each ends, and the board of what runs."""
+"""Progress of works for people: a line as each ends, and the board of those that run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ BOARD_S = 1.0
 """From one look at the running trainings to the next."""
 
 
-class Herald:
-    """Counts the works that were expected, and says what becomes of them.
+class WorkProgress:
+    """Counts the works that were expected, and prints what becomes of them.
 
-    `total` is how many there will be at least, as far as that is known beforehand.
+    `total` is how many there will be at least, as far as that is known beforehand. `failures` says
+    by name why works were given up.
     """
 
     def __init__(self, progress: Progress, total: int = 0) -> None:
@@ -27,6 +28,7 @@ class Herald:
         self._expected: set[str] = set()
         self.done_count = self.failed_count = self.pruned_count = 0
         self.best: str | None = None
+        self.failures: dict[str, Failure] = {}
         self._seconds: list[float] = []
         self._shown_s = 0.0
 
@@ -40,25 +42,27 @@ class Herald:
         """One more work is wanted; what it needs isn't counted."""
         self._expected.add(work.name)
 
-    def done(self, work: Work, told: str = "") -> None:
-        """A work's result is there, now or from before; `told` is what it says."""
+    def done(self, work: Work, result: str = "") -> None:
+        """A work's result is there, now or from before; `result` sums it up."""
         self.done_count += 1
         if work.since_s is not None:
             self._seconds.append(time.monotonic() - work.since_s)
-        result = f": {told}" if told else ""
+        line = f"{work.title}: {result}" if result else work.title
         before = "" if work.since_s is not None else ", found in the store"
-        self._progress.say(f"[green]done[/]: {escape(work.title + result)}{before}")
+        self._progress.say(f"[green]done[/]: {escape(line)}{before}")
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
-        self.failed_count += work.name in self._expected and not again
+        if not again:
+            self.failures[work.name] = why
+            self.failed_count += work.name in self._expected
         then = "; trying again" if again else f"; its log: {log}"
-        said = escape(f"{work.title}: {why.reason}{then}")
-        self._progress.say(f"[red]{why.kind}[/]: {said}")
+        line = escape(f"{work.title}: {why.reason}{then}")
+        self._progress.say(f"[red]{why.kind}[/]: {line}")
 
-    def pruned(self, work: Work, reason: str) -> None:
-        """A training was ended because it lagged behind."""
-        self.pruned_count += 1
+    def pruned(self, work: Work, reason: str, count: int = 1) -> None:
+        """A training was ended because it lagged behind, and so `count` works with it."""
+        self.pruned_count += count
         self._progress.say(f"[yellow]pruned[/]: {escape(f'{work.title}: {reason}')}")
 
     def show(self, running: Iterable[Work], places: int) -> None:

@@ -1,4 +1,4 @@
-"""A space in Optuna's terms: what its parameters are there, and cells there and back."""
+"""A search space in Optuna's terms: its distributions, and cells to trials' parameters and back."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def _numeric(one: Parameter) -> bool:
     return isinstance(one.domain, Values) and one.domain.numeric
 
 
-class Form:
-    """A space as Optuna has it; of the lists in `ordered` it has a value's place by size.
+class OptunaSpace:
+    """A space as Optuna has it; a list in `ordered` is there the places of its sorted values.
 
-    Optuna's own lists are categories, of which none is nearer than another.
+    Left a list, it would be categories, of which none is nearer than another.
     """
 
     def __init__(self, space: Space, ordered: Collection[str]) -> None:
-        self._space = space
-        self._rising: dict[str, list[Any]] = {
+        self.space = space
+        self._sorted_values: dict[str, list[Any]] = {
             one.name: sorted(one.domain.values)
             for one in space.parameters
             if one.name in ordered and isinstance(one.domain, Values)
@@ -45,34 +45,32 @@ class Form:
 
     @property
     def always(self) -> dict[str, BaseDistribution]:
-        """What the parameters are that every cell has."""
+        """The distributions of the parameters that every cell has."""
         return {
-            one.name: self._distributions[one.name]
-            for one in self._space.parameters
-            if not one.when
+            one.name: self._distributions[one.name] for one in self.space.parameters if not one.when
         }
 
-    def written(self, cell: Cell) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
-        """A cell as Optuna's parameters, and what these are."""
+    def to_params(self, cell: Cell) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
+        """A cell as a trial's parameters, with their distributions."""
         params = {
             one.name: self._place(one.name, cell[one.key])
-            for one in self._space.parameters
+            for one in self.space.parameters
             if one.key in cell
         }
         return params, {name: self._distributions[name] for name in params}
 
-    def cell(self, params: Mapping[str, Any]) -> Cell:
+    def from_params(self, params: Mapping[str, Any]) -> Cell:
         """The cell that a trial's parameters mean, as far as they were chosen."""
         return {
             one.key: self._value(one.name, params[one.name])
-            for one in self._space.parameters
+            for one in self.space.parameters
             if one.name in params
         }
 
-    def suggested(self, trial: Trial) -> Cell:
+    def suggest(self, trial: Trial) -> Cell:
         """What the trial's sampler chooses for the parameters, each where it exists."""
         cell: dict[str, Value] = {}
-        for one in self._space.parameters:
+        for one in self.space.parameters:
             if one.exists_in(cell):
                 chosen = _suggested(trial, one.name, self._distributions[one.name])
                 cell[one.key] = self._value(one.name, chosen)
@@ -80,8 +78,8 @@ class Form:
 
     def _distribution(self, one: Parameter) -> BaseDistribution:
         domain = one.domain
-        if one.name in self._rising:
-            return IntDistribution(0, len(self._rising[one.name]) - 1)
+        if one.name in self._sorted_values:
+            return IntDistribution(0, len(self._sorted_values[one.name]) - 1)
         if isinstance(domain, Values):
             return CategoricalDistribution(domain.values)
         if domain.integer:
@@ -89,10 +87,10 @@ class Form:
         return FloatDistribution(domain.low, domain.high, log=domain.log)
 
     def _place(self, name: str, value: Value) -> Value:
-        return self._rising[name].index(value) if name in self._rising else value
+        return self._sorted_values[name].index(value) if name in self._sorted_values else value
 
     def _value(self, name: str, chosen: Any) -> Value:
-        found: Value = self._rising[name][chosen] if name in self._rising else chosen
+        found: Value = self._sorted_values[name][chosen] if name in self._sorted_values else chosen
         return found
 
 

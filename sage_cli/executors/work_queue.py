@@ -1,6 +1,6 @@
 """Has works done by an executor: each once, after what it needs, again where that may help.
 
-Whether one is done is read from the store, never from how its task ended. So whoever uses a crew
+Whether one is done is read from the store, never from how its task ended. So whoever has a queue
 can be killed at any moment: the next one finds what is done, waits for what others work on, and
 goes on with the rest.
 """
@@ -25,7 +25,7 @@ AGAIN = (Kind.MEMORY, Kind.TIMEOUT, Kind.KILLED, Kind.ERROR)
 
 
 class Listener(Protocol):
-    """Who hears what becomes of works."""
+    """Is told what becomes of works."""
 
     def done(self, work: Work) -> None:
         """A work's result is in the store; `since_s` is None where it was there before."""
@@ -34,8 +34,8 @@ class Listener(Protocol):
         """A task left no result, and is tried `again` or given up; `log` is what it printed."""
 
 
-class Crew:
-    """Works that are due or under way. `folder` holds a configuration and a log for each.
+class WorkQueue:
+    """Works that wait or run. `folder` holds a configuration and a log for each.
 
     Jobs that outlive this process are kept in jobs.json, where the next one finds them.
     """
@@ -47,9 +47,9 @@ class Crew:
         self._due: dict[str, Work] = {}
         self._elsewhere: set[str] = set()
         self._running: dict[str, Work] = {}
-        self._lost: dict[str, Failure] = {}
+        self._given_up: dict[str, Failure] = {}
         self._tries: Counter[str] = Counter()
-        self._left = self._jobs()
+        self._adoptable = self._jobs()
 
     @property
     def running(self) -> tuple[Work, ...]:
@@ -67,40 +67,39 @@ class Crew:
         return not self._due and not self._running
 
     @property
-    def hungry(self) -> bool:
+    def has_room(self) -> bool:
         """Whether there is a place for more than what is due."""
         waiting = set(self._due) - self._elsewhere
         return not waiting and len(self._running) < self._executor.places
 
     @property
-    def _names(self) -> set[str]:
+    def _running_names(self) -> set[str]:
         return {work.name for work in self._running.values()}
 
     def _log(self, work: Work) -> Path:
         return self._folder / f"{work.name}.log"
 
-    def expect(self, work: Work) -> None:
+    def add(self, work: Work) -> None:
         """Make a work due, after what it needs, unless its result is in the store."""
-        if work.name in self._due or work.name in self._names:
+        if work.name in self._due or work.name in self._running_names:
             return
         if work.done():
             self._listener.done(work)
             return
         if work.needs is not None and not work.needs.done():
-            self.expect(work.needs)
+            self.add(work.needs)
         self._due[work.name] = work
-        for job in [job for job, name in self._left.items() if name == work.name]:
-            del self._left[job]
+        for job in [job for job, name in self._adoptable.items() if name == work.name]:
+            del self._adoptable[job]
             if work.name in self._due and self._executor.adopt(self._task(work), job):
                 self._begin(job, work)
 
-    def tend(self) -> bool:
-        """Settle what ended, and fill the free places with what is due; whether any began."""
+    def advance(self) -> None:
+        """Settle what ended, and start what there are places for."""
         ended = self._executor.ended()
         for job, end in ended.items():
-            if (
-                work := self._running.pop(job, None)
-            ) is not None:  # one that was ended is forgotten
+            work = self._running.pop(job, None)
+            if work is not None:  # None: it was cancelled
                 self._settle(work, end)
         batch: list[Work] = []
         for work in list(self._due.values()):
@@ -114,10 +113,9 @@ class Crew:
                 self._begin(job, work)
         if batch or ended:
             self._keep_jobs()
-        return bool(batch)
 
-    def withdraw(self, chosen: Callable[[Work], bool]) -> list[Work]:
-        """End the chosen works, begun or not; nobody is told of them. Returns those."""
+    def cancel(self, chosen: Callable[[Work], bool]) -> list[Work]:
+        """End the chosen works, begun or not, without telling the listener. Returns those."""
         due = [work for work in self._due.values() if chosen(work)]
         running = {job: work for job, work in self._running.items() if chosen(work)}
         for work in due:
@@ -137,11 +135,11 @@ class Crew:
     def _ready(self, work: Work) -> bool:
         """Whether a due work can begin; one that others have done meanwhile is settled."""
         needs = work.needs
-        if needs is not None and needs.name in self._lost:
+        if needs is not None and needs.name in self._given_up:
             del self._due[work.name]
-            self._give_up(work, self._lost[needs.name])
+            self._give_up(work, self._given_up[needs.name])
             return False
-        if needs is not None and (needs.name in self._due or needs.name in self._names):
+        if needs is not None and (needs.name in self._due or needs.name in self._running_names):
             return False
         if work.run is not None and is_held(work.run.folder):
             self._elsewhere.add(work.name)
@@ -173,7 +171,7 @@ class Crew:
             self._give_up(work, why)
 
     def _give_up(self, work: Work, why: Failure) -> None:
-        self._lost[work.name] = why
+        self._given_up[work.name] = why
         self._listener.failed(work, why, self._log(work), again=False)
 
     def _task(self, work: Work) -> Task:
@@ -190,4 +188,4 @@ class Crew:
     def _keep_jobs(self) -> None:
         if self._executor.outlives:
             kept = {job: work.name for job, work in self._running.items()}
-            write_json(self._folder / "jobs.json", {**self._left, **kept})
+            write_json(self._folder / "jobs.json", {**self._adoptable, **kept})

@@ -21,7 +21,7 @@ PROBLEMS, OF_EACH_VERDICT, LOOKED_AT = 8, 1, 32
 """Problems of a benchmark, completions of a verdict, samples of a problem that are looked at."""
 
 
-def viewed(plan: Plan, found: Sequence[PartResult]) -> list[ShownSample]:
+def shown_samples(plan: Plan, found: Sequence[PartResult]) -> list[ShownSample]:
     """Of each suite's methods, one completion of each verdict on some problems."""
     return [sample for result in found for one in result.there for sample in _of(one, result, plan)]
 

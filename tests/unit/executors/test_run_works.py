@@ -3,11 +3,10 @@
 import pytest
 from shell_work import shell_work
 
-from sage_cli.executors import together
-from sage_cli.executors.crew import Crew
-from sage_cli.executors.herald import Herald
 from sage_cli.executors.local import LocalExecutor
-from sage_cli.executors.together import do_together, tend
+from sage_cli.executors.run_works import run_until_idle, run_works
+from sage_cli.executors.work_progress import WorkProgress
+from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.progress import Silent
 
 
@@ -30,45 +29,45 @@ def ears():
 
 
 @pytest.fixture
-def crew(tmp_path, ears):
-    made = Crew(LocalExecutor(1, grace_s=1), tmp_path / "logs", retries=0, listener=ears)
+def queue(tmp_path, ears):
+    made = WorkQueue(LocalExecutor(1, grace_s=1), tmp_path / "logs", retries=0, listener=ears)
     yield made
     made.close()
 
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
-    monkeypatch.setattr(together, "POLL_S", 0.02)
+    monkeypatch.setattr("sage_cli.executors.run_works.POLL_S", 0.02)
 
 
-def test_more_is_asked_for_where_a_place_is_free_and_not_before(crew, ears, tmp_path):
+def test_more_is_asked_for_where_a_place_is_free_and_not_before(queue, ears, tmp_path):
     names = ["two", "three"]
     under_way = []
 
     def further():
-        under_way.append(len(crew.running))
+        under_way.append(len(queue.running))
         if names:
-            crew.expect(shell_work(tmp_path, names.pop(0)))
+            queue.add(shell_work(tmp_path, names.pop(0)))
             return True
         return False
 
-    crew.expect(shell_work(tmp_path, "one"))
+    queue.add(shell_work(tmp_path, "one"))
     looks = []
-    tend(crew, Herald(Silent()), further=further, look=lambda: looks.append(1))
+    run_until_idle(queue, WorkProgress(Silent()), further=further, look=lambda: looks.append(1))
     assert ears.done_names == ["one", "two", "three"]
     assert under_way == [0, 0, 0]  # for two, for three, and for none
     assert looks
 
 
-def test_enough_leaves_works_under_way(crew, ears, tmp_path):
-    crew.expect(shell_work(tmp_path, "one", "sleep 60"))
-    tend(crew, Herald(Silent()), enough=lambda: True)
-    assert len(crew.running) == 1
+def test_enough_leaves_works_under_way(queue, ears, tmp_path):
+    queue.add(shell_work(tmp_path, "one", "sleep 60"))
+    run_until_idle(queue, WorkProgress(Silent()), enough=lambda: True)
+    assert len(queue.running) == 1
     assert ears.done_names == []
 
 
 def test_why_works_were_given_up(tmp_path):
     works = [shell_work(tmp_path, "good"), shell_work(tmp_path, "bad", "echo no luck; exit 1")]
-    failures = do_together(works, LocalExecutor(2), tmp_path / "logs", 0, Silent())
+    failures = run_works(works, LocalExecutor(2), tmp_path / "logs", 0, Silent())
     assert {name: why.reason for name, why in failures.items()} == {"bad": "no luck"}
     assert (tmp_path / "good").exists()
