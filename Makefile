@@ -64,6 +64,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing sage and what it needs, torch among it, into $(VENV): some minutes without a word ..."
 	$(PIP) -e .
 	touch $@
 

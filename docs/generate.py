@@ -217,7 +217,11 @@ def _object(one: Any, parts: Mapping[str, Any], shared: Set[str], indent: str) -
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    """One line of a table's cell: outside code `<` would begin an element."""
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    return "`".join(
+        part if place % 2 else part.replace("<", "&lt;") for place, part in enumerate(parts)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A sweep for people: a live table in a terminal, plain lines now and then without one."""
+"""Tasks for people: a live table in a terminal, plain lines now and then without one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AROUND = 6
 
 
 class Board:
-    """Shows where a sweep stands until it is closed."""
+    """Shows where tasks stand until it is closed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -76,7 +76,7 @@ class _View:
         status = self._status
         head = Table.grid(padding=(0, 2), pad_edge=False)
         head.add_row(
-            Text("sweep", "bold"),
+            Text("tasks", "bold"),
             ProgressBar(status.total, status.ended, width=min(40, options.max_width // 3)),
             Text(f"{status.ended}/{status.total}", no_wrap=True),
             Text(_left(status), "cyan", no_wrap=True),
@@ -114,7 +114,8 @@ def _counts(status: SweepStatus) -> tuple[int, ...]:
 def _sentence(status: SweepStatus) -> str:
     counted = {"done": status.done, "running": len(status.running), "failed": status.failed,
                "pruned": status.pruned, "left": status.left}  # fmt: skip
-    return ", ".join(f"{count} {name}" for name, count in counted.items())
+    rare = ("failed", "pruned")
+    return ", ".join(f"{n} {name}" for name, n in counted.items() if n or name not in rare)
 
 
 def _ends(status: SweepStatus) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
-from sage_cli.cli.options import ConfigFile, Json, Presets, Sets, load_config
+from sage_cli.cli.options import Algo, ConfigFile, Guide, Json, Presets, Sets, load_config
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import CheckedAnswer, SettingsAnswer
@@ -24,6 +24,8 @@ app = new_app("Show, explain and check configurations.")
 
 @app.command()
 def show(
+    algo: Algo = None,
+    guide: Guide = None,
     preset: Presets = None,
     config: ConfigFile = None,
     set_: Sets = None,
@@ -33,7 +35,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Print the value of every setting under presets, flags and --set."""
-    loaded = load_config(preset, config, set_)
+    loaded = load_config(preset, config, set_, rl={"algo": algo}, guide={"name": guide})
     if json:
         values = loaded.config.model_dump(mode="json")
         emit({"config": values, "origins": dict(loaded.origins)} if origin else values)

@@ -33,13 +33,13 @@ def command(
     with doing("loading libraries"):
         from sage_cli.workflows.doctor import checks
 
-    found = []
+    found: list[Finding] = []
     for check in checks(settings):
         with doing(f"looking at {check.name}"):
             finding = check.found()
-        found.append(finding)
         if not json:
-            _print(finding)
+            _print(finding, before=next((one.check for one in found if _alike(one, finding)), None))
+        found.append(finding)
     obstacles = [one for one in found if one.obstacle]
     name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
     if json:
@@ -67,11 +67,17 @@ def _as_json(finding: Finding) -> CheckJson:
     }
 
 
-def _print(finding: Finding) -> None:
+def _alike(a: Finding, b: Finding) -> bool:
+    return a.obstacle and (a.said, a.mend) == (b.said, b.mend)
+
+
+def _print(finding: Finding, before: str | None) -> None:
+    """A line; `before` is the check that was answered with the same obstacle."""
     mark, colour = ("✗", "red") if finding.obstacle else ("✓", "green")
     if not finding.fine and not finding.obstacle:
         mark, colour = "!", "yellow"
-    text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {finding.said}")
-    if finding.mend:
+    said = f"in the way for the same reason as {before}" if before else finding.said
+    text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {said}")
+    if finding.mend and not before:
         text.append(f"\n    {finding.mend}", "cyan")
     console.print(text, soft_wrap=True)

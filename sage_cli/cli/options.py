@@ -23,6 +23,14 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting as section.key=value, over all others; repeatable."),
 ]
+Algo = Annotated[
+    str | None, typer.Option("--algo", help="grpo, dapo, ...: `sage algos` lists them.")
+]
+Guide = Annotated[
+    str | None,
+    typer.Option("--guide", help="none, random, token, branch, or one that a package registers."),
+]
+LearningRate = Annotated[float | None, typer.Option("--lr", help="Learning rate at its highest.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and touch nothing.")]
 Gpu = Annotated[

@@ -37,6 +37,7 @@ def show_plan(plan: Callable[[], Sequence[Stage]], json: bool = False) -> None:
     for stage in planned:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
         for name, value in stage.facts.items():
-            table.add_row(name, str(value))
+            said = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+            table.add_row(name, said)
         console.print(f"[bold]{stage.title}[/]", table)
     console.print("dry run: nothing was written")

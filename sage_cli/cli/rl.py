@@ -8,11 +8,14 @@ import typer
 
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
+    Algo,
     ConfigFile,
     DryRun,
     Fresh,
     Gpu,
+    Guide,
     Json,
+    LearningRate,
     Measure,
     OtherTemplate,
     Presets,
@@ -26,16 +29,9 @@ from sage_cli.cli.options import (
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
 
-Algo = Annotated[
-    str | None, typer.Option("--algo", help="grpo, dapo, ...: `sage algos` lists them.")
-]
 Compat = Annotated[
     str | None,
     typer.Option("--compat", help="official: what the authors' code does (docs/fidelity.md)."),
-]
-Guide = Annotated[
-    str | None,
-    typer.Option("--guide", help="none, random, token, branch, or one that a package registers."),
 ]
 
 
@@ -52,6 +48,7 @@ def command(
         typer.Option(help="group, none, pass-at-k, ..., or one that a package registers."),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    lr: LearningRate = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Train all weights, not adapters.")] = False,
     processes: Annotated[
@@ -87,6 +84,7 @@ def command(
             "compat": compat,
             "advantage": advantage,
             "steps": steps,
+            "learning_rate": lr,
             "seed": seed,
             "processes": processes,
             "accelerate": accelerate,

@@ -88,8 +88,18 @@ def diff(
     if json:
         emit({"a": one.run.id, "b": other.run.id, **parts})
         return
+    alone = {_section(key) for key in one.settings} ^ {_section(key) for key in other.settings}
+    parts["settings"] = {
+        key: pair for key, pair in parts["settings"].items() if _section(key) not in alone
+    }
+    if alone:
+        console.print(f"only one of them has settings of {', '.join(sorted(alone))}")
     for name, pairs in parts.items():
         table = Table(name, one.run.id, other.run.id, box=None, padding=(0, 2, 0, 0))
         for key, values in pairs.items():
             table.add_row(key, *(escape(_cell(value)) for value in values))
         console.print(table if pairs else f"no difference in {name}", "")
+
+
+def _section(key: str) -> str:
+    return key.partition(".")[0]

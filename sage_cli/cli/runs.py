@@ -46,7 +46,8 @@ def list_(
     json: Json = False,
 ) -> None:
     """List all runs, oldest first."""
-    found = _runs(runs).all()
+    store = _runs(runs)
+    found = store.all()
     if columns or where or as_csv:
         list_facts(found, columns, where or (), as_csv, json)
         return
@@ -65,7 +66,11 @@ def list_(
             f"{manifest.get('seconds', 0):.0f} s",
             escape(str(manifest.get("parent") or "")),
         )
-    console.print(table if found else "no runs yet: `sage rl` makes one")
+    if not found:
+        console.print(f"no runs yet in {store.root.resolve()}: `sage rl` makes one")
+        return
+    console.print(table)
+    console.print("what tells them apart: --columns guide.tau,rl.seed,pass@1", style="dim")
 
 
 @app.command()
@@ -121,6 +126,7 @@ def remove(
     """Delete a run that no other run grew from. It asks first; "no" exits with 1."""
     store = _runs(runs)
     run = store.find(name)
+    store.refuse_parent(run)
     if not yes:
         typer.confirm(f"delete {run.folder}?", abort=True, err=json)
     store.remove(run)

@@ -13,6 +13,7 @@ from sage_cli.cli.options import (
     Fresh,
     Gpu,
     Json,
+    LearningRate,
     Measure,
     Presets,
     ReplaceParent,
@@ -29,6 +30,7 @@ def command(
     config: ConfigFile = None,
     set_: Sets = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    lr: LearningRate = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
     runs: RunRoot = None,
     fresh: Fresh = False,
@@ -40,9 +42,8 @@ def command(
 ) -> None:
     """Train the base by supervised fine-tuning, or find it trained already."""
     refuse_card(gpu, dry_run)
-    loaded = load_config(
-        preset, config, set_, sft={"steps": steps, "seed": seed}, run={"root": runs}
-    )
+    asked = {"steps": steps, "learning_rate": lr, "seed": seed}
+    loaded = load_config(preset, config, set_, sft=asked, run={"root": runs})
     if dry_run:
         from sage_cli.workflows.sft import plan
 

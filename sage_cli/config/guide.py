@@ -17,9 +17,9 @@ BUILT_IN = ("none", "random", "token", "branch")
 
 class _Guide(Section):
     q_min: float = Field(0.6, gt=0)
-    """q is clamped to [q_min, q_max]."""
+    """Lower bound of q: what a guide puts below it is raised to it (clamped)."""
     q_max: float = Field(1.4, gt=0)
-    """q is clamped to [q_min, q_max]."""
+    """Upper bound of q: what a guide puts above it is lowered to it (clamped)."""
 
     @model_validator(mode="after")
     def _clamp_is_an_interval(self) -> _Guide:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS
+from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.guide import GuideSection
 from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
@@ -33,7 +34,7 @@ def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
         "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
         "weights": _weights(model),
         "demonstrations": recipe.data.sft.name,
-        "length": f"{length} of {section.batch_size}",
+        "length": f"{length}, {section.batch_size} rows a step",
         "learning rate": f"{section.learning_rate:g}, {section.scheduler}",
         "optimizer": section.optimizer,
         "seed": section.seed,
@@ -136,12 +137,18 @@ def _optimised(rl: RlSection, learning_rate: float) -> dict[str, str]:
     }
 
 
+def samples_in_words(evaluation: EvaluationSection) -> str:
+    """How many completions of a problem are drawn."""
+    seeds = f", by each of {evaluation.seeds} seeds" if evaluation.seeds > 1 else ""
+    return f"{evaluation.samples} per problem{seeds}"
+
+
 def evaluation_facts(recipe: EvaluationRecipe) -> dict[str, Any]:
     """A measurement: benchmarks, samples, k, how they are drawn and graded."""
     evaluation, sampling = recipe.evaluation, recipe.sampling
     return {
         "benchmarks": evaluation.benchmark,
-        "samples": f"{evaluation.samples} per problem x {evaluation.seeds} seeds",
+        "samples": samples_in_words(evaluation),
         "k": evaluation.k,
         "sampling": f"temperature {sampling.temperature:g}, min_p {sampling.min_p:g}, "
         f"{sampling.max_tokens} new tokens, backend {sampling.backend}",

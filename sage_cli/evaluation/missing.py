@@ -71,4 +71,4 @@ def plan_measurement(config: SageConfig, policies: Sequence[Policy]) -> Stage:
         + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
         for one in found
     }
-    return Stage("3. measure", {**evaluation_facts(recipe), **stored, **hours})
+    return Stage("measure", {**evaluation_facts(recipe), **stored, **hours})

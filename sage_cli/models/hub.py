@@ -32,7 +32,7 @@ def cached_files(name: str, revision: str | None) -> Path:
     if isinstance(found, Path):
         return found
     raise DataError(
-        f"'{name}' is no folder here, and the Hub doesn't give a model of that name: {found}",
+        f"'{name}' is no folder here, and couldn't be read from the Hub: {found}",
         f"check the name; fetch it where there is a network with `hf download {name}`, or name "
         "the folder of a copy",
     )

@@ -98,8 +98,9 @@ def _no_column(place: str, column: str, values: Mapping[str, Any]) -> DataError:
     near = get_close_matches(column, values, n=1)
     return DataError(
         f"{place} has no column '{column}'" + (f"; did you mean '{near[0]}'?" if near else ""),
-        f"its columns are {', '.join(values)}; of a file, name the right ones by "
-        "evaluation.fields (for training data.sft.fields, data.rl.fields)",
+        f"its columns are {', '.join(values)}; of a file, say which one is meant, as "
+        f"--set evaluation.fields.question={next(iter(values), 'COLUMN')} or .gold (for training "
+        "data.sft.fields, data.rl.fields)",
     )
 
 

@@ -198,10 +198,10 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     a, b = names
     return [
         f"solved by {a} alone: {len(support.gained)} problems, {support.gained_by_chance:.1f} "
-        f"expected if both were equal; sure at {100 * support.confidence:g} %: "
-        f"{len(support.surely_gained)}",
+        f"expected if both were equal; beyond chance by Fisher's test after Holm, at "
+        f"{100 * support.confidence:g} %: {len(support.surely_gained)}",
         f"solved by {b} alone: {len(support.lost)}, {support.lost_by_chance:.1f} expected; "
-        f"sure: {len(support.surely_lost)}",
+        f"beyond chance: {len(support.surely_lost)}",
         f"solved by both: {len(support.kept)}; by neither: {len(support.absent)} "
         f"(success probabilities below {support.visible:.2g} can go unseen)",
     ]

@@ -51,7 +51,8 @@ def draw_steps(
             for run, (step, value) in points.get(title, {}).items():
                 axes.plot(step, value, markersize=4, linewidth=1.2, **legend.styles[run])
             axes.set_title(title)
-            axes.set_xlabel("step", color=FAINT)
+            smooth = " (bold: mean over neighbours)" if title in panels else ""
+            axes.set_xlabel(f"step{smooth}", color=FAINT)
         legend.draw_lines(figure)
     return outputs(stem)
 

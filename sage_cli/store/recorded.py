@@ -41,7 +41,7 @@ RECORDED: Mapping[str, str] = {
     "guide/q_min": "The smallest q of the step.",
     "guide/q_max": "The largest q of the step.",
     "guide/shaped": "Share of tokens with a q other than 1.",
-    "guide/clamped": "Share of tokens whose q was clamped.",
+    "guide/clamped": "Share of tokens whose q is held at `guide.q_min` or `guide.q_max`.",
     "guide/log_q": "Mean of log q over tokens.",
     "anchor/beta": "The coefficient of the KL term at this step, where it is annealed.",
     "reward/probability": "RLPR: the gold's mean probability in the answer's place.",

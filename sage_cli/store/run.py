@@ -201,14 +201,23 @@ class Runs:
         if (run := run_of(Path(name))) is not None:
             return run
         runs = {run.id: run for run in self.all()}
+        if not runs:
+            raise StoreError(
+                f"there is no run '{name}', nor any other in {self.root.resolve()}",
+                "go to the folder that `runs` is in, or name it: --runs FOLDER, or SAGE_RUNS",
+            )
         return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`")]
 
-    def remove(self, run: Run) -> None:
-        """Delete a run that nothing is writing and no other run grew from."""
+    def refuse_parent(self, run: Run) -> None:
+        """Raise StoreError for a run that others grew from."""
         if children := self.children(run):
             raise StoreError(
                 f"{run.id} is the parent of {', '.join(children)}", "remove those first"
             )
+
+    def remove(self, run: Run) -> None:
+        """Delete a run that nothing is writing and no other run grew from."""
+        self.refuse_parent(run)
         run.anew.clear()
         run.clear()
 

@@ -91,8 +91,8 @@ def written_space(values: dict[str, Any], what: str) -> WrittenSpace:
         problems = dict.fromkeys(_sentence(one) for one in error.errors())
         raise ConfigurationError(
             "\n".join(f"{what}: {problem}" for problem in problems),
-            "a parameter is written as `tau: {key: guide.tau, values: [0.2, 0.4]}` in a file, and "
-            "as tau=0.2|0.4 or tau=0.2:0.4 on the line",
+            "a parameter is written as `tau: {key: guide.tau, values: [0.2, 0.4]}` in a file below "
+            "`parameters:`, and as tau=0.2|0.4 or tau=0.2:0.4 on the line",
         ) from None
 
 
@@ -105,6 +105,8 @@ def _sentence(complaint: Any) -> str:
         where = above[-1] if above else "a space"
         return f"{where} has no '{key}'" + (f" (did you mean {close[0]}?)" if close else "")
     name = path[1] if path[:1] == ["parameters"] and len(path) > 1 else ".".join(path)
+    if complaint["type"] == "missing":
+        return f"'{path[-1]}' is missing"
     if complaint["type"] == "value_error":
         return f"{name}: {complaint['ctx']['error']}"
     inside = ".".join(path[2:3])

@@ -59,7 +59,9 @@ def _has_bf16() -> bool:
 def device() -> str:
     """The GPUs that a training would use with their memory, or the cores that it does with."""
     if not torch.cuda.is_available():
-        return f"no GPU: trainings run on {torch.get_num_threads()} threads of this machine"
+        threads = torch.get_num_threads()
+        counted = "1 thread" if threads == 1 else f"{threads} threads"
+        return f"no GPU: trainings run on {counted} of this machine"
     found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     names = ", ".join(f"{gpu.name} with {gpu.total_memory / (1 << 30):.0f} GiB" for gpu in found)
     return f"{names}; CUDA {torch.version.cuda}"

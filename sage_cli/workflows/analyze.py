@@ -17,7 +17,7 @@ from sage_cli.analysis.modes import generator_with_modes
 from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.reading import readers
 from sage_cli.analysis.registry import find_analysis
-from sage_cli.config.in_words import Stage
+from sage_cli.config.in_words import Stage, samples_in_words
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
@@ -100,7 +100,7 @@ def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) 
     subjects = _subjects(analysis, config, names, options.base)
     _refuse_modeless(analysis, benchmarks)
     policies = [subject.policy for subject in subjects]
-    facts["samples"] = f"{recipe.evaluation.samples} per problem x {recipe.evaluation.seeds} seeds"
+    facts["samples"] = samples_in_words(recipe.evaluation)
     lacks = False
     for one in missing(policies, benchmarks, recipe, config.run.root):
         lacks |= one.graded < one.wanted

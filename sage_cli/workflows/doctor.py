@@ -181,7 +181,8 @@ def _rollouts(config: SageConfig) -> str:
         from sage_cli.training.launch import accelerate_configuration
 
         accelerate_configuration(config.rl.accelerate)
-    return f"{backend}, in {config.rl.processes} process(es)"
+    processes = config.rl.processes
+    return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
 
 def _sampling(config: SageConfig) -> str:

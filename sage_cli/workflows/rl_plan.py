@@ -52,8 +52,8 @@ def plan(
     return [
         plan_base(SftRecipe.of(config), parent)
         if init is None
-        else Stage("1. start", {"policy": parent.label}),
-        Stage("2. RL", {**run_facts(run), **rl_facts(recipe), **rl_hours(recipe)}),
+        else Stage("start", {"policy": parent.label}),
+        Stage("RL", {**run_facts(run), **rl_facts(recipe), **rl_hours(recipe)}),
         *([plan_measurement(config, [Policy.of_run(run)])] if measure else []),
         *(memory_stages(config, card(gpu), base=init is None, measure=measure) if gpu else []),
     ]

@@ -122,8 +122,8 @@ def plan(config: SageConfig, *, measure: bool = False, gpu: str | None = None) -
 def plan_base(recipe: SftRecipe, base: Policy) -> Stage:
     """What making the base would take, and whether it is there."""
     if base.run is None:
-        return Stage("1. base", base_facts(base))
-    return Stage("1. base: supervised warm-up", {**base_facts(base), **sft_facts(recipe)})
+        return Stage("base", base_facts(base))
+    return Stage("base: supervised warm-up", {**base_facts(base), **sft_facts(recipe)})
 
 
 def _train(

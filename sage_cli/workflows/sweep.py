@@ -111,8 +111,8 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
     }
     return [
         plan_base(SftRecipe.of(shared), search.cells.base),
-        Stage("2. RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
-        Stage("3. sweep", facts),
+        Stage("RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
+        Stage("sweep", facts),
         *(memory_stages(shared, card(gpu), base=True) if gpu else []),
     ]
 

@@ -38,9 +38,10 @@ def test_counts_rows_best_and_time_left_stand_on_lines_of_their_own(width):
     head, counts, first, second, best = drawn(width)
     assert max(map(len, (head, counts, first, second, best))) <= width
     # 4 done and 1 failed of 9 are over; 9 - 5 - 2 running = 2 are left; 754 s = 12 min 34 s
+    assert head.split()[0] == "tasks"
     assert "5/9" in head
     assert "0:12:34 left" in head
-    assert counts.strip() == "4 done, 2 running, 1 failed, 0 pruned, 2 left"
+    assert counts.strip() == "4 done, 2 running, 1 failed, 2 left"
     assert re.search(r"tau=0.465 rho=0.775.*step 12/40 +reward 0\.31[23] +0:01:14", first)
     assert re.search(r"tau=0.465 rho=1.0.* 1:01:11", second)
     assert best.strip() == "best tau=0.3 rho=0.5: pass@1 0.451"
@@ -89,8 +90,8 @@ def test_without_a_terminal_what_changes_is_said_and_nothing_twice(monkeypatch):
     lines = spoken(monkeypatch, (100, first), (101, later), (102, done))
     assert lines == [
         "begun: tau=0.465 rho=0.775 seed 0",
-        "0 done, 1 running, 0 failed, 0 pruned, 2 left  tau=0.465 rho=0.775 seed 0 at step 12/40",
-        "1 done, 0 running, 0 failed, 0 pruned, 2 left  best tau=0.465: pass@1 0.4  0:01:01 left",
+        "0 done, 1 running, 2 left  tau=0.465 rho=0.775 seed 0 at step 12/40",
+        "1 done, 0 running, 2 left  best tau=0.465: pass@1 0.4  0:01:01 left",
     ]
 
 

@@ -32,6 +32,18 @@ def test_config_show_prints_every_setting_and_its_origin(sage):
     assert typed.written == []
 
 
+def test_config_show_takes_the_flags_that_decide_other_settings(sage):
+    typed = sage("config", "show", "--algo", "dapo", "--guide", "token", "--json")
+    shown = json.loads(typed.stdout)
+    assert (shown["rl"]["epsilon_high"], shown["guide"]["name"]) == (0.28, "token")
+
+
+def test_a_learning_rate_is_a_flag(sage):
+    for command, stage in (("sft", 0), ("rl", 1)):
+        planned = json.loads(sage(command, "--lr", "3e-5", "--dry-run", "--json").stdout)["stages"]
+        assert planned[stage]["learning rate"].startswith("3e-05")
+
+
 def test_config_show_json_is_the_configuration(sage):
     shown = json.loads(sage("config", "show", "--json", "--set", "rl.algo=dapo").stdout)
     assert (shown["rl"]["algo"], shown["rl"]["epsilon_high"]) == ("dapo", 0.28)
@@ -69,9 +81,15 @@ def test_a_dry_run_says_what_would_happen_and_touches_nothing(sage, words, stage
 def test_the_demos_plan_has_both_arms(sage):
     typed = sage("demo", "--dry-run")
     assert typed.code == 0
-    assert typed.words.count("2. RL") == 2
     assert "guide branch" in typed.words
     assert typed.written == []
+    planned = json.loads(sage("demo", "--dry-run", "--json").stdout)["stages"]
+    assert [stage["stage"] for stage in planned] == [
+        "base: supervised warm-up",
+        "RL",
+        "RL",
+        "measure",
+    ]
 
 
 def test_a_plans_arithmetic(sage):
@@ -152,8 +170,9 @@ def test_runs_path_is_a_folder_for_scripts(sage, made):
 
 def test_runs_remove_asks_and_refuses_parents(sage, made):
     _, trained = made
-    refused = sage("runs", "remove", "sft", "--yes")
-    assert (refused.code, f"is the parent of {trained.id}" in refused.words) == (2, True)
+    for sure in (("--yes",), ()):  # a parent is refused before anybody is asked
+        refused = sage("runs", "remove", "sft", *sure)
+        assert (refused.code, f"is the parent of {trained.id}" in refused.words) == (2, True)
     assert sage("runs", "remove", "rl").code == 1  # stdin is empty: not confirmed
     assert trained.folder.is_dir()
     assert sage("runs", "remove", "rl", "--yes").code == 0

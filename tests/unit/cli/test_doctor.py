@@ -67,6 +67,14 @@ def test_a_broken_setup_names_what_is_in_the_way_and_the_mend(sage, sets, check,
     assert mend is None or mend in one["mend"]
 
 
+def test_what_stands_in_the_way_twice_is_told_once(sage):
+    model = ("model.kind=pretrained", "model.path=nobody/nothing", "model.tuning=lora")
+    typed = sage("doctor", *QUICK, *(word for one in model for word in ("--set", one)))
+    assert typed.code == 1
+    assert typed.words.count("couldn't be read from the Hub") == 1
+    assert "prompt template in the way for the same reason as model" in typed.words
+
+
 def test_a_runs_folder_that_is_a_file(sage, tmp_path):
     (tmp_path / "taken").write_text("")
     typed = sage("doctor", *QUICK, "--runs", tmp_path / "taken")

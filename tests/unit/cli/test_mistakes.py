@@ -207,7 +207,8 @@ def test_a_benchmark_that_does_not_exist(sage):
 
 @pytest.mark.parametrize("command", [("passk",), ("eval",), ("runs", "show"), ("runs", "path")])
 def test_a_run_that_does_not_exist(sage, command):
-    refused(sage(*command, "rl-dapo"), "there is no run 'rl-dapo' in runs", "sage runs list")
+    nowhere = "there is no run 'rl-dapo', nor any other in"
+    refused(sage(*command, "rl-dapo"), nowhere, "--runs FOLDER")
 
 
 def test_an_accelerate_configuration_that_does_not_exist(sage, files):
@@ -244,7 +245,9 @@ def test_a_start_under_another_prompt_or_of_another_model(sage, files):
 
 def test_search_spaces(sage, files):
     refused(sage("sweep", "--space", "tau,roh"), "no search space 'tau,roh'", "tau-rho")
-    refused(sage("sweep", "--space", files / "wrong.yaml"), "parameters is {'rl':", "is written as")
+    refused(
+        sage("sweep", "--space", files / "wrong.yaml"), "'parameters' is missing", "is written as"
+    )
     typed = sage("sweep", "--guide", "token")
     refused(typed, "is about guide branch", "--guide branch")
     refused(

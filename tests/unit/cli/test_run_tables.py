@@ -94,6 +94,15 @@ def test_runs_diff(sage, made):
     assert (typed.code, "are one run" in typed.words) == (2, True)
 
 
+def test_a_base_and_a_policy_are_compared_by_what_both_have_settings_of(sage, made):
+    base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
+    with base.recording({"sft": {"steps": 5}}, kind="sft", parent=None, seed=7, template="0"):
+        pass
+    said = sage("runs", "diff", base.id, made[1].id).words
+    assert "only one of them has settings of guide, rl, sft" in said
+    assert "guide.tau" not in said
+
+
 def test_plot_draws_what_was_recorded(sage, made):
     plain, branch = made
     out = plain.folder.parent.parent / "figure.pdf"

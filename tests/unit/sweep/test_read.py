@@ -156,7 +156,7 @@ def test_a_file_has_all_that_the_line_has(tmp_path):
     ("text", "said"),
     [
         ("parameters: {}", "parameters is {}"),
-        ("guide: branch", "parameters is "),
+        ("guide: branch", "'parameters' is missing"),
         ("parameters: {tau: {key: guide.tau}}", "tau: a parameter has one of values, choices, "),
         ("parameters: {tau: {values: [1], times: [1]}}", "this one has values and times"),
         ("parameters: {tau: {vlaues: [1]}}", "tau has no 'vlaues' (did you mean values?)"),
