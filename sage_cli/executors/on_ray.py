@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -104,13 +103,18 @@ class RayExecutor:
 def _run(task: Task, environment: dict[str, str], folder: Path, grace_s: float) -> End:
     """On a node: the task on a leash, which ends it when Ray ends this process."""
     gpus = ray.get_runtime_context().get_accelerator_ids()["GPU"]
-    leashed = Leashed(task, environment | {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}, grace_s, folder)
+    cancelled = threading.Event()
+    # ray.cancel interrupts: raised while the leash is being made, nothing would hold the task
+    before = signal.signal(signal.SIGINT, lambda *_: cancelled.set())
     try:
+        variables = environment | {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+        leashed = Leashed(task, variables, grace_s, folder)
         while (end := leashed.poll()) is None:
-            time.sleep(_LOOK_S)
-    except KeyboardInterrupt:  # by ray.cancel
-        leashed.ask_to_end()
-        return leashed.wait_for_end()
+            if cancelled.wait(_LOOK_S):
+                leashed.ask_to_end()
+                return leashed.wait_for_end()
+    finally:
+        signal.signal(signal.SIGINT, before)
     return end
 
 
