@@ -84,7 +84,7 @@ def test_the_viewers_script_fills_the_page(page: Path, tmp_path: Path) -> None:
     assert not re.search(r"<button[^>]*hidden", elements)
     assert elements.count('class="t more"') == 6  # two of three samples have q above 1
     assert re.search(r'<option value="grpo-branch">', elements)
-    assert elements.count("<svg") == 3
+    assert elements.count("<svg") == 4
 
 
 def test_nothing_is_wider_than_a_phone_but_what_scrolls(page: Path, tmp_path: Path) -> None:
