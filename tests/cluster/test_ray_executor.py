@@ -1,6 +1,9 @@
 """The Ray executor keeps the contract on a real cluster of two nodes, one of which is lost."""
 
+import os
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
 from free_port import free_port
@@ -61,3 +64,27 @@ def test_a_cluster_that_cannot_be_reached(monkeypatch):
             RayExecutor(given, Resources())
     with pytest.raises(ExecutorError, match="at nowhere"):
         RayExecutor("nowhere", Resources())
+
+
+def test_a_task_that_is_cancelled_while_it_is_started_may_save(tmp_path, monkeypatch):
+    """Ray interrupts a worker wherever it is, also between the command's start and its handle."""
+    on_ray = pytest.importorskip("sage_cli.executors.on_ray", reason="Ray isn't installed")
+    from sage_cli.executors.leashed import Leashed
+
+    started, saved = tmp_path / "started", tmp_path / "saved"
+
+    class Interrupted(Leashed):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            while not started.exists():
+                time.sleep(0.02)
+            signal.raise_signal(signal.SIGINT)
+
+    context = SimpleNamespace(get_accelerator_ids=lambda: {"GPU": []})
+    monkeypatch.setattr(on_ray.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(on_ray, "Leashed", Interrupted)
+    work = f"trap 'touch {saved}; exit 5' TERM; touch {started}; while :; do sleep 0.1; done"
+    end = on_ray._run(shell(tmp_path, "a", work), dict(os.environ), tmp_path, 20.0)
+    assert saved.exists()
+    assert end.code == 5
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
