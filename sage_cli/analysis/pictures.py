@@ -10,13 +10,19 @@ from sage_cli.reports.document import Figure
 from sage_cli.reports.table import Measure
 
 
-def dots(stem: str, panels: Mapping[str, Mapping[str, Mapping[str, Measure]]], axis: str) -> Figure:
-    """Panel -> row -> policy -> value, as points with intervals."""
+def dots(
+    stem: str,
+    panels: Mapping[str, Mapping[str, Mapping[str, Measure]]],
+    axis: str,
+    *,
+    zero: bool = False,
+) -> Figure:
+    """Panel -> row -> policy -> value, as points with intervals; `zero` draws a line there."""
 
     def draw(path: Path) -> None:
         from sage_cli.reports.dots import draw_dots
 
-        draw_dots(panels, axis, path)
+        draw_dots(panels, axis, path, zero=zero)
 
     return Figure(stem, draw)
 

@@ -135,7 +135,7 @@ def _show(page: Page, json: bool) -> None:
             short = tuple(table for table in tables if len(table.rows) <= MOST_ROWS)
             print_document(replace(section, tables=short, notes=()), console)
             for table in tables:
-                if table not in short:
+                if len(table.rows) > MOST_ROWS:
                     console.print(f"{escape(table.title)}: {len(table.rows)} rows, on the page")
     for name, value in page.facts.items():
         console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
@@ -144,6 +144,7 @@ def _show(page: Page, json: bool) -> None:
 
 def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
     ask_nobody()
+    from sage_cli.suite.plan import DONE
     from sage_cli.workflows.suite_plan import plan_suite
 
     with doing(f"planning {name}"):
@@ -158,7 +159,7 @@ def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
         number = numbers[task["name"]]
         table.add_row(str(number), escape(task["title"]), str(needs), task["state"])
     console.print(f"[bold]{escape(found['title'])}[/]", table, sep="\n")
-    if left := [task["command"] for task in found["tasks"] if task["state"] != "done"]:
+    if left := [task["command"] for task in found["tasks"] if task["state"] != DONE]:
         console.print("what is to do, as commands:")
         for command in left:  # a line each, however long, so that they can be copied
             console.print(command, markup=False, highlight=False, soft_wrap=True)

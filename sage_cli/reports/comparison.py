@@ -17,6 +17,7 @@ from sage_cli.reports.contrast import (
     ContrastJson,
     adjusted,
     average,
+    cells_at,
     contrast,
     contrast_json,
 )
@@ -24,7 +25,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.passk import curves_figure, powers_of_two
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.spread import spread_table
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.table import Column, Row, Table
 
 AVERAGE = "average"
 AVERAGE_NOTE = (
@@ -143,22 +144,9 @@ def comparison_table(
     benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
 ) -> Table:
     """A row per k of `ks`: both means, A less B with its interval, what could be seen, and p."""
-    difference = contrast.difference
     names = ("difference", "detectable", "p", "p (Holm)")
     columns = (Column("k"), *map(Column, (*contrast.labels, *names)))
-    rows = []
-    for place, k in enumerate(difference.ks):
-        if k in ks:
-            gap = Measure(
-                float(difference.mean_K[place]),
-                interval=(float(difference.low_K[place]), float(difference.high_K[place])),
-                signed=True,
-            )
-            means = (Measure(float(mean_K[place])) for mean_K in contrast.means)
-            smallest = Measure(float(contrast.smallest_K[place]))
-            ps = (Measure(float(p_K[place]), digits=4, tiny=True)
-                  for p_K in (difference.p_K, contrast.holm_K))  # fmt: skip
-            rows.append(Row((k, *means, gap, smallest, *ps)))
+    rows = [Row((k, *cells_at(contrast, k))) for k in contrast.difference.ks if k in ks]
     title = f"{' against '.join(contrast.labels)} on {benchmark}"
     return Table(title, columns, tuple(rows), tuple(notes))
 

@@ -13,6 +13,7 @@ from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.multiplicity import holm
 from sage_cli.metrics.precision import precision
+from sage_cli.reports.table import Measure
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,23 @@ def adjusted(contrasts: Mapping[str, Contrast], ks: Sequence[int]) -> dict[str, 
         name: replace(one, holm_K=held_K)
         for (name, one), held_K in zip(contrasts.items(), held, strict=True)
     }
+
+
+def difference_at(one: Contrast, k: int) -> Measure:
+    """A less B at `k`, with its interval."""
+    gap = one.difference
+    place = gap.ks.index(k)
+    interval = (float(gap.low_K[place]), float(gap.high_K[place]))
+    return Measure(float(gap.mean_K[place]), interval=interval, signed=True)
+
+
+def cells_at(one: Contrast, k: int) -> tuple[Measure, ...]:
+    """A table's cells at `k`: both means, A less B, what could have been seen, p and Holm's p."""
+    place = one.difference.ks.index(k)
+    means = (Measure(float(mean_K[place])) for mean_K in one.means)
+    ps = (Measure(float(p_K[place]), digits=4, tiny=True)
+          for p_K in (one.difference.p_K, one.holm_K))  # fmt: skip
+    return (*means, difference_at(one, k), Measure(float(one.smallest_K[place])), *ps)
 
 
 class ContrastJson(TypedDict):

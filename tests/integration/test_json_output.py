@@ -134,7 +134,7 @@ def test_mistakes(type_: Type, base: str, policy: str) -> None:
         (("rl", *PRESETS, "--algo", "dpao"), 2, "rl.algo is 'dpao'"),
         (("compare", "nobody", policy), 2, "there is no run 'nobody'"),
         (("grade", "nothing.jsonl"), 2, "can't read nothing.jsonl"),
-        (("runs", "remove", base), 1, "declined"),
+        (("runs", "remove", policy), 1, "declined"),
         (("runs", "remove", base, "--yes"), 2, "is the parent of"),
     ):
         error = type_(*words, code=code)["error"]

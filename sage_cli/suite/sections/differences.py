@@ -15,8 +15,10 @@ from sage_cli.reports.contrast import (
     Contrast,
     adjusted,
     average_of,
+    cells_at,
     contrast_json,
     contrast_of,
+    difference_at,
 )
 from sage_cli.reports.document import Document
 from sage_cli.reports.published import evaluation_tables, published_scores
@@ -80,6 +82,7 @@ def differences(result: PartResult) -> Document:
     claimed = [_claims_table(claims, result)] if claims else []
     gaps = [_table(family, result.ks)] if family else []
     tables = [*claimed, *gaps]
+    overall = {pair: one for pair, by in found.items() if (one := _overall(by)) is not None}
     return Document(
         name="claims",
         title="What the paper claims, and what was found" if claims else "Differences",
@@ -94,7 +97,7 @@ def differences(result: PartResult) -> Document:
         },
         tables=tuple(tables),
         sheets=dict(zip((*["claims"] * len(claimed), "differences"), tables, strict=False)),
-        figures=(forest(summed_up, _shown(result.ks)),) if (summed_up := _summed_up(found)) else (),
+        figures=(forest(overall, _shown(result.ks)),) if overall else (),
         notes=(
             *_claims_note(claims),
             "detectable: the smallest true difference that these problems, samples and seeds would "
@@ -106,9 +109,9 @@ def differences(result: PartResult) -> Document:
     )
 
 
-def _summed_up(found: Mapping[Pair, Mapping[str, Contrast]]) -> dict[Pair, Contrast]:
-    """Each pair's contrast on the average of the benchmarks, or on the only one."""
-    return {pair: by.get(AVERAGE) or next(iter(by.values())) for pair, by in found.items() if by}
+def _overall(by_benchmark: Mapping[str, Contrast]) -> Contrast | None:
+    """A pair's contrast on the average of the benchmarks, or on the only one."""
+    return by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
 
 
 def _shown(ks: Sequence[int]) -> Sequence[int]:
@@ -147,25 +150,16 @@ def _cell(
     pair = (claim.a, claim.b)
     turned = pair not in found
     by_benchmark = found.get(pair[::-1] if turned else pair, {})
-    if claim.benchmark is None:
-        one = by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
-    else:
-        one = by_benchmark.get(claim.benchmark)
+    one = _overall(by_benchmark) if claim.benchmark is None else by_benchmark.get(claim.benchmark)
     if one is None:
         return None
-    place = one.difference.ks.index(min(claim.k, most))
-    gap = _gap(one, place)
+    k = min(claim.k, most)
+    place, gap = one.difference.ks.index(k), difference_at(one, k)
     return (
         _turned(gap) if turned else gap,
         float(one.difference.p_K[place]),
         float(one.smallest_K[place]),
     )
-
-
-def _gap(one: Contrast, place: int) -> Measure:
-    gap = one.difference
-    interval = (float(gap.low_K[place]), float(gap.high_K[place]))
-    return Measure(float(gap.mean_K[place]), interval=interval, signed=True)
 
 
 def _turned(gap: Measure) -> Measure:
@@ -215,16 +209,10 @@ def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
     rows = []
     for key, one in family.items():
         a, b, benchmark = key.split("\0")
-        for place, k in enumerate(one.difference.ks):
-            if k not in shown:
-                continue
-            means = (Measure(float(mean_K[place])) for mean_K in one.means)
-            ps = (Measure(float(p_K[place]), digits=4, tiny=True)
-                  for p_K in (one.difference.p_K, one.holm_K))  # fmt: skip
-            smallest = Measure(float(one.smallest_K[place]))
-            beginning = (f"{a} less {b}", benchmark, k)
-            numbers = (*means, _gap(one, place), smallest, *ps)
-            rows.append(Row((*beginning, *numbers), section=f"{a} {b}"))
+        for k in one.difference.ks:
+            if k in shown:
+                beginning = (f"{a} less {b}", benchmark, k)
+                rows.append(Row((*beginning, *cells_at(one, k)), section=f"{a} {b}"))
     return Table("Paired differences", columns, tuple(rows))
 
 
