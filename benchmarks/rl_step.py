@@ -9,10 +9,8 @@ arguments, model and reward, in alternating blocks. `memory`: peak of a process 
 machine without a GPU `--clock cpu` counts the process's own seconds. The model is a random one of
 `tiny`'s sizes, which never ends a completion, or the one in the folder `--model`.
 
-    python benchmarks/rl_step.py --advantages pass-at-k pkpo entropy-shaped steer clip-cov kl-cov
-
-measures in their place `NAME / group`: one trainer whose advantage alternates; `--timing` what
-`time/` in the records costs, in a trainer that times every other step.
+`--timing` measures in their place what `time/` in the records costs, in a trainer that times
+every other step. `methods.py` measures methods of exploration with the same bench.
 """
 
 from __future__ import annotations
@@ -42,7 +40,6 @@ from sage_cli.evaluation.rollouts import sampled_rollouts
 from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
-from sage_cli.objectives import build_advantage
 from sage_cli.problems.problem import Problem
 from sage_cli.store.run import Run
 from sage_cli.training.order import training_order
@@ -137,9 +134,12 @@ class Bench:
         """A policy to train, and the folder of its reference."""
         return load_model(self.base), self.base
 
-    def sage(self, steps: int, *callbacks: TrainerCallback) -> Any:
-        """Our trainer."""
+    def sage(
+        self, steps: int, *callbacks: TrainerCallback, rl: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Our trainer, with other `rl` settings where some are given."""
         config = self.config(steps)
+        config = config.model_copy(update={"rl": config.rl.model_copy(update=rl or {})})
         inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
             RlRecipe.of(config), inputs, config.tracking, Run(self.folder), self.records.append
@@ -184,17 +184,6 @@ def guided(guide: Guide) -> Change:
     return lambda trainer: setattr(trainer, "guide", guide)
 
 
-def advantaged(name: str, computed: str) -> Change:
-    """The advantage `name`, where `computed` is the one that the run's settings name."""
-    advantage = build_advantage(name, {})
-
-    def change(trainer: Any) -> None:
-        trainer.rl = trainer.rl.model_copy(update={"advantage": computed})  # ours, not TRL's own
-        trainer.advantage = advantage
-
-    return change
-
-
 def drawn_by(draw: Draw | None) -> Change:
     """Rollouts by `draw`; None: by Transformers' `generate`."""
     return lambda trainer: setattr(trainer, "draw", draw)
@@ -205,11 +194,13 @@ def timed_by(phases: Phases) -> Change:
     return lambda trainer: setattr(trainer, "phases", phases)
 
 
-def trainer_seconds(bench: Bench, pairs: int) -> tuple[list[float], list[float]]:
-    """Step times of bare TRL and of ours, in alternating blocks."""
-    found: tuple[list[float], list[float]] = ([], [])
+def trainer_seconds(
+    bench: Bench, pairs: int, *makes: Callable[..., Any]
+) -> tuple[list[float], ...]:
+    """Step times of the trainers that `makes` make, in alternating blocks."""
+    found: tuple[list[float], ...] = tuple([] for _ in makes)
     while len(found[0]) < pairs:
-        for make, times in zip((bench.bare, bench.sage), found, strict=True):
+        for make, times in zip(makes, found, strict=True):
             clock = Clock(bench.clock)
             make(BLOCK_STEPS, clock).train()
             times.extend(clock.steps_s[1:])
@@ -248,17 +239,22 @@ def report(name: str, base_s: list[float], other_s: list[float]) -> dict[str, An
     }
 
 
-def main() -> None:
-    """Measure and print one JSON object per ratio."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def sizes_parser(description: str | None) -> argparse.ArgumentParser:
+    """The options that every measurement with a `Bench` has."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--rollouts", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    return parser
+
+
+def main() -> None:
+    """Measure and print one JSON object per ratio."""
+    parser = sizes_parser(__doc__)
     parser.add_argument("--peak-of", choices=["none", "branch"])
-    parser.add_argument("--advantages", nargs="+", default=[])
     parser.add_argument("--timing", action="store_true")
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -266,16 +262,11 @@ def main() -> None:
         if sizes.peak_of:
             print(json.dumps({"peak_mb": train_and_measure(bench, sizes.peak_of, sizes.pairs)}))
             return
-        for name in sizes.advantages:
-            changes = (advantaged("group", name), advantaged(name, name))
-            seconds = alternating_seconds(bench, sizes.pairs, *changes)
-            print(json.dumps(report(f"{name} / group", *seconds)))
         if sizes.timing:
             seconds = alternating_seconds(
                 bench, sizes.pairs, timed_by(Untimed()), timed_by(Phases())
             )
             print(json.dumps(report("timed / untimed", *seconds)))
-        if sizes.advantages or sizes.timing:
             return
         changes = (guided(NoGuide()), guided(BRANCH))
         seconds = alternating_seconds(bench, sizes.pairs, *changes)
@@ -284,7 +275,8 @@ def main() -> None:
         changes = (drawn_by(None), drawn_by(sampled_rollouts(rollout, 1, bench.tokenizer)))
         seconds = alternating_seconds(bench, sizes.pairs, *changes)
         print(json.dumps(report("sampler / generate", *seconds)))
-        print(json.dumps(report("sage / TRL", *trainer_seconds(bench, sizes.pairs))))
+        seconds = trainer_seconds(bench, sizes.pairs, bench.bare, bench.sage)
+        print(json.dumps(report("sage / TRL", *seconds)))
         peaks = [peak_of(guide, sizes) for guide in ("none", "branch")]
         print(json.dumps({"ratio": "memory", "of_peaks": peaks[1] / peaks[0], "peak_mb": peaks}))
 

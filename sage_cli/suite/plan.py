@@ -58,6 +58,25 @@ class Part:
     suite: Suite
     arms: Sequence[Arm]
 
+    @cached_property
+    def by_label(self) -> dict[str, list[Arm]]:
+        """The arms of each method."""
+        found: dict[str, list[Arm]] = {}
+        for arm in self.arms:
+            found.setdefault(arm.label, []).append(arm)
+        return found
+
+    @cached_property
+    def same(self) -> dict[str, str]:
+        """Label -> an earlier method that leads to the same policies under these settings."""
+        same: dict[str, str] = {}
+        seen: dict[tuple[str, ...], str] = {}
+        for label, arms in self.by_label.items():
+            other = seen.setdefault(tuple(arm.policy.label for arm in arms), label)
+            if other != label:
+                same[label] = other
+        return same
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:

@@ -92,20 +92,12 @@ class PartResult:
 
 def results(part: Part, plan: Plan, failures: Mapping[str, str]) -> PartResult:
     """What the store holds of a suite; `failures` says by task why it was given up."""
-    by_label: dict[str, list[Arm]] = {}
-    for arm in part.arms:
-        by_label.setdefault(arm.label, []).append(arm)
-    methods: list[MethodResult] = []
-    same: dict[str, str] = {}
-    seen: dict[tuple[str, ...], str] = {}
-    for label, arms in by_label.items():
-        policies = tuple(arm.policy.label for arm in arms)
-        if policies in seen:
-            same[label] = seen[policies]
-            continue
-        seen[policies] = label
-        methods.append(_result(label, arms, part.suite, plan, failures))
-    return PartResult(part.suite, methods, same)
+    methods = [
+        _result(label, arms, part.suite, plan, failures)
+        for label, arms in part.by_label.items()
+        if label not in part.same
+    ]
+    return PartResult(part.suite, methods, part.same)
 
 
 def _result(

@@ -40,6 +40,11 @@ def plan_suite(name: str, overrides: Overrides) -> SuitePlan:
 def _notes(plan: Plan) -> list[str]:
     """What a reader of the plan should know of its names and numbers."""
     notes = ["measurements that share samples are counted as if each drew its own"]
+    notes += [
+        f"{part.suite.name}: {label} is {other} under these settings, and is run once"
+        for part in plan.parts
+        for label, other in part.same.items()
+    ]
     commits = {
         arm.config.model.path: pinned_revision(arm.config.model.path, arm.config.model.revision)
         for part in plan.parts

@@ -1,0 +1,69 @@
+"""What a step of a method of exploration costs over GRPO's, on the same rows and with the same KL.
+
+    python benchmarks/methods.py --advantages steer verl --algos pacs rlpr --clock cpu --pairs 12
+
+`--advantages`: one trainer whose advantage alternates from step to step. `--algos`, for methods
+that change more than that: a trainer with all of the method's `rl` settings and GRPO's, in
+alternating blocks of steps; the completions drawn are beside, since some methods draw more. The
+other options are those of `rl_step.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rl_step import (
+    BLOCK_STEPS,
+    Bench,
+    Change,
+    alternating_seconds,
+    report,
+    sizes_parser,
+    trainer_seconds,
+)
+
+from sage_cli.config.algorithms import algorithm_settings
+from sage_cli.objectives import build_advantage
+
+
+def advantaged(name: str, computed: str) -> Change:
+    """The advantage `name`, where `computed` is the one that the run's settings name."""
+    advantage = build_advantage(name, {})
+
+    def change(trainer: Any) -> None:
+        trainer.rl = trainer.rl.model_copy(update={"advantage": computed})  # ours, not TRL's own
+        trainer.advantage = advantage
+
+    return change
+
+
+def main() -> None:
+    """Measure and print one JSON object per method."""
+    parser = sizes_parser(__doc__)
+    parser.add_argument("--advantages", nargs="+", default=[])
+    parser.add_argument("--algos", nargs="+", default=[])
+    sizes = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), sizes)
+        for name in sizes.advantages:
+            changes = (advantaged("group", name), advantaged(name, name))
+            seconds = alternating_seconds(bench, sizes.pairs, *changes)
+            print(json.dumps(report(f"{name} / group", *seconds)), flush=True)
+        for name in sizes.algos:
+            method = partial(bench.sage, rl=algorithm_settings(name))
+            bench.records.clear()
+            found = trainer_seconds(bench, sizes.pairs, bench.sage, method)
+            drawn = [record["drawn/completions"] for record in bench.records]
+            by_block = [mean(drawn[at:][:BLOCK_STEPS]) for at in range(0, len(drawn), BLOCK_STEPS)]
+            ratio = mean(by_block[1::2]) / mean(by_block[0::2])
+            measured = report(f"{name} / grpo", *found) | {"completions_drawn": ratio}
+            print(json.dumps(measured), flush=True)
+
+
+if __name__ == "__main__":
+    main()

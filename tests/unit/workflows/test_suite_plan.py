@@ -1,0 +1,23 @@
+"""What a reader of a suite's plan is told beside its tasks."""
+
+from pathlib import Path
+
+from sage_cli.suite.arms import Overrides
+from sage_cli.workflows.suite_plan import plan_suite
+
+
+def noted(name: str, root: Path) -> list[str]:
+    return plan_suite(name, Overrides(("tiny",), (), 1, {"run": {"root": root}}))["notes"]
+
+
+def test_methods_that_are_the_same_here_are_named(tmp_path: Path) -> None:
+    twins = [one for one in noted("figure6", tmp_path) if "run once" in one]
+    assert twins == [
+        "figure6: base-3b is base-1.5b under these settings, and is run once",
+        "figure6: grpo-3b is grpo-1.5b under these settings, and is run once",
+        "figure6: branch-3b is branch-1.5b under these settings, and is run once",
+    ]
+
+
+def test_methods_that_differ_are_not(tmp_path: Path) -> None:
+    assert not [one for one in noted("table1", tmp_path) if "run once" in one]
