@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 _SETTINGS = {
@@ -28,7 +29,11 @@ _LOAD = Path("/proc/loadavg")
 
 
 def prepare(load: Path = _LOAD) -> None:
-    """Calm threads, no telemetry, no progress bars but ours; what the user has set stays."""
+    """Calm threads, no telemetry, no progress bars but ours; what the user has set stays.
+
+    A warning is a line of its words, without the line of code that gave it.
+    """
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     for name, value in {**_SETTINGS, **(_SPIN if _alone(load) else {})}.items():
         os.environ.setdefault(name, value)
 

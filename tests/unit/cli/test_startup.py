@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -83,6 +84,13 @@ def test_threads_wait_awake_only_where_nothing_else_runs(load, spin, tmp_path, m
     surroundings.prepare(tmp_path / "loadavg")
     assert os.environ.get("GOMP_SPINCOUNT") == spin
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+def test_a_warning_is_a_line_of_its_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # put back afterwards
+    surroundings.prepare(tmp_path / "loadavg")
+    said = warnings.formatwarning(UserWarning("no reward"), UserWarning, "rl.py", 7)
+    assert said == "warning: no reward\n"
 
 
 def test_what_the_user_says_of_threads_stays(tmp_path, monkeypatch):
