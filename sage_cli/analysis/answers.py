@@ -18,7 +18,7 @@ from sage_cli.store.readings import ReadingStore
 from sage_cli.store.verdicts import VerdictStore
 
 
-class Row(NamedTuple):
+class GradedSample(NamedTuple):
     """One stored sample of a problem with its verdict."""
 
     problem: Problem
@@ -71,12 +71,12 @@ class Answers:
         """Problems by id, in the benchmark's order."""
         return {problem.id: problem for problem in self.benchmark.problems}
 
-    def rows(self, problem_ids: Collection[str] | None = None) -> Iterator[Row]:
+    def rows(self, problem_ids: Collection[str] | None = None) -> Iterator[GradedSample]:
         """Every sample with its verdict, as they are stored; in memory is one part at a time."""
         for store in self.verdicts:
             for completion, status, extracted in store.stream(problem_ids or self.problems, self.n):
                 problem = self.problems[completion.problem_id]
-                yield Row(problem, completion, Grade(status, extracted))
+                yield GradedSample(problem, completion, Grade(status, extracted))
 
     def final_answers(self) -> dict[str, Counter[str | None]]:
         """Problem id -> how often each final answer was given, None being one more."""
@@ -85,7 +85,7 @@ class Answers:
             counted[row.problem.id][row.final_answer] += 1
         return counted
 
-    def read_rows(self) -> Iterator[tuple[Row, Reading]]:
+    def read_rows(self) -> Iterator[tuple[GradedSample, Reading]]:
         """The same with what the model said of each, which must have been asked of all."""
         for verdicts, readings in zip(self.verdicts, self.readings, strict=True):
             graded, read = (store.count(self.problems, self.n) for store in (verdicts, readings))

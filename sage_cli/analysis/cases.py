@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.answers import Answers, Row
+from sage_cli.analysis.answers import Answers, GradedSample
 from sage_cli.analysis.material import Material
 from sage_cli.analysis.skeleton import skeleton
 from sage_cli.reports import table as tables
@@ -27,7 +27,7 @@ class Case:
     `alike` of `of` completions with this verdict have its skeleton.
     """
 
-    row: Row
+    row: GradedSample
     alike: int
     of: int
 

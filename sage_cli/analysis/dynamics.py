@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.material import Asked, Material, Trained
+from sage_cli.analysis.material import Asked, Material, TrainedRun
 from sage_cli.analysis.means import share_over_problems
 from sage_cli.analysis.pictures import steps
 from sage_cli.metrics.counts import FloatArray
@@ -112,7 +112,7 @@ def phase_means(line: Series, records: Sequence[Mapping[str, Any]]) -> list[Meas
     return found
 
 
-def tested(trained: Trained, asked: Asked) -> list[tuple[str, int, Measure, Measure]]:
+def tested(trained: TrainedRun, asked: Asked) -> list[tuple[str, int, Measure, Measure]]:
     """(benchmark, step, training reward, pass@1) of every checkpoint that was measured."""
     step, reward = series(trained.records, "reward")
     window = max(1, len(step) // 16)

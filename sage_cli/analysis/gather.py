@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.material import Trained
+from sage_cli.analysis.material import TrainedRun
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
@@ -58,7 +58,7 @@ def require_samples(
         )
 
 
-def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe) -> Trained:
+def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe) -> TrainedRun:
     """A run's records, and the counts of those of its checkpoints that were measured in full.
 
     Raises StoreError for a run that wrote no records.
@@ -77,4 +77,4 @@ def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe)
             seeds = stored_counts(policy, benchmark, recipe, root, (n,))[n]
             if all((one.n_P == n).all() for one in seeds):
                 measured.setdefault(benchmark.name, {})[step] = pooled(seeds)
-    return Trained(run.id, records, measured)
+    return TrainedRun(run.id, records, measured)

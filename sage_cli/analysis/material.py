@@ -26,7 +26,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedRun:
     """A run's records, and what is stored of its checkpoints: benchmark -> step -> counts."""
 
     run: str
@@ -49,7 +49,7 @@ class Material:
     """
 
     answers: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)
-    trained: Mapping[str, Trained] = field(default_factory=dict)
+    trained: Mapping[str, TrainedRun] = field(default_factory=dict)
     modes: Mapping[tuple[str, str], ModeChances] = field(default_factory=dict)
     asked: Asked = Asked()
     provenance: Provenance = field(default_factory=Provenance)

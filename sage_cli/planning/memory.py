@@ -31,7 +31,7 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingSetup:
     """How a model is trained: `adapter` counts LoRA's numbers, 0 where all weights are trained.
 
     `shards` is over how many cards weights, gradients and optimiser are spread; `fused` says that
@@ -65,7 +65,7 @@ class Memory:
         return sum(self.resident.values()) + sum(self.phases[self.largest_phase].values())
 
 
-def training_state(shape: Shape, how: Trained) -> dict[str, int]:
+def training_state(shape: Shape, how: TrainingSetup) -> dict[str, int]:
     """Weights, reference and optimiser: what a training keeps between steps.
 
     The reference of a LoRA training is a second adapter, that of full tuning a second model. With
@@ -81,7 +81,9 @@ def training_state(shape: Shape, how: Trained) -> dict[str, int]:
     }
 
 
-def update(shape: Shape, how: Trained, rows: int, prompt: int, completion: int) -> dict[str, int]:
+def update(
+    shape: Shape, how: TrainingSetup, rows: int, prompt: int, completion: int
+) -> dict[str, int]:
     """Forward and backward pass of a micro-batch of `rows` texts.
 
     Gradients have the type of the trained weights. Where weights are wider than products, autocast
@@ -98,7 +100,7 @@ def update(shape: Shape, how: Trained, rows: int, prompt: int, completion: int) 
     }
 
 
-def activations(shape: Shape, how: Trained, tokens: int) -> int:
+def activations(shape: Shape, how: TrainingSetup, tokens: int) -> int:
     """What a backward pass needs of the layers.
 
     Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
@@ -113,7 +115,7 @@ def activations(shape: Shape, how: Trained, tokens: int) -> int:
     return shape.layers * tokens * shape.hidden * stream + layer + gradients
 
 
-def layer_bytes(shape: Shape, how: Trained) -> int:
+def layer_bytes(shape: Shape, how: TrainingSetup) -> int:
     """Bytes that one layer keeps of one token for its backward pass.
 
     Counted from Transformers' Qwen2 layer with scaled-dot-product attention, as Korthikanti et
@@ -128,7 +130,7 @@ def layer_bytes(shape: Shape, how: Trained) -> int:
     return products * how.widths.products + norms * 4
 
 
-def head(shape: Shape, how: Trained, tokens: int) -> int:
+def head(shape: Shape, how: TrainingSetup, tokens: int) -> int:
     """TRL's fused head: a tile of logits in float32, the last hidden states and their gradient.
 
     Torch without Triton takes three tiles: logits, their exponentials, gradients. Where the head
@@ -161,7 +163,7 @@ def drawing(shape: Shape, width: int, rows: int, prompt: int, completion: int) -
 
 def training_memory(
     shape: Shape,
-    how: Trained,
+    how: TrainingSetup,
     *,
     rows: int,
     rollouts: int,

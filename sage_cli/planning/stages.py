@@ -15,7 +15,7 @@ from sage_cli.planning.cards import GIB, Card
 from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.memory import (
     Memory,
-    Trained,
+    TrainingSetup,
     Widths,
     drawing_memory,
     texts_in_engine,
@@ -100,7 +100,7 @@ def sft_memory(recipe: SftRecipe, card: Card) -> Stage:
     if shape is None:
         return _unknown(title, recipe.model)
     scratch = isinstance(recipe.model, ScratchModel)
-    how = Trained(
+    how = TrainingSetup(
         widths(recipe.model, card),
         sft.optimizer,
         sft.gradient_checkpointing,
@@ -165,10 +165,10 @@ def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
     return found if fits else {**found, "does not fit": f"try {advice}"}
 
 
-def how_trained(recipe: RlRecipe, shape: Shape, card: Card | None) -> Trained:
+def how_trained(recipe: RlRecipe, shape: Shape, card: Card | None) -> TrainingSetup:
     """What the arithmetic of memory reads of a recipe; without a card, on a CPU."""
     rl, anchor = recipe.rl, recipe.anchor
-    return Trained(
+    return TrainingSetup(
         widths(recipe.model, card),
         rl.optimizer,
         rl.gradient_checkpointing,

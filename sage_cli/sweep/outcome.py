@@ -10,7 +10,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document
-from sage_cli.reports.sweeps.data import Axis, Failure, SweepCell
+from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell
 from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.sweep.cells import mean_scores, score
@@ -58,7 +58,7 @@ def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:
         return replace(cell, values=values, counts=tuple(found.values()) or None)
     if one.state is State.FAILED:
         lines = tuple(one.attrs.get("lines", ()))
-        why = Failure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)
+        why = CellFailure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)
         return replace(cell, failure=why)
     if one.state is State.PRUNED:
         return replace(cell, pruned=str(one.attrs.get("reason")))

@@ -23,8 +23,8 @@ from sage_cli.store.lock import driver
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Runs
 from sage_cli.sweep.cells import Training, in_words
-from sage_cli.sweep.cost import cost, seconds_per_step
 from sage_cli.sweep.driver import Driver
+from sage_cli.sweep.duration import duration, seconds_per_step
 from sage_cli.sweep.mirrored import mirror_report
 from sage_cli.sweep.outcome import outcome
 from sage_cli.sweep.prepared import Sweep, prepared
@@ -149,7 +149,7 @@ def _estimate(config: SageConfig, trainings: int, places: int) -> dict[str, str]
     per_step = seconds_per_step(Runs(config.run.root), config)
     if per_step is None:
         return {"time": "unknown: no finished run of this kind is there to go by"}
-    expected = cost([config.rl.steps] * trainings, places, per_step)
+    expected = duration([config.rl.steps] * trainings, places, per_step)
     gpus = task_resources(config.executor, config.rl.processes).gpus
     hours = {"GPU hours": f"{expected.task_s * gpus / 3600:.2g}"} if gpus else {}
     return {

@@ -9,7 +9,7 @@ import numpy as np
 from sage_cli.config.objective import Objective, parse_objective
 from sage_cli.metrics import Counts
 from sage_cli.metrics.objective import objective_values
-from sage_cli.reports.sweeps.data import Axis, Failure, SweepCell, Value
+from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, Value
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")
@@ -19,7 +19,7 @@ RANGES = (
     Axis("tau", "guide.tau", low=0.2, high=0.8),
     Axis("lr", "rl.learning_rate", low=1e-6, high=1e-3, log=True),
 )
-MEMORY = Failure(
+MEMORY = CellFailure(
     "out of memory", "OutOfMemoryError: 2 GiB\nmore", ("step 3", "CUDA: no memory", "")
 )
 

@@ -39,7 +39,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Failure:
+class CellFailure:
     """Why a cell has no result: a class as `out of memory`, the reason, its log's last lines."""
 
     kind: str
@@ -60,7 +60,7 @@ class SweepCell:
     values: tuple[float, ...] | None = None
     runs: tuple[str, ...] = ()
     counts: tuple[Mapping[str, Counts], ...] | None = None
-    failure: Failure | None = None
+    failure: CellFailure | None = None
     pruned: str | None = None
 
 

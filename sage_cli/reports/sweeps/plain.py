@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from sage_cli.metrics.ranking import Front, Ranking
 from sage_cli.reports.sweeps.data import (
     Axis,
-    Failure,
+    CellFailure,
     Findings,
     State,
     SweepCell,
@@ -28,7 +28,7 @@ class CellJson(TypedDict):
     values: dict[str, float] | None
     intervals: dict[str, tuple[float, float]] | None
     runs: list[str]
-    failure: Failure | None
+    failure: CellFailure | None
     pruned: str | None
 
 
@@ -115,7 +115,7 @@ def _read_cell(objectives: tuple[str, ...], cell: Mapping[str, Any]) -> SweepCel
         cell["state"],
         tuple(map(_number, (values[name] for name in objectives))) if values else None,
         tuple(cell["runs"]),
-        failure=failure and Failure(failure["kind"], failure["reason"], tuple(failure["log"])),
+        failure=failure and CellFailure(failure["kind"], failure["reason"], tuple(failure["log"])),
         pruned=cell["pruned"],
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.analysis.dynamics import dynamics, phase_means, series
-from sage_cli.analysis.material import Asked, Material, Trained
+from sage_cli.analysis.material import Asked, Material, TrainedRun
 from sage_cli.metrics import Counts
 from sage_cli.reports.steps import smoothed
 
@@ -38,8 +38,8 @@ def test_what_a_step_does_not_say_is_left_out():
 
 def test_reward_beside_test(tmp_path):
     counts = {4: Counts(("a", "b"), [4, 4], [1, 3]), 7: Counts(("a", "b"), [4, 4], [4, 4])}
-    trained = Trained("rl-1", RECORDS, {"arithmetic": counts})
-    bare = Trained("rl-2", RECORDS)
+    trained = TrainedRun("rl-1", RECORDS, {"arithmetic": counts})
+    bare = TrainedRun("rl-2", RECORDS)
     document = dynamics(
         Material(trained={"grpo": trained, "grpo, seed 2": bare}, asked=Asked(resamples=200))
     )

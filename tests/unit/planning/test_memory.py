@@ -8,7 +8,7 @@ import pytest
 
 from sage_cli.planning.memory import (
     TILE_TOKENS,
-    Trained,
+    TrainingSetup,
     Widths,
     drawing,
     drawing_memory,
@@ -27,8 +27,8 @@ TOY = Shape(
 )  # fmt: skip
 # 10x4 + 2 x (48 + 72 + 8) + 4
 NUMBERS = 300
-FULL = Trained(Widths(4, 4), "adamw", checkpointing=False, fused=False)
-LORA = Trained(Widths(2, 2), "adamw_8bit", checkpointing=False, adapter=50)
+FULL = TrainingSetup(Widths(4, 4), "adamw", checkpointing=False, fused=False)
+LORA = TrainingSetup(Widths(2, 2), "adamw_8bit", checkpointing=False, adapter=50)
 
 
 def test_what_a_training_keeps_by_hand() -> None:
@@ -108,7 +108,7 @@ def test_how_many_texts_an_engine_holds() -> None:
 def test_less_work_takes_less(smaller: dict[str, int]) -> None:
     shape = PUBLISHED["Qwen/Qwen2.5-Math-1.5B-Instruct"]
     work = {"rows": 8, "rollouts": 64, "prompt": 500, "completion": 1000}
-    lora = Trained(Widths(2, 2), "adamw_8bit", checkpointing=True, adapter=10**7)
+    lora = TrainingSetup(Widths(2, 2), "adamw_8bit", checkpointing=True, adapter=10**7)
     peak = training_memory(shape, lora, **work).peak
     assert training_memory(shape, lora, **(work | smaller)).peak < peak
     assert drawing_memory(shape, 2, rows=8, prompt=5, completion=9).peak > shape.parameters * 2

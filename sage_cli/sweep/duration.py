@@ -1,4 +1,4 @@
-"""What a sweep will cost, from how long the latest runs of its kind took."""
+"""How long a sweep will take, from how long the latest runs of its kind took."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHAPE = (
 
 
 @dataclass(frozen=True)
-class Cost:
+class Duration:
     """Seconds of all trainings one after the other, and of all together with so many places."""
 
     task_s: float
@@ -39,12 +39,12 @@ def seconds_per_step(runs: Runs, config: SageConfig) -> tuple[float, int] | None
     return (sum(latest) / len(latest), len(latest)) if latest else None
 
 
-def cost(steps: Sequence[int], places: int, per_step: tuple[float, int]) -> Cost:
+def duration(steps: Sequence[int], places: int, per_step: tuple[float, int]) -> Duration:
     """Of trainings of so many `steps` each, their measurements left out."""
     seconds, runs = per_step
     total = seconds * sum(steps)
     longest = seconds * max(steps, default=0)
-    return Cost(total, max(longest, total / max(1, min(places, len(steps)))), runs)
+    return Duration(total, max(longest, total / max(1, min(places, len(steps)))), runs)
 
 
 def _per_step(run: Run, wanted: object) -> float | None:
