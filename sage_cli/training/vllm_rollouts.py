@@ -13,7 +13,11 @@ from trl.generation import vllm_generation
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import ConfigurationError
 
-_PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_CHANGED = (
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+    "VLLM_ENABLE_V1_MULTIPROCESSING",
+)  # fmt: skip
+"""What the building of a colocated engine changes in the environment."""
 
 
 def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: int | None) -> int:
@@ -39,12 +43,13 @@ def context_length(rollout: RolloutSection, prompts: Iterable[int], positions: i
 
 @contextmanager
 def as_launched() -> Iterator[None]:
-    """Take back what TRL says of this process in the environment when it builds an engine.
+    """Take back what TRL and vLLM say in the environment when they build an engine.
 
-    It names rank and world size also where no launcher did, and a process that finds them named
-    takes itself for launched.
+    TRL names rank and world size also where no launcher did, and a process that finds them named
+    takes itself for launched. vLLM has every further engine live in this process, whose end takes
+    the first one's process groups along.
     """
-    before = {name: os.environ.get(name) for name in _PLACE}
+    before = {name: os.environ.get(name) for name in _CHANGED}
     try:
         yield
     finally:

@@ -41,7 +41,8 @@ def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(
         made: Any = VLLMGeneration(
             model, Accelerator(cpu=True), tokenizer, max_model_length=64, max_completion_length=12
         )
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                 "VLLM_ENABLE_V1_MULTIPROCESSING"):  # fmt: skip
         assert os.environ.get(name) == before.get(name), name
     assert made.llm.llm_engine.vllm_config.model_config.seed == engine_seed(7, 0, 3)
     ask_for_each_row(made)

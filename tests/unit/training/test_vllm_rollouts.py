@@ -138,11 +138,15 @@ def test_without_vllm_seeding_is_nothing(monkeypatch: pytest.MonkeyPatch):
 def test_a_process_does_not_take_itself_for_launched_because_of_its_engine(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    for name in ("LOCAL_RANK", "VLLM_ENABLE_V1_MULTIPROCESSING"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
+    changes = {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     with as_launched():
-        os.environ |= {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "HOME_OF_OTHERS": "kept"}
-    assert (os.environ.get("LOCAL_RANK"), os.environ["WORLD_SIZE"]) == (None, "2")
+        os.environ |= {**changes, "HOME_OF_OTHERS": "kept"}
+    assert {name: os.environ.get(name) for name in changes} == {
+        "LOCAL_RANK": None, "WORLD_SIZE": "2", "VLLM_ENABLE_V1_MULTIPROCESSING": None,
+    }  # fmt: skip
     assert os.environ.pop("HOME_OF_OTHERS") == "kept"
 
 
