@@ -27,22 +27,23 @@ def draw_dots(panels: Panels, axis: str, stem: Path, *, zero: bool = False) -> t
     Panels share their rows, so that a row is read across; a row that a panel lacks stays empty.
     `zero` draws a line where there is no difference.
     """
-    rows = list(dict.fromkeys(row for panel in panels.values() for row in panel))
+    rows = heights(panels)
     policies = list(
         dict.fromkeys(p for panel in panels.values() for r in panel.values() for p in r)
     )
+    most = max(map(len, rows.values()), default=0)
     width_in = PANEL_IN * len(panels) + 0.07 * max(map(len, rows), default=0)
     legend = Legend.of(policies, width_in)
-    height_in = ROW_IN * (len(policies) + AIR) * len(rows) + 0.8
+    height_in = ROW_IN * (most + AIR) * len(rows) + 0.8
     with drawing(stem, width_in, height_in + legend.height_in) as figure:
         axes_P = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axes, (title, panel) in zip(axes_P, panels.items(), strict=True):
-            for place, row in enumerate(rows):
-                _draw_row(axes, place, panel.get(row, {}), legend)
+            for row, places in rows.items():
+                _draw_row(axes, places, panel.get(row, {}), legend)
             axes.set_title(title)
             axes.set_xlabel(axis)
             axes.locator_params(axis="x", nbins=6)
-            axes.set_yticks(range(len(rows)), rows)
+            axes.set_yticks(range(len(rows)), list(rows))
             axes.tick_params(axis="y", length=0)
             axes.grid(visible=False, axis="y")
             if zero:
@@ -52,15 +53,30 @@ def draw_dots(panels: Panels, axis: str, stem: Path, *, zero: bool = False) -> t
     return outputs(stem)
 
 
-def _draw_row(axes: Any, place: int, values: Mapping[str, Measure], legend: Legend) -> None:
-    """The policies' points of one row, below each other around its middle."""
-    policies = list(legend.styles)
-    step = 1 / (len(policies) + AIR)
-    for order, policy in enumerate(policies):
+def heights(panels: Panels) -> dict[str, dict[str, float]]:
+    """Row -> policy -> height: the points that a row has, below each other around 0, 1, ..."""
+    rows: dict[str, dict[str, None]] = {}
+    for panel in panels.values():
+        for row, values in panel.items():
+            rows.setdefault(row, {}).update(dict.fromkeys(values))
+    step = 1 / (max(map(len, rows.values()), default=0) + AIR)
+    return {
+        row: {
+            policy: place + (order - (len(policies) - 1) / 2) * step
+            for order, policy in enumerate(policies)
+        }
+        for place, (row, policies) in enumerate(rows.items())
+    }
+
+
+def _draw_row(
+    axes: Any, places: Mapping[str, float], values: Mapping[str, Measure], legend: Legend
+) -> None:
+    """The policies' points of one row."""
+    for policy, height in places.items():
         value = values.get(policy)
         if value is None or math.isnan(value.value):
             continue
-        height = place + (order - (len(policies) - 1) / 2) * step
         look = legend.point(policy)
         axes.plot([value.value], [height], markersize=4, clip_on=False, **look)
         if value.interval is not None:

@@ -29,6 +29,13 @@ from sage_cli.sampling.engine_settings import (
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
 from sage_cli.store.completion import Completion
 
+_ON_CPU = {
+    "enforce_eager": True,  # compiling costs minutes
+    # where a seeded request's prompt is read in two parts its generator is set back, which a
+    # CPU's can't be: the engine dies
+    "enable_chunked_prefill": False,
+}
+
 
 def installed_vllm() -> str | None:
     """The installed version, `0.31.0` or `0.31.0 (cpu)`; None when there is none."""
@@ -117,8 +124,7 @@ class VllmSampler(Sampler):
                 **options,
                 **{
                     "enable_prefix_caching": True,
-                    # compiling costs minutes on a CPU
-                    "enforce_eager": not torch.cuda.is_available(),
+                    **({} if torch.cuda.is_available() else _ON_CPU),
                     **setup.section.vllm,
                 },
             ).llm_engine

@@ -89,6 +89,13 @@ def test_prompts_without_room_for_an_answer_are_named(engine: VllmSampler) -> No
     assert "long" not in drawn
 
 
+def test_prompts_that_do_not_fit_into_one_step_wait_for_the_next(folder: Path) -> None:
+    """A CPU's engine dies where it reads a part of a seeded request's prompt."""
+    settings = {"max_model_len": 64, "max_num_batched_tokens": 64}
+    with VllmSampler(setup(folder, **settings)) as sampler:
+        assert len(texts(sampler)) == 4 * len(REQUESTS)
+
+
 def test_what_the_engine_does_not_know_is_refused_before_it_is_loaded(folder: Path) -> None:
     with pytest.raises(SamplingError, match=r"did you mean max_model_len\?"):
         VllmSampler(setup(folder, max_model_length=64))
