@@ -105,7 +105,7 @@ def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any]
 
     name = asked or (own.guide.name if own.guide.name != "none" else "branch")
     if name == own.guide.name:
-        return {"name": name}, []
+        return {}, []  # as it is stored: whose package is missing is named when it is made
     preset, values = guide_settings(own, name)
     whose = f"preset {preset}'s" if values else "the paper's"
     why = "" if asked else f"{run} has no guide: "

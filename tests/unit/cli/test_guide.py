@@ -88,6 +88,18 @@ def test_mistakes_are_named(sage, run):
     assert not (typed.folder / "runs" / "samples").exists()
 
 
+def test_a_guide_whose_package_is_missing_is_named(sage, run):
+    file = run("guide.name=token").folder / "config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "guide": {"name": "gone"}}))
+    typed = sage("guide", "show", "rl-x", "--limit", "1")
+    assert (typed.code, "no installed package registers the guide 'gone'" in typed.words) == (
+        2,
+        True,
+    )
+    assert "install the package that it comes from" in typed.words
+
+
 def test_export_as_it_is_typed(sage, run):
     run()
     shown = json.loads(sage("export", "rl-x", "out", "--json").stdout)
