@@ -35,16 +35,17 @@ def transformers_sampler(size: Size, _: Path) -> dict[str, Any]:
 
 def vllm(size: Size, folder: Path) -> dict[str, Any]:
     """Tokens a second of bare `LLM.generate`, and of what `sage passk` does with the engine."""
+    import torch
+
     from sage_cli.config.sampling import SamplingSection
     from sage_cli.sampling.fill import fill
     from sage_cli.sampling.sampler import SamplerSetup, sample_seed
-    from sage_cli.sampling.vllm_sampler import VllmSampler
+    from sage_cli.sampling.vllm_sampler import ON_CPU, VllmSampler
     from sage_cli.store.samples import SampleIdentity, SampleSet
 
     path, requests = saved_model(size, folder), sample_requests(size)
-    common: dict[str, Any] = {"max_model_len": 4096, "enforce_eager": True}
-    if size.dtype == "float32":  # the toy on a CPU, whose generators can't be set back
-        common["enable_chunked_prefill"] = False
+    common = {"max_model_len": 4096, "enforce_eager": True}
+    common |= {} if torch.cuda.is_available() else ON_CPU
     section = SamplingSection(backend="vllm", vllm=common)
     setup = SamplerSetup(path, drawing_parameters(size), section, dtype=size.dtype)
     samples = SampleSet(folder, SampleIdentity("random", "none", {}, 0))

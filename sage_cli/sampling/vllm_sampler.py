@@ -29,12 +29,13 @@ from sage_cli.sampling.engine_settings import (
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
 from sage_cli.store.completion import Completion
 
-_ON_CPU = {
+ON_CPU = {
     "enforce_eager": True,  # compiling costs minutes
     # where a seeded request's prompt is read in two parts its generator is set back, which a
     # CPU's can't be: the engine dies
     "enable_chunked_prefill": False,
 }
+"""What an engine is given where there is no GPU."""
 
 
 def installed_vllm() -> str | None:
@@ -124,7 +125,7 @@ class VllmSampler(Sampler):
                 **options,
                 **{
                     "enable_prefix_caching": True,
-                    **({} if torch.cuda.is_available() else _ON_CPU),
+                    **({} if torch.cuda.is_available() else ON_CPU),
                     **setup.section.vllm,
                 },
             ).llm_engine
