@@ -216,14 +216,16 @@ def peak_of(guide: str, sizes: argparse.Namespace) -> float:
     return float(json.loads(finished.stdout.splitlines()[-1])["peak_mb"])
 
 
-def train_and_measure(bench: Bench, guide: str, steps: int) -> float:
-    """Train and return the device's peak memory, or on a CPU the process's."""
-    trainer = bench.sage(steps)
+def train_and_measure(bench: Bench, guide: str, steps: int) -> dict[str, float]:
+    """Train; the median of its steps after the first, and the device's or process's peak memory."""
+    clock = Clock(bench.clock)
+    trainer = bench.sage(steps, clock)
     trainer.guide = BRANCH if guide == "branch" else NoGuide()
     trainer.train()
+    peak = peak_mb()
     if torch.cuda.is_available():  # each record begins the device's count anew
-        return 1024 * max(record["memory/peak_gib"] for record in bench.records)
-    return peak_mb()
+        peak = 1024 * max(record["memory/peak_gib"] for record in bench.records)
+    return {"peak_mb": peak, "step_s": statistics.median(clock.steps_s[1:])}
 
 
 def report(name: str, base_s: list[float], other_s: list[float]) -> dict[str, Any]:
@@ -260,7 +262,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), sizes)
         if sizes.peak_of:
-            print(json.dumps({"peak_mb": train_and_measure(bench, sizes.peak_of, sizes.pairs)}))
+            print(json.dumps(train_and_measure(bench, sizes.peak_of, sizes.pairs)))
             return
         if sizes.timing:
             seconds = alternating_seconds(

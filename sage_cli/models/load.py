@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.model import LoraSection, PretrainedModel, trained_dtype
 from sage_cli.errors import DataError
+from sage_cli.models.allocator import keep_freed_memory
 from sage_cli.models.folders import (
     adapter_base,
     is_adapter,
@@ -79,6 +80,7 @@ def load_model(
             f"{path} was restored from an archive, which holds no weights",
             "what is stored of it can be measured; to sample or train from it, train it again",
         )
+    keep_freed_memory()
     has_adapter = is_adapter(Path(path))
     try:
         base = adapter_base(Path(path)) if has_adapter else str(path)

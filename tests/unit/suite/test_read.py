@@ -11,7 +11,7 @@ from sage_cli.suite.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
           "table1", "table2", "table3", "table4", "table5", "table6", "table9"]  # fmt: skip
-EVERY = sorted([*PAPERS, "anchors", "demo", "neighbours", "strong-guide"])
+EVERY = sorted([*PAPERS, "anchors", "claim", "demo", "neighbours", "strong-guide"])
 
 
 def written(folder: Path, name: str, text: str) -> str:
