@@ -46,20 +46,32 @@ def cost(works: Iterable[SuiteWork]) -> Cost:
 
 def cost_of(work: SuiteWork) -> Cost:
     """Of one task; a base's demonstrations aren't counted, for which their data would be read."""
+    return _training(work) + _measuring(work)
+
+
+def left_of(work: SuiteWork) -> Cost:
+    """Of a task that isn't done: its measurement, and its whole training unless it is finished."""
+    trained = work.run is not None and work.run.finished
+    return _measuring(work) if trained else cost_of(work)
+
+
+def _training(work: SuiteWork) -> Cost:
     config = work.config
-    found = Cost()
     if work.kind == SFT:
         steps = config.sft.steps
-        found += Cost(steps=steps) if steps else Cost(unknown=("the steps of supervised warm-up",))
-    if work.kind == RL:
-        completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
-        tokens = completions * config.rollout.max_tokens
-        hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
-        found += Cost(config.rl.steps, completions, tokens, hours)
-    if work.measures:
-        times = _kept(work) if work.kind == CHECKPOINTS else 1
-        found += _measurement(config, times)
-    return found
+        return Cost(steps=steps) if steps else Cost(unknown=("the steps of supervised warm-up",))
+    if work.kind != RL:
+        return Cost()
+    completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
+    tokens = completions * config.rollout.max_tokens
+    hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
+    return Cost(config.rl.steps, completions, tokens, hours)
+
+
+def _measuring(work: SuiteWork) -> Cost:
+    if not work.measures:
+        return Cost()
+    return _measurement(work.config, _kept(work) if work.kind == CHECKPOINTS else 1)
 
 
 def _measurement(config: SageConfig, policies: int) -> Cost:

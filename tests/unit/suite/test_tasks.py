@@ -107,6 +107,18 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert found["rl"].gpu_hours == pytest.approx(seconds / 3600)
 
 
+def test_of_a_finished_training_only_its_measurement_is_left(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, preset=PAPER)
+    _, grpo, _ = found.parts[-1].arms
+    finished(grpo)
+    # one of two trainings of 1,000 steps is left; both and the base are to be measured
+    measuring = 234 * 64 * 5
+    left = found.left()
+    assert left.steps == 1000
+    assert left.completions == 64_000 + 3 * measuring
+    assert left == found.as_json()["left"]
+
+
 def test_what_cannot_be_counted_is_named(tmp_path: Path) -> None:
     found = [cost_of(work) for work in plan("figure4", tmp_path, preset=PAPER).works]
     assert "the problems of kk" in sum(found, Cost()).unknown
