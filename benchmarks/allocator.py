@@ -1,12 +1,11 @@
-"""What it gives that freed memory is kept: two trainings beside each other, one with it.
+"""What it gives a training that freed memory is kept, in pairs of processes.
 
     python benchmarks/allocator.py --model runs/sft-word-problems-14f069cf/model --tokens 80
 
-Both are trainings of rl_step.py without a guide: one with `sage`'s settings of the allocator, the
-other as glibc comes, since an environment that names glibc's settings is left alone. They begin
-together and share the machine, so that what else it does meets both. Printed are the ratios of
-the first to the second, of a step's median time and of peak memory: the medians of the pairs', and
-each.
+Each is a training of rl_step.py without a guide: one with `sage`'s settings of the allocator, then
+one as glibc comes, since an environment that names glibc's settings is left alone; in the next pair
+the other way round. Side by side they would take from each other. Printed are the ratios of the
+first to the second, of a step's median time and of peak memory: medians over pairs, and each.
 """
 
 from __future__ import annotations
@@ -20,23 +19,25 @@ import sys
 from pathlib import Path
 
 RL_STEP = Path(__file__).with_name("rl_step.py")
-SETTINGS: tuple[dict[str, str], ...] = ({}, {"GLIBC_TUNABLES": ""})
-"""Kept, and as glibc comes."""
+KEPT: dict[str, str] = {}
+AS_IT_COMES = {"GLIBC_TUNABLES": ""}
 
 
-def pair(command: list[str]) -> list[dict[str, float]]:
-    """What two trainings that run at the same time say of themselves."""
-    threads = str(max(1, (os.cpu_count() or 1) // 2))
-    running = [
-        subprocess.Popen(
-            command,
-            env={**os.environ, "OMP_NUM_THREADS": threads, **setting},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for setting in SETTINGS
-    ]
-    return [json.loads(process.communicate()[0].splitlines()[-1]) for process in running]
+def trained(command: list[str], setting: dict[str, str]) -> dict[str, float]:
+    """What a training in an environment with `setting` says of itself."""
+    done = subprocess.run(
+        command, env={**os.environ, **setting}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def pair(command: list[str], turned: bool) -> tuple[dict[str, float], dict[str, float]]:
+    """What a training that keeps and one that doesn't say; `turned`: the second goes first."""
+    if turned:
+        plain = trained(command, AS_IT_COMES)
+        return trained(command, KEPT), plain
+    return trained(command, KEPT), trained(command, AS_IT_COMES)
 
 
 def main() -> None:
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8)
     own, others = parser.parse_known_args()
     command = [sys.executable, str(RL_STEP), "--peak-of", "none", "--pairs", str(own.steps)]
-    pairs = [pair([*command, *others]) for _ in range(own.pairs)]
+    pairs = [pair([*command, *others], bool(number % 2)) for number in range(own.pairs)]
     each = {key: [kept[key] / plain[key] for kept, plain in pairs] for key in ("step_s", "peak_mb")}
     medians = {key: statistics.median(ratios) for key, ratios in each.items()}
     print(json.dumps({"ratio": "kept / as it comes", **medians, "each": each}))
