@@ -49,8 +49,12 @@ def cost_of(work: SuiteWork) -> Cost:
     return _training(work) + _measuring(work)
 
 
-def left_of(work: SuiteWork) -> Cost:
-    """Of a task that isn't done: its measurement, and its whole training unless it is finished."""
+def cost_left(works: Iterable[SuiteWork]) -> Cost:
+    """What `works`, which aren't done, still cost: a finished training nothing, another all."""
+    return sum(map(_left, works), Cost())
+
+
+def _left(work: SuiteWork) -> Cost:
     trained = work.run is not None and work.run.finished
     return _measuring(work) if trained else cost_of(work)
 

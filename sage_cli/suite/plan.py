@@ -15,7 +15,7 @@ from sage_cli.executors.build import local_places, task_resources
 from sage_cli.policies.state import state
 from sage_cli.store.identity import identity_of
 from sage_cli.suite.arms import Arm, Overrides, arms_of
-from sage_cli.suite.cost import Cost, cost, cost_of, left_of
+from sage_cli.suite.cost import Cost, cost, cost_left, cost_of
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.read import with_included
 from sage_cli.suite.stored import StoredMeasurements
@@ -110,15 +110,11 @@ class Plan:
             return "trained, to be measured" if found == "finished" else found
         return "to do"
 
-    def left(self) -> Cost:
-        """What isn't done still costs, where a training that isn't finished counts whole."""
-        return sum((left_of(work) for work in self.works if not work.done()), Cost())
-
     def as_json(self) -> PlanJson:
         """The plan as plain values."""
         states = {work.name: self.state(work) for work in self.works}
         whole = cost(self.works)
-        left = [left_of(work) for work in self.works if states[work.name] != DONE]
+        left = cost_left(work for work in self.works if states[work.name] != DONE)
         return {
             "suite": self.suite.name,
             "title": self.suite.title,
@@ -136,7 +132,7 @@ class Plan:
                 for work in self.works
             ],
             "cost": whole,
-            "left": sum(left, Cost()),
+            "left": left,
             "chosen": [one for part in self.parts for one in part.suite.chosen],
         }
 
