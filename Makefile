@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo docs test test-fast test-cluster test-vllm test-gpu check smoke format clean
+.PHONY: demo docs test test-fast test-interrupted test-resume test-cluster test-vllm test-gpu
+.PHONY: check smoke format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/sage demo
@@ -21,6 +22,16 @@ test: $(VENV)/.installed-dev
 # Units that neither train, sample, simulate nor start processes: what one runs after every change.
 test-fast: $(VENV)/.installed-dev
 	$(PYTEST) tests/unit -m "not slow"
+
+# Every method stopped and killed after each step of two generation batches, and resumed.
+test-resume: $(VENV)/.installed-dev
+	$(PYTEST) tests/resume
+
+# Interruptions once more as a background job of a script: shells start it with SIGINT ignored.
+test-interrupted: $(VENV)/.installed-dev
+	trap '' INT; $(PYTEST) tests/invariant/test_kill.py tests/unit/training/test_interruption.py \
+	    tests/integration/test_rl_launched.py::test_interrupted_processes_lose_nothing_and_end_as_one \
+	    tests/cluster/test_ray_executor.py::test_a_task_that_is_cancelled_while_it_is_started_may_save
 
 test-gpu: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/gpu

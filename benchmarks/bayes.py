@@ -102,7 +102,7 @@ def arrival(surface: Surface, name: str, seed: int, most: int, noise: float) -> 
     study = optuna.create_study(direction="maximize")
     space, generator = OptunaSpace(surface.space, ()), np.random.default_rng(seed)
     for number in range(most):
-        study.sampler = sampler(name, seed, number, space)
+        study.sampler = sampler(name, seed, number, 0, space)
         trial = study.ask()
         cell = space.suggest(trial)
         value = surface.at(*cell.values())

@@ -1,6 +1,7 @@
 """How often intervals hold the truth, how wide they are, how often tests err and find: simulated.
 
-    python benchmarks/coverage.py [bands|differences|crossings|methods ...] [--repetitions 1000]
+    python benchmarks/coverage.py
+        [bands|differences|rare|detectable|crossings|methods|base|pooled ...] [--repetitions 1000]
 
 Prints a table each, in Markdown. Every repetition draws new problems, new policies and 256 samples
 per problem (fewer where a row says so), and goes through what `sage passk` and `sage compare` call;
@@ -15,26 +16,36 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from simulated import (
+    AGAINST_A_BASE,
     CHANGES,
+    DETECTED,
+    GROWING,
     PAIRS,
     POPULATIONS,
+    RARE,
+    SPREADS_OF_SEEDS,
     TRAININGS,
     Array,
     Beta,
     Change,
     Generator,
+    Growing,
     N,
     Training,
     counted,
+    in_step,
+    rare_losses,
     runs_of,
+    solved,
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparison import gap_interval
+from sage_cli.metrics.comparison import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.gaffke import gaffke
 from sage_cli.metrics.interval import Interval
-from sage_cli.metrics.methods import error_of
-from sage_cli.metrics.student import two_sided_p
+from sage_cli.metrics.methods import error_of, error_over
+from sage_cli.metrics.precision import Precision
+from sage_cli.metrics.student import two_sided_p, two_sided_reach
 
 KS = (1, 64, 256)
 RESAMPLES = 799
@@ -121,6 +132,94 @@ def _gap(
     return columns.mean(axis=0), found
 
 
+def rare(
+    repetitions: int, populations: Sequence[tuple[Beta, int]] = RARE
+) -> Iterator[dict[str, object]]:
+    """Mean difference 0 with 3 % of the problems lost altogether, at k = 1: how the tests err."""
+    for shared in (False, True):
+        for beta, problems in populations:
+            generator = np.random.default_rng(4)
+            found: list[tuple[Interval, Interval]] = []
+            for seed in range(repetitions // BATCH):
+                base_PR = beta.draw((problems, BATCH), generator)
+                a_PR = rare_losses(base_PR, generator)
+                both = (
+                    in_step(a_PR, base_PR, generator)
+                    if shared
+                    else (generator.binomial(N, a_PR), generator.binomial(N, base_PR))
+                )
+                found.append(
+                    gap_intervals(
+                        (both[0] - both[1]) / N, confidence=0.95, resamples=RESAMPLES, seed=seed
+                    )
+                )
+            p_R, safe_R = (np.concatenate([pair[i].p_K for pair in found]) for i in (0, 1))
+            width_R, wide_R = (
+                np.concatenate([pair[i].high_K - pair[i].low_K for pair in found]) for i in (0, 1)
+            )
+            yield {
+                "random numbers": "shared" if shared else "apart",
+                "population": beta, "problems": problems,
+                "p at most .05": np.mean(p_R <= 0.05), "safe": np.mean(safe_R <= 0.05),
+                "warned, of these": np.mean((safe_R > 0.05)[p_R <= 0.05]),
+                "safe width / width": np.mean(wide_R) / np.mean(width_R),
+            }  # fmt: skip
+
+
+def detectable(
+    repetitions: int, populations: Sequence[tuple[Beta, int]] = DETECTED
+) -> Iterator[dict[str, object]]:
+    """The paired test's power where the true difference is the one stated as detectable.
+
+    A change grows until the median of what 100 comparisons state is its true difference; the
+    power is that of other comparisons. Both sides share their random numbers.
+    """
+    for beta, problems in populations:
+        for name, (change, most) in GROWING.items():
+            for k in (1, 8, 256):
+                low, high = 0.0, most
+                for _ in range(13):
+                    middle = (low + high) / 2
+                    stated_R, _, _ = _stated(beta, problems, k, change, middle, 100, 5)
+                    larger = np.nanmedian(stated_R) > _true(beta, k, change, middle)
+                    low, high = (middle, high) if larger else (low, middle)
+                if high > 0.999 * most:  # nothing that large exists
+                    continue
+                _, student_R, p_R = _stated(beta, problems, k, change, high, repetitions, 6)
+                yield {
+                    "population": beta, "problems": problems, "change": name, "k": k,
+                    "detectable": _true(beta, k, change, high), "power": np.mean(p_R <= 0.05),
+                    "t + t standard errors": np.nanmedian(student_R),
+                }  # fmt: skip
+
+
+def _stated(
+    beta: Beta, problems: int, k: int, change: Growing, by: float, repetitions: int, seed: int
+) -> tuple[Array, Array, Array]:
+    """What comparisons state, what Student's errors alone would, and their p-values, (R,)."""
+    generator = np.random.default_rng(seed)
+    base_PR = beta.draw((problems, repetitions), generator)
+    estimate_C = pass_at_k(np.full(N + 1, N), np.arange(N + 1), k)
+    a_PR, b_PR = in_step(change(base_PR, by, generator), base_PR, generator)
+    gap_PR = estimate_C[a_PR] - estimate_C[b_PR]
+    found = gap_interval(gap_PR, confidence=0.95, resamples=RESAMPLES, seed=seed)
+    error_R = gap_PR.std(axis=0, ddof=1) / np.sqrt(problems)
+    exact = Precision(
+        gap_PR.mean(axis=0), np.where(error_R > 0, error_R, np.nan),
+        np.full(repetitions, problems - 1.0), gap_PR,
+    )  # fmt: skip
+    difference = Difference(
+        (k,), exact.mean_K, found.low_K, found.high_K, found.p_K, 0.95, problems
+    )
+    return exact.detectable(difference), exact.smallest(), found.p_K
+
+
+def _true(beta: Beta, k: int, change: Growing, by: float) -> float:
+    generator = np.random.default_rng(0)
+    base_M = beta.draw(50_000, generator)
+    return abs(float(np.mean((1 - base_M) ** k - (1 - change(base_M, by, generator)) ** k)))
+
+
 def crossings(repetitions: int, sizes: Sequence[int] = (60, 300)) -> Iterator[dict[str, object]]:
     """The crossing of two curves, and how often it is announced where there is none."""
     ks = curve_ks(N)
@@ -194,11 +293,70 @@ def _pooled_t(a_TR: Array, b_TR: Array) -> Array:
     return two_sided_p(t_R, np.full_like(t_R, float(freedom)))
 
 
+def base(
+    repetitions: int, cases: Sequence[tuple[int, Training]] = AGAINST_A_BASE
+) -> Iterator[dict[str, object]]:
+    """A method's runs against one base, at pass@1: coverage for the method, 0.5 logits better.
+
+    The interval is `error_over`'s alone; what is printed contains that of the models as well.
+    """
+    for problems, training in cases:
+        generator = np.random.default_rng(4)
+        logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
+        a_TPR = runs_of(logit_PR + 0.5, training, training.sd_a, generator)
+        b_TPR = runs_of(logit_PR, Training(1, training.samples, 0, 0), 0, generator)
+        away = np.hypot(training.sd_a, training.problem_sd)
+        truth = solved(0.5, away) - solved(0.0, 0.0)
+        gap_PR = a_TPR.mean(axis=0) - b_TPR[0]
+        missed_R = np.abs(gap_PR.mean(axis=0) - truth)
+        error_R, freedom_R = error_of(a_TPR, b_TPR)
+        models_R = gap_PR.std(axis=0, ddof=1) / np.sqrt(problems)
+        reach_R = two_sided_reach(0.05, freedom_R) * error_R
+        own_R = two_sided_reach(0.05, np.array(problems - 1.0)) * models_R
+        yield {
+            "problems": problems, "of problems": training.problem_sd, "seeds": training.seeds,
+            "of seeds": training.sd_a, "covers": np.mean(missed_R <= reach_R),
+            "width": np.mean(2 * reach_R), "models at hand: covers": np.mean(missed_R <= own_R),
+            "models at hand: width": np.mean(2 * own_R),
+        }  # fmt: skip
+
+
+def pooled(
+    repetitions: int, methods: int = 6, seeds: int = 3, problems: int = 60
+) -> Iterator[dict[str, object]]:
+    """The seeds' variance pooled over a suite's methods, also where they don't vary alike."""
+    for name, (sd_a, sd_b, sd_others) in SPREADS_OF_SEEDS.items():
+        generator = np.random.default_rng(5)
+        training = Training(seeds, N, sd_a, sd_b, 0.3)
+        logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
+        deviations = (sd_a, sd_b, *[sd_others] * (methods - 2))
+        suite = [runs_of(logit_PR, training, sd, generator) for sd in deviations]
+        one_base = runs_of(logit_PR, Training(1, N, 0, 0), 0, generator)
+        mean_a, mean_b = (solved(0.0, float(np.hypot(sd, 0.3))) for sd in (sd_a, sd_b))
+        pool = [[runs_TPR] for runs_TPR in suite]
+        for against, (b_TPR, truth) in {
+            "another method": (suite[1], mean_a - mean_b),
+            "the base": (one_base, mean_a - solved(0.0, 0.0)),
+        }.items():
+            gap_R = suite[0].mean(axis=(0, 1)) - b_TPR.mean(axis=(0, 1))
+            row: dict[str, object] = {"deviations of the seeds": name, "against": against}
+            for words, over in {"own seeds": None, "pooled": pool}.items():
+                error_R, freedom_R = error_over([(suite[0], b_TPR)], over)
+                reach_R = two_sided_reach(0.05, freedom_R) * error_R
+                row[f"{words}: covers"] = np.mean(np.abs(gap_R - truth) <= reach_R)
+                row[f"{words}: width"] = np.mean(2 * reach_R)
+            yield row
+
+
 TABLES = {
     "bands": bands,
     "differences": differences,
+    "rare": rare,
+    "detectable": detectable,
     "crossings": crossings,
     "methods": methods,
+    "base": base,
+    "pooled": pooled,
 }
 
 

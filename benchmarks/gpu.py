@@ -74,7 +74,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
                         "learning_rate": 1e-30, "optimizer": "adamw",
                         "save_every": 10 * steps, "stop_when_stuck": False,
                     },
-                    "rollout": {"max_tokens": size.new_tokens, "min_p": 0},
+                    "rollout": {"max_tokens": size.step_tokens, "min_p": 0},
                     "anchor": {"beta": 0.04},
                 }
             )  # fmt: skip
@@ -91,7 +91,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
     if torch.cuda.is_available():  # from the second step on: the first has the model's making too
         found["peak, GiB"] = max(record["memory/peak_gib"] for record in bench.records[1:])
     clock = Clock(time.perf_counter)
-    bench.bare(size.pairs + 1, clock).train()
+    bench.bare(size.pairs + 2, clock).train()
     medians = [statistics.median(times) for times in (none_s, branch_s, clock.steps_s[1:])]
     adapter = size.shape.adapter_parameters(RANK, LoraSection().targets)
     width = 2 if size.dtype == "bfloat16" else 4
@@ -105,7 +105,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
         rows=size.rollouts,
         rollouts=size.prompts * size.rollouts,
         prompt=len(question(63)),
-        completion=size.new_tokens,
+        completion=size.step_tokens,
     )
     return found | {
         "planned peak, GiB": plan.peak / 2**30,
@@ -115,7 +115,7 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
         "branch / none": medians[1] / medians[0],
         "sage / TRL": medians[0] / medians[2],
         "completions a step": size.prompts * size.rollouts,
-        "tokens generated per s": size.prompts * size.rollouts * size.new_tokens / medians[0],
+        "tokens generated per s": size.prompts * size.rollouts * size.step_tokens / medians[0],
     }
 
 
@@ -197,8 +197,9 @@ def page(found: dict[str, Any], asked: argparse.Namespace) -> str:
         f"torch {where['torch']}, Python {where['python']}; {found['seconds']:.0f} s in all, with "
         f"{where['load']} processes wanting a core at the end.",
         "",
-        f"Steps of {size.prompts} x {size.rollouts} rollouts of {size.new_tokens:,} new tokens, "
-        f"medians over {size.pairs} of each kind, in turns; {size.samples} samples.",
+        f"Steps of {size.prompts} x {size.rollouts} rollouts of {size.step_tokens:,} new tokens, "
+        f"medians over {size.pairs} of each kind, in turns, without the last step and its "
+        f"checkpoint; {size.samples} samples of {size.new_tokens:,} new tokens.",
         "",
     ]
     lines += ["| part | what | found | goal |", "|---|---|---|---|"]

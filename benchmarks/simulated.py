@@ -71,12 +71,51 @@ def a_tenth_lost(p_P: Array, generator: Generator) -> Array:
     return np.where(generator.random(p_P.shape) < 0.1, 0.0, shifted(p_P, 1.0))
 
 
+def rare_losses(p_P: Array, generator: Generator) -> Array:
+    """3 % of the problems lost altogether, the others raised so that the mean stays: p / .97.
+
+    The mean difference at k = 1 is 0 but for problems above .97, which can't be raised as much.
+    """
+    lost_P = generator.random(p_P.shape) < 0.03
+    return np.where(lost_P, 0.0, np.minimum(1.0, p_P / 0.97))
+
+
 Change = Callable[[Array, Generator], Array]
 CHANGES: dict[str, Change] = {
     "none": lambda p_P, _: p_P,
     "raised": raised,
     "a tenth lost": a_tenth_lost,
 }
+RARE = [(Beta(a, b), P) for a, b in ((0.05, 1), (0.15, 0.75), (1, 2)) for P in (60, 134, 300, 1000)]
+"""Where rare losses are simulated: hard, mixed and easy problems."""
+
+
+Growing = Callable[[Array, float, Generator], Array]
+GROWING: dict[str, tuple[Growing, float]] = {
+    "many raised": (lambda p_P, by, g: shifted(p_P, g.normal(by, 0.5, p_P.shape)), 8.0),
+    "few raised": (
+        lambda p_P, by, g: np.where(g.random(p_P.shape) < by, np.maximum(p_P, 0.9), p_P), 1.0
+    ),
+    "few lost": (lambda p_P, by, g: np.where(g.random(p_P.shape) < by, 0.0, p_P), 1.0),
+}  # fmt: skip
+"""Changes by the amount that they are asked for, and the largest amount."""
+DETECTED = [
+    (Beta(0.15, 0.75), 60), (Beta(0.05, 1), 60), (Beta(0.05, 1), 300), (Beta(1, 2), 300),
+    (Beta(0.51, 0.926, "AMC23 base"), 40), (Beta(0.217, 0.521, "MATH-500 L5 base"), 134),
+]  # fmt: skip
+
+
+def in_step(a_P: Array, b_P: Array, generator: Generator, n: int = N) -> tuple[Array, Array]:
+    """Right ones among n samples of two policies that share their random numbers.
+
+    A sample is right where its uniform number lies below the success probability: whatever the
+    worse policy solves the better one solves too.
+    """
+    worse_P, better_P = np.minimum(a_P, b_P), np.maximum(a_P, b_P)
+    both_P = generator.binomial(n, worse_P)
+    rest_P = np.divide(better_P - worse_P, 1 - worse_P, out=np.zeros_like(a_P), where=worse_P < 1)
+    more_P = both_P + generator.binomial(n - both_P, rest_P)
+    return np.where(a_P >= b_P, more_P, both_P), np.where(a_P >= b_P, both_P, more_P)
 
 
 def few_for_many(problems: int, generator: Generator) -> tuple[Array, Array]:
@@ -105,9 +144,17 @@ def ahead_then_equal(problems: int, generator: Generator) -> tuple[Array, Array]
     return np.minimum(1, base_P * 1.5), base_P
 
 
+def late(problems: int, generator: Generator) -> tuple[Array, Array]:
+    """One problem of twelve lost, the others raised: they cross late, which few studies see."""
+    base_P = generator.beta(0.3, 1, problems)
+    lost_P = generator.random(problems) < 0.08
+    return np.where(lost_P, 0.0, shifted(base_P, 0.6)), base_P
+
+
 PAIRS = {
     "few problems for many": few_for_many,
     "sharpened": sharpened,
+    "late": late,
     "one policy twice": alike,
     "ahead, then equal": ahead_then_equal,
 }
@@ -131,6 +178,33 @@ TRAININGS = [
     for samples in (8, 256)
     for seeds in (2, 3, 5)
 ]
+
+
+AGAINST_A_BASE = [
+    (problems, Training(seeds, N, sd, 0.0, problem_sd))
+    for problems, problem_sd in ((60, 0.7), (300, 0.3))
+    for seeds in (2, 3, 5)
+    for sd in (0.0, 0.1, 0.2)
+]
+"""Methods whose runs are compared with one base, and on how many problems."""
+
+SPREADS_OF_SEEDS = {
+    "all alike": (0.2, 0.2, 0.2),
+    "both compared twice the others'": (0.2, 0.2, 0.1),
+    "one of the two twice all others'": (0.2, 0.1, 0.1),
+    "others' twice those compared": (0.1, 0.1, 0.2),
+}
+"""Deviations of the seeds, in logits: of the two methods compared, and of the others of a suite."""
+
+
+def solved(shift: float, sd: float) -> float:
+    """A policy's mean pass@1 over problems and seeds: logits are normal, -1 + shift on average.
+
+    `sd` is the deviation of what a method and its seeds add to the problems' own, 1.5.
+    """
+    node_G, weight_G = np.polynomial.hermite_e.hermegauss(80)
+    logit_G = -1 + shift + np.hypot(1.5, sd) * node_G
+    return float(weight_G @ (1 / (1 + np.exp(-logit_G))) / weight_G.sum())
 
 
 def runs_of(logit_PR: Array, training: Training, sd: float, generator: Generator) -> Array:

@@ -11,7 +11,11 @@ from sage_cli.training.phases import settle_device
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]
-    """Seconds of each step with its record, from its beginning to the next one's, by `clock`."""
+    """Seconds of each step but the last, with its record, by `clock`.
+
+    A step is from its beginning to the next one's. The last one has the final checkpoint in it,
+    which would count by how a trainer saves, and in a few steps' median.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -22,9 +26,7 @@ class Clock(TrainerCallback):  # type: ignore[misc]
         settle_device()
         self.begins.append(self.clock())
 
-    on_train_end = on_step_begin
-
     @property
     def steps_s(self) -> list[float]:
-        """Seconds of each step."""
+        """Seconds of each step that another one follows."""
         return [b - a for a, b in zip(self.begins, self.begins[1:], strict=False)]

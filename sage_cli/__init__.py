@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-RESULT_VERSION = 2
+RESULT_VERSION = 3
 """Raised whenever a change of the code changes what a run computes; part of a run's identity."""
 
 

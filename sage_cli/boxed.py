@@ -8,10 +8,14 @@ _BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _PLAIN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}\\]*)\}")
 """A box without braces or backslashes inside, as most are: one look finds its end."""
 _BLANK = r"(?:[\s$*]|\\[()\[\] ,;]|\\q?quad)*"
+_NAMED = rf"(?:([A-Za-z])(?:_(?:\w|\{{\w+\}}))?\s*={_BLANK})"
 _BETWEEN = re.compile(
-    rf"\}}{_BLANK}(?:,{_BLANK})?(?:(?:\\text\s*\{{\s*)?\b(and|or)\b(?:\s*\}})?|(?<=,)){_BLANK}\Z"
+    rf"\}}{_BLANK}(?:,{_BLANK})?(?:(?:\\text\s*\{{\s*)?\b(and|or)\b(?:\s*\}})?|(?<=,)){_BLANK}"
+    rf"{_NAMED}?\Z"
 )
 """What joins two boxes into one answer: `and`, `or`, a comma, with the marks of LaTeX around it."""
+_BEFORE = re.compile(rf"{_NAMED}\Z")
+"""The unknown that a box is the value of: x= or x_1=."""
 _JOINT = 60
 """Characters that may stand between two boxes of one answer."""
 _AT_MOST = 50
@@ -34,7 +38,8 @@ def last_boxed(text: str) -> str | None:
 def last_boxes(text: str) -> str | None:
     r"""`last_boxed`, and before it the boxes that `and`, `or` or a comma joins to it.
 
-    `\boxed{2} and \boxed{3}` is "2 and 3". None without a box; linear in the length of `text`.
+    `\boxed{2} and \boxed{3}` is "2 and 3", `x=\boxed{2} or x=\boxed{3}` is "2 or 3". None without
+    a box; linear in the length of `text`.
     """
     box = _last_box(text)
     if box is None:
@@ -46,11 +51,17 @@ def last_boxes(text: str) -> str | None:
     ending = {one[2]: one for one in _closed_boxes(text, 0)}
     for _ in range(_AT_MOST):
         box = ending.get(joint.start()) if joint else None
-        if joint is None or box is None:
+        if joint is None or box is None or not _same_unknown(text, box, joint[2]):
             break
         answer = f"{text[box[1] : box[2]]}{f' {joint[1]} ' if joint[1] else ', '}{answer}"
         joint = _joint(text, box)
     return answer
+
+
+def _same_unknown(text: str, box: Span, name: str | None) -> bool:
+    """Whether `box` is a value of the unknown `name` too; None names none."""
+    before = _BEFORE.search(text, max(0, box[0] - _JOINT), box[0])
+    return name is None or (before is not None and before[1] == name)
 
 
 def _joint(text: str, box: Span) -> re.Match[str] | None:

@@ -13,6 +13,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+from sage_cli.json_value import json_value
+
 _SMALL = 1 << 16
 """Bytes below which hashing is faster than remembering."""
 
@@ -52,7 +54,7 @@ def _remembered_in(file: Path) -> dict[str, list[int | str]]:
 def _read(file: Path) -> dict[str, list[int | str]]:
     """What the cache holds; nothing where it is absent, torn or not what it should be."""
     try:
-        known = json.loads(file.read_text(encoding="utf-8"))
+        known = json_value(file.read_bytes())
     except (OSError, ValueError):
         return {}
     if not isinstance(known, dict):

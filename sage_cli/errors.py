@@ -8,6 +8,8 @@ from collections.abc import Mapping
 EXIT_OTHER = 1
 """A question that was answered with no, and, with a traceback, a bug."""
 EXIT_USER = 2
+EXIT_BUSY = 75
+"""Another process is writing what this one wanted to write (EX_TEMPFAIL of sysexits.h)."""
 EXIT_INTERRUPTED = 130
 
 
@@ -27,8 +29,10 @@ class SageError(Exception):
     """A cause and, where one is known, the next step; shown as one panel, without a traceback.
 
     `cause` says what is wrong with the user's words and values in it; `next_step` says what to
-    type or change.
+    type or change. `exit_code` is that of a command which ends with it.
     """
+
+    exit_code = EXIT_USER
 
     def __init__(self, cause: str, next_step: str | None = None) -> None:
         super().__init__(cause)
@@ -44,8 +48,18 @@ class DataError(SageError, ValueError):
     """Problems, golds or files of rows that can't be used."""
 
 
+class AbsentModelError(DataError):
+    """A model of the Hub that neither this machine nor the Hub has for us."""
+
+
 class StoreError(SageError, RuntimeError):
     """A run directory or sample set that is locked, torn or not what it should be."""
+
+
+class BusyError(StoreError):
+    """A folder that another living process is writing; later it can be had."""
+
+    exit_code = EXIT_BUSY
 
 
 class SamplingError(SageError, RuntimeError):
@@ -53,15 +67,18 @@ class SamplingError(SageError, RuntimeError):
 
 
 class RefusedPromptsError(SamplingError):
-    """Prompts that a sampler can't answer, with its reasons; all others were drawn."""
+    """Problems some of whose samples a sampler can't give, with its reasons; all else was drawn."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         shown = [f"{problem}: {reason}" for problem, reason in list(reasons.items())[:5]]
         more = [f"and {len(reasons) - 5} more"] if len(reasons) > 5 else []
+        count = "1 problem lacks" if len(reasons) == 1 else f"{len(reasons)} problems lack"
         super().__init__(
-            f"{len(reasons)} problems have no samples\n" + "\n".join(shown + more),
-            "shorten these prompts or lower sampling.max_tokens, or leave the problems out; the "
-            "samples of all others are kept",
+            f"{count} samples\n" + "\n".join(shown + more),
+            "all other samples are kept, and the same command asks for these again; where a prompt "
+            "is too long, shorten it or lower sampling.max_tokens; where a server filters or "
+            "breaks off, change that there, or sample with another sampling.backend; or leave "
+            "these problems out",
         )
         self.reasons = dict(reasons)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,15 @@ from sage_cli.grading import Grader
 if TYPE_CHECKING:
     from warm import Warm
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # read when the Hub's client is imported
+THEIRS = ("SAGE_", "WANDB_", "OPTUNA_", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "RAY_", "SLURM_",
+          "SBATCH_", "PG", "ACCELERATE_", "MASTER_", "TORCHELASTIC_", "LOCAL_", "WORLD_SIZE",
+          "RANK", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")  # fmt: skip
+"""Beginnings of variables by which whoever types the tests may have told programs something."""
+
+for name in [name for name in os.environ if name.startswith(THEIRS)]:
+    del os.environ[name]
+# the first is read when the Hub's client is imported; the second is where W&B looks for a key
+os.environ |= {"HF_HUB_OFFLINE": "1", "NETRC": os.devnull}
 
 # how long an example takes says something of the machine, and nothing is timed in tests
 settings.register_profile("sage", deadline=None)
@@ -30,6 +40,7 @@ HEAVY = (
     "sampling",
     "training",
     "workflows",
+    "cli/test_consent.py",
     "cli/test_doctor.py",
     "cli/test_guide.py",
     "cli/test_startup.py",
@@ -104,6 +115,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"{count} tests of published rows left out: no folder shared/data beside this checkout"
         )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_folder() -> Iterator[None]:
+    """Shared fixtures begin in an empty folder: a checkout may have runs, presets and data."""
+    with TemporaryDirectory() as folder, chdir(folder):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_folder() -> Iterator[None]:
+    """A test begins in an empty folder of its own."""
+    with TemporaryDirectory() as folder, chdir(folder):
+        yield
 
 
 @pytest.fixture(scope="session")

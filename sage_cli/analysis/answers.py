@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.counted import counts_of
 from sage_cli.grading.status import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.majority import RIGHT
@@ -100,5 +101,4 @@ class Answers:
     def counts(self) -> Counts:
         """Samples and right ones of each problem, over all seeds; no text is read."""
         ids = tuple(self.problems)
-        tallies = [store.tally(ids, self.n) for store in self.verdicts]
-        return pooled([Counts(ids, tally.n_P, tally.right_P) for tally in tallies])
+        return pooled([counts_of(one.tally(ids, self.n), one.seed) for one in self.verdicts])

@@ -5,7 +5,6 @@ Nothing is loaded before the first of it is missing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
@@ -112,7 +112,7 @@ class Reader:
     def _kept(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
         """The chances that were told before; none where the file is absent or torn."""
         try:
-            kept = json.loads(self._file(benchmark).read_text(encoding="utf-8"))
+            kept = json_value(self._file(benchmark).read_bytes())
         except (OSError, ValueError):
             return {}
         return kept if isinstance(kept, dict) else {}

@@ -18,13 +18,17 @@ from sage_cli.analysis.pictures import strips
 from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
+from sage_cli.metrics.verdicts import paired_verdicts
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import Record
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 
 class SupportJson(TypedDict):
-    """Problems of a run by what became of them at a delta, and The Invisible Leash's ratios."""
+    """Problems of a run by what became of them at a delta, and The Invisible Leash's ratios.
+
+    `paired`: by chance and surely are from verdicts paired by their random numbers.
+    """
 
     delta: float
     gained: list[str]
@@ -35,6 +39,7 @@ class SupportJson(TypedDict):
     surely_lost: list[str]
     gained_by_chance: float
     lost_by_chance: float
+    paired: bool
     visible: float
     SRR: float
     NDR: float
@@ -170,9 +175,29 @@ def _json(found: Support) -> SupportJson:
         "surely_lost": list(found.surely_lost),
         "gained_by_chance": found.gained_by_chance,
         "lost_by_chance": found.lost_by_chance,
+        "paired": found.paired,
         "visible": found.visible,
         **support_ratios(found),
     }
+
+
+def _null(material: Material) -> str:
+    """How chance is reckoned, and the test that belongs to it."""
+    pairs = [
+        paired_verdicts(base.counts, run.counts)
+        for base, *runs in material.answers.values()
+        for run in runs
+    ]
+    if all(pair is not None for pair in pairs):
+        return (
+            "its two verdicts on one sample swapped at random (both policies were sampled with the "
+            "same evaluation seeds, so that sample i shares its random numbers); surely: "
+            "McNemar's exact test"
+        )
+    return (
+        "all right samples of a problem falling among both as from one urn (evaluation seeds "
+        "differ, so that samples are independent); surely: Fisher's exact test"
+    )
 
 
 def _notes(material: Material) -> tuple[str, ...]:
@@ -183,9 +208,8 @@ def _notes(material: Material) -> tuple[str, ...]:
         "a problem is in the support at delta where more than that share of the samples is right; "
         f"with {fewest} samples a problem, a success probability below {visible['exact']:.2g} may "
         f"go unseen (-ln(zeta) / k, as The Invisible Leash has it: {visible['paper']:.2g})",
-        "by chance: the number to expect if base and run were one model, all right samples of a "
-        "problem falling among both as from one urn; surely: Fisher's exact test, Holm over all "
-        f"problems, at {confidence:.0%}",
+        f"by chance: the number expected if base and run were one model, {_null(material)}, Holm "
+        f"over all problems, at {confidence:.0%}",
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
         "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
         f"{OFTEN}: in at least half of the samples; in brackets what chance alone would show",

@@ -171,10 +171,20 @@ class RunJson(Manifest):
     begun_anew: NotRequired[str]
 
 
-class RunsAnswer(TypedDict):
-    """Runs, oldest first."""
+@with_config(ConfigDict(extra="allow"))
+class TornRun(TypedDict):
+    """A run whose manifest or configuration can't be read, and why. Its other keys are those of
+    the manifest, where that is whole."""
 
-    runs: list[RunJson]
+    id: str
+    status: Literal["torn"]
+    reason: str
+
+
+class RunsAnswer(TypedDict):
+    """Runs, oldest first; those that are torn before all others."""
+
+    runs: list[RunJson | TornRun]
 
 
 class RunColumnsAnswer(TypedDict):
@@ -185,10 +195,11 @@ class RunColumnsAnswer(TypedDict):
 
 
 class RunAnswer(TypedDict):
-    """A run: its manifest, its last record, the last look at development problems, what
-    evaluations found, and how fast it was."""
+    """A run: its manifest, its method's settings, its last record, the last look at development
+    problems, what evaluations found, and how fast it was."""
 
     manifest: Manifest
+    method: dict[str, Any]
     last: dict[str, Any]
     looked: dict[str, Any]
     evaluations: dict[str, Any]

@@ -18,6 +18,7 @@ from sage_cli import __version__
 from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import SageGroup, new_app
 from sage_cli.cli.surroundings import prepare
+from sage_cli.config.passwords import word_without_passwords
 from sage_cli.errors import Interrupted
 
 COMMANDS = {
@@ -103,8 +104,12 @@ def options(
 def main() -> None:
     """The `sage` script; SIGTERM ends it in order, as Ctrl-C does."""
     signal.signal(signal.SIGTERM, _terminate)
+    # scripts start background jobs with SIGINT ignored, and `kill -INT` is to save there, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    words = sys.argv[1:]
+    sys.argv[1:] = map(word_without_passwords, words)  # manifests, W&B and reports record it
     try:
-        app()
+        app(words)
     finally:
         if wants_json(sys.argv[1:]):  # nor may what libraries do at the end print there
             os.dup2(2, 1)

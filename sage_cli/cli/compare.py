@@ -43,7 +43,7 @@ def command(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Compare pass@k of two models, or of two methods over their training seeds."""
+    """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
     from sage_cli.policies.names import split_label
     from sage_cli.workflows.compare import compare, is_counts_file
 

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
-from rich.console import Console
 from rich.panel import Panel
 from rich.table import Column
 from rich.text import Text
 
+from sage_cli.cli.visible import SafeConsole, visible, visible_json
+from sage_cli.config.passwords import without_passwords
 from sage_cli.errors import SageError
 from sage_cli.store.json_text import json_text
 
-console = Console(highlight=False)
+console = SafeConsole(highlight=False)
 """Everything for people. With `--json` it writes to stderr, so that stdout holds JSON alone."""
 
 
@@ -54,7 +55,7 @@ def one_object() -> Iterator[None]:
 def emit(value: Any) -> None:
     """Print the one machine-readable object of a `--json` command."""
     answer = _answers.pop() if _answers else sys.stdout
-    answer.write(json_text(value))
+    answer.write(visible_json(json_text(value)))
     answer.flush()
 
 
@@ -66,11 +67,13 @@ def emit_error(cause: str, next_step: str | None, exit_code: int) -> None:
 
 def show_error(error: SageError, exit_code: int) -> None:
     """One panel on stderr, the cause and the next step; with `--json` the error object too."""
-    text = Text(error.cause)
-    if error.next_step:
-        text.append(f"\n\n{error.next_step}", style="cyan")
-    Console(stderr=True).print(Panel(text, title="error", title_align="left", border_style="red"))
-    emit_error(error.cause, error.next_step, exit_code)
+    cause, step = without_passwords(error.cause), without_passwords(error.next_step or "")
+    text = Text(visible(cause))
+    if step:
+        text.append(f"\n\n{visible(step)}", style="cyan")
+    panel = Panel(text, title="error", title_align="left", border_style="red")
+    SafeConsole(stderr=True).print(panel)
+    emit_error(cause, step or None, exit_code)
 
 
 @contextmanager

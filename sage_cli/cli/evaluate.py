@@ -71,7 +71,7 @@ def command(
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     refuse_card(gpu, dry_run)
-    names = measured_names(names, set_)
+    names = measured_names(names, set_, k)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
@@ -84,7 +84,7 @@ def command(
         return
     from sage_cli.workflows.evaluate import evaluate
 
-    trained = may_train(train, names, settings)
+    trained = may_train(train, names, settings, chosen=bool(preset or config))
     with Live() as live:
         report = evaluate(
             settings, names, live, paper=paper, k_draws=protocol == "paper", train=trained

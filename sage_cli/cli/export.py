@@ -31,6 +31,10 @@ def command(
     dtype: Annotated[
         Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
     ] = Dtype.AUTO,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="model.revision=... or model.trust_remote_code=true."),
+    ] = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
@@ -38,8 +42,9 @@ def command(
     from sage_cli.config.records import default_root
     from sage_cli.workflows.export import export
 
+    root = runs or default_root()
     with Live() as live:
-        exported = export(run, folder, runs or default_root(), live, force=force, dtype=dtype)
+        exported = export(run, folder, root, live, force=force, dtype=dtype, sets=set_ or ())
     if json:
         emit({"folder": str(folder), **vars(exported)})
         return

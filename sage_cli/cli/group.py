@@ -11,6 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from sage_cli.cli.console import console, emit_error, one_object, show_error, wants_json
+from sage_cli.cli.visible import visible
+from sage_cli.config.passwords import without_passwords
 from sage_cli.errors import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USER, SageError, StoreError
 
 SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
@@ -41,8 +43,8 @@ class SageGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except SageError as error:
-            show_error(error, EXIT_USER)
-            raise typer.Exit(EXIT_USER) from None
+            show_error(error, error.exit_code)
+            raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as stopped:
             saved, code = getattr(stopped, "saved", None), getattr(stopped, "exit_code", None)
             said = f"{saved}; " if saved else ""
@@ -55,6 +57,7 @@ class SageGroup(TyperGroup):
             emit_error("declined: nothing was done", None, EXIT_OTHER)
             raise
         except typer.TyperException as error:
+            error.message = visible(without_passwords(error.message))
             emit_error(error.format_message(), None, error.exit_code)
             raise
         except OSError as error:

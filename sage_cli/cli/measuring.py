@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sage_cli.cli.console import console
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
@@ -32,6 +33,7 @@ def load_for_measuring(
     that nobody asked for end there. Refuses here, before anything is trained or sampled: a model
     that nobody says how to prompt, `model.path` beside other names, k > n.
     """
+    from sage_cli.config.consent import without_consent
     from sage_cli.config.ks import capped_ks, parse_ks
     from sage_cli.config.load import load, runs_root
     from sage_cli.config.presets import read_layer
@@ -43,6 +45,8 @@ def load_for_measuring(
     stored = None if config is None else read_layer(config)
     if config is None and not preset:
         stored = _own_settings(names, sets or (), Runs(root))
+    if stored is not None:  # stored samples need no code; what loads a model asks for consent
+        stored = without_consent(stored)
     flags = {**flags, "run": {"root": root}}
     loaded = load(preset or (), flags, sets or (), stored)
     evaluation = loaded.config.evaluation
@@ -73,10 +77,21 @@ def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict
     return {"model": {"kind": "pretrained", "path": names[0]}, **own} if names else None
 
 
-def measured_names(names: Sequence[str] | None, sets: Sequence[str] | None) -> list[str]:
-    """The models that are named: beside the command, or else by `--set model.path`."""
+def measured_names(
+    names: Sequence[str] | None, sets: Sequence[str] | None, k: str | None = None
+) -> list[str]:
+    """The models that are named: beside the command, or else by `--set model.path`.
+
+    Raises ConfigurationError for `--k 1 8 64`, whose 8 and 64 would be runs.
+    """
     from sage_cli.policies.prompting import set_path
 
+    loose = [name for name in names or () if name.isdecimal() and not Path(name).exists()]
+    if k is not None and loose:
+        raise ConfigurationError(
+            f"{' '.join(loose)} stands beside --k {k}, and would name a run",
+            f"write several ks as one word: --k {','.join((k, *loose))}",
+        )
     path = set_path(sets or ())
     return list(names or ([] if path is None else [path]))
 
@@ -89,11 +104,14 @@ def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return [name for name, _ in pairs], {name: label for name, label in pairs if label}
 
 
-def may_train(asked: bool | None, names: Sequence[str] | None, config: SageConfig) -> bool:
-    """Whether a base may be trained where there is no run to measure.
+def may_train(
+    asked: bool | None, names: Sequence[str] | None, config: SageConfig, *, chosen: bool
+) -> bool:
+    """Return True if a base may be trained where there is no run to measure.
 
-    As `--train` and `--no-train` say; else a person at a terminal is asked, and a script, which
-    can't be, gets what it typed.
+    `--train` and `--no-train` decide; else a person at a terminal is asked. Without a terminal the
+    built-in `tiny` base is trained, which takes a minute or two; a configuration that was `chosen`
+    may take days, so it needs `--train`.
     """
     from sage_cli.store.run import Runs
 
@@ -101,7 +119,7 @@ def may_train(asked: bool | None, names: Sequence[str] | None, config: SageConfi
     if names or asked is not None or Runs(root).latest() is not None:
         return bool(asked)
     if not (console.is_terminal and sys.stdin.isatty()):
-        return True
+        return not chosen
     console.print(f"{root.resolve()} holds no finished run to measure")
     return typer.confirm("train the preset's base and measure it?")
 

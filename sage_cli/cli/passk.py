@@ -66,7 +66,7 @@ def command(
     if from_:
         _show_files(from_, k, runs, set_, out, json)
         return
-    names, labels = labelled_names(measured_names(names, set_))
+    names, labels = labelled_names(measured_names(names, set_, k))
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
@@ -77,7 +77,7 @@ def command(
         return
     from sage_cli.workflows.passk import passk
 
-    trained = may_train(train, names, settings)
+    trained = may_train(train, names, settings, chosen=bool(preset or config))
     with Live() as live:
         report = passk(settings, names, live, train=trained, labels=labels)
     show_report(report, json, out)

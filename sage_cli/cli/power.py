@@ -44,6 +44,19 @@ def command(
             help="How unequally problems change: the deviation of their log-odds' shifts."
         ),
     ] = 0.5,
+    correlation: Annotated[
+        float | None,
+        typer.Option(
+            help="Correlation of the two policies' verdicts on a sample with the same random "
+            "numbers (default 0.36; 0 for different evaluation seeds)."
+        ),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like", help="A trained run whose stored samples tell the correlation with the base."
+        ),
+    ] = None,
     benchmark: Benchmark = None,
     preset: Presets = None,
     config: ConfigFile = None,
@@ -64,6 +77,6 @@ def command(
     with Live() as live:
         report = power(
             settings, names or [], live, problems=problems, samples=samples, seeds=seeds, k=k,
-            loss=loss, heterogeneity=heterogeneity,
+            loss=loss, heterogeneity=heterogeneity, correlation=correlation, like=like,
         )  # fmt: skip
     show_report(report, json)

@@ -8,6 +8,8 @@ import typer
 
 from sage_cli.cli.live import Live
 from sage_cli.cli.options import (
+    METHOD,
+    TRAINING,
     Algo,
     ConfigFile,
     DryRun,
@@ -31,7 +33,11 @@ from sage_cli.cli.trained import show_trained
 
 Compat = Annotated[
     str | None,
-    typer.Option("--compat", help="official: what the authors' code does (docs/fidelity.md)."),
+    typer.Option(
+        "--compat",
+        help="official: what the authors' code does (docs/fidelity.md).",
+        rich_help_panel=METHOD,
+    ),
 ]
 
 
@@ -41,24 +47,47 @@ def command(
     guide: Guide = None,
     tau: Tau = None,
     rho: Rho = None,
-    kl: Annotated[str | None, typer.Option("--kl", help="reverse, forward or none.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Weight of the KL term.")] = None,
+    kl: Annotated[
+        str | None, typer.Option("--kl", help="reverse, forward or none.", rich_help_panel=METHOD)
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Weight of the KL term.", rich_help_panel=METHOD)
+    ] = None,
     advantage: Annotated[
         str | None,
-        typer.Option(help="group, none, pass-at-k, ..., or one that a package registers."),
+        typer.Option(
+            help="group, none, pass-at-k, ..., or one that a package registers.",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Optimiser steps.", rich_help_panel=TRAINING)
+    ] = None,
     lr: LearningRate = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Train all weights, not adapters.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the training.", rich_help_panel=TRAINING)
+    ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Train all weights, not adapters.", rich_help_panel=TRAINING),
+    ] = False,
     processes: Annotated[
-        int | None, typer.Option(help="How many processes train together.")
+        int | None,
+        typer.Option(help="How many processes train together.", rich_help_panel=TRAINING),
     ] = None,
     accelerate: Annotated[
-        str | None, typer.Option(help="How accelerate launches them: ddp, fsdp2, zero3 or a file.")
+        str | None,
+        typer.Option(
+            help="How accelerate launches them: ddp, fsdp2, zero3 or a file.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
     init: Annotated[
-        str | None, typer.Option(help="Start from this run or model, not from the preset's base.")
+        str | None,
+        typer.Option(
+            help="Start from this run or model, not from the preset's base.",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
     allow_template_mismatch: OtherTemplate = False,
     preset: Presets = None,

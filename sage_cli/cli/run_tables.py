@@ -26,9 +26,10 @@ def list_facts(
     found: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
 ) -> None:
     """Runs that fit, with the columns that are asked for."""
+    from sage_cli.reports.render import no_formula
     from sage_cli.store.run_facts import RunFacts, chosen, expanded
 
-    facts = [RunFacts.of(run) for run in found]
+    facts = [RunFacts.listed(run) for run in found]
     fitting = chosen(facts, where)
     names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
     rows = [{name: one.value(name) for name in names} for one in fitting]
@@ -37,8 +38,9 @@ def list_facts(
         emit(answer)
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([_cell(row[name], full=True) for name in names] for row in rows)
+        writer.writerow(map(no_formula, names))
+        for row in rows:
+            writer.writerow(no_formula(_cell(row[name], full=True)) for name in names)
     else:
         _print_rows(names, rows, fitting)
 

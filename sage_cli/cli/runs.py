@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sage_cli.cli.answers import FolderAnswer, RemovedAnswer, RunAnswer
 
 app = new_app("List, show, compare, archive, locate and remove runs.")
-SHOWN = ("status", "kind", "parent", "started", "seconds", "seed", "host", "commit", "command",
+FIRST = ("status", "kind")
+SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command",
          "reason")  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def list_(
     ids = name_column("run", (run.id for run in found))
     table = Table(ids, "kind", "status", "steps", "time", "parent", box=None)
     for run in found:
-        manifest = run.manifest
+        manifest = run.known
         table.add_row(
             run.id,
             str(manifest.get("kind") or ""),
@@ -75,14 +76,19 @@ def list_(
 
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
-    """Show a run's manifest, its speed, its last metrics and what evaluations found."""
+    """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
+    from sage_cli.store.run_facts import RunFacts
+
     run = _runs(runs).find(name)
+    run.require_whole()
+    method = RunFacts.of(run).method
     last, looked, found = *_last_and_looked(run), evaluation_figures(run)
     speed = speed_figures(run.metrics.read())
     if json:
         manifest: Any = run.manifest
         answer: RunAnswer = {
             "manifest": manifest,
+            "method": method,
             "last": last,
             "looked": looked,
             "evaluations": found,
@@ -92,11 +98,14 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
         emit(answer)
         return
     table = Table(show_header=False, box=None)
-    for key in SHOWN:
-        if run.manifest.get(key) is not None:
-            table.add_row(key, escape(str(run.manifest[key])))
-    for key, value in {**last, **speed, **found, **looked}.items():
-        table.add_row(key, f"{value:.6g}" if isinstance(value, float) else str(value), style="cyan")
+    about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
+    figures = {**looked, **speed, **last}
+    for part, style in ((about[0], ""), (method, ""), (found, "cyan"), (about[1], ""),
+                        (figures, "cyan")):  # fmt: skip
+        for key, value in part.items():
+            if value is not None:
+                shown = f"{value:.6g}" if isinstance(value, float) else escape(str(value))
+                table.add_row(key, shown, style=style)
     console.print(f"[bold]{run.id}[/]", table)
 
 
@@ -138,14 +147,20 @@ def remove(
 
 
 def _listed(run: Run) -> dict[str, Any]:
-    """A run's manifest with its true status, and that of the one begun anew in its place."""
+    """A run's manifest with its true status, and that of the one begun anew in its place.
+
+    Of a torn run what can be read of the manifest, and why it is torn.
+    """
     begun = _begun_anew(run)
-    return {**run.manifest, "status": run.status, **({"begun_anew": begun} if begun else {})}
+    found = {**run.known, "id": run.id, "status": run.status}
+    if (torn := run.torn) is not None:
+        found["reason"] = torn.cause
+    return {**found, **({"begun_anew": begun} if begun else {})}
 
 
 def _begun_anew(run: Run) -> str | None:
     """The status of the run that was begun anew in the place of `run`, with the step it is at."""
-    if not run.anew.manifest:
+    if not run.anew.begun:
         return None
     return f"{run.anew.status} at step {_steps(run.anew)}"
 

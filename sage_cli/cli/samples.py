@@ -13,6 +13,7 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.live import doing
 from sage_cli.cli.measuring import load_for_measuring
 from sage_cli.cli.options import Benchmark, ConfigFile, Json, Presets, RunRoot, Sets
+from sage_cli.cli.visible import visible
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import SamplesAnswer
@@ -57,9 +58,10 @@ def show(
     for one in found:
         colour = "green" if one.status == "right" else "red"
         answer = "no answer" if one.extracted is None else f"answer {one.extracted}"
-        head = f"[{colour}]{one.status}[/]  {escape(answer)}, gold {escape(one.problem.gold)}"
+        told = visible(f"{answer}, gold {one.problem.gold}")
+        head = f"[{colour}]{one.status}[/]  {escape(told)}"
         where = f"problem {one.problem.id}, seed {one.seed}, sample {one.completion.index}"
         ended = ", cut off" if one.completion.finish_reason == "length" else ""
         console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
-        console.print(Text(one.problem.question, style="bold"), soft_wrap=True)
-        console.print(Text(one.completion.text), soft_wrap=True)
+        console.print(Text(visible(one.problem.question), style="bold"), soft_wrap=True)
+        console.print(Text(visible(one.completion.text)), soft_wrap=True)

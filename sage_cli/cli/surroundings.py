@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from pathlib import Path
+
+from sage_cli.cli.visible import SafeFormatter, visible
 
 _SETTINGS = {
     # Idle OpenMP threads that spin make two processes on two cores five times slower.
@@ -33,7 +36,9 @@ def prepare(load: Path = _LOAD) -> None:
 
     A warning is a line of its words, without the line of code that gave it.
     """
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {visible(str(message))}\n"
+    if logging.lastResort is not None:  # what prints where nobody has said how
+        logging.lastResort.setFormatter(SafeFormatter())
     for name, value in {**_SETTINGS, **(_SPIN if _alone(load) else {})}.items():
         os.environ.setdefault(name, value)
 

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import ConfigFile, DryRun, Gpu, Json, Presets, RunRoot, Sets, load_config
+from sage_cli.cli.options import (
+    METHOD,
+    ConfigFile,
+    DryRun,
+    Gpu,
+    Json,
+    Presets,
+    RunRoot,
+    Sets,
+    load_config,
+)
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import show_report
 from sage_cli.cli.rl import Compat
@@ -46,12 +56,19 @@ def command(
     prune: Annotated[
         str | None, typer.Option("--prune", help="median or asha: end trainings that lag behind.")
     ] = None,
-    algo: Annotated[str | None, typer.Option("--algo", help="Algorithm of every cell.")] = None,
+    algo: Annotated[
+        str | None, typer.Option("--algo", help="Algorithm of every cell.", rich_help_panel=METHOD)
+    ] = None,
     compat: Compat = None,
     guide: Annotated[
-        str | None, typer.Option("--guide", help="Guide of every cell (default: the space's).")
+        str | None,
+        typer.Option(
+            "--guide", help="Guide of every cell (default: the space's).", rich_help_panel=METHOD
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="RL steps of a cell.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="RL steps of a cell.", rich_help_panel=METHOD)
+    ] = None,
     executor: Annotated[
         str | None, typer.Option("--executor", help="local, ray or slurm.", rich_help_panel=RUNNING)
     ] = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from sage_cli.cli.answers import RemovedAnswer
 from sage_cli.reports.sweeps.data import Value
 from sage_cli.reports.sweeps.plain import SweepData
 from sage_cli.sweep.folder import SweepState
@@ -30,7 +31,9 @@ class SweepAnswer(TypedDict):
 
 
 class BestJson(TypedDict):
-    """The best cell by an objective, by its number in the report; `words` set it.
+    """The best cell by an objective, by its number in the report.
+
+    `words` are the command that trains its first run, or finds it.
 
     `alike` are the numbers of the cells that can't be told apart from it, null where the noise
     isn't known.
@@ -67,6 +70,12 @@ class CancelAnswer(TypedDict):
     asked: str | None
     jobs: list[str]
     said: str
+
+
+class RemovedSweepAnswer(RemovedAnswer):
+    """What was removed, and in sentences which studies in a database stay, and why."""
+
+    kept: list[str]
 
 
 class CommandAnswer(TypedDict):

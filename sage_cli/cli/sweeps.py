@@ -15,8 +15,13 @@ from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunRoot
 
 if TYPE_CHECKING:
-    from sage_cli.cli.answers import RemovedAnswer
-    from sage_cli.cli.sweep_answers import BestAnswer, BestJson, CancelAnswer, CommandAnswer
+    from sage_cli.cli.sweep_answers import (
+        BestAnswer,
+        BestJson,
+        CancelAnswer,
+        CommandAnswer,
+        RemovedSweepAnswer,
+    )
     from sage_cli.sweep.stored import StoredSweep, Sweeps
     from sage_cli.workflows.sweeps import Best
 
@@ -160,12 +165,16 @@ def remove(
     if not yes:
         question = f"delete {sweep.folder} and its study? Its runs stay."
         typer.confirm(question, abort=True, err=json)
-    sweeps.remove(sweep)
+    kept = sweeps.remove(sweep)
     if json:
-        answer: RemovedAnswer = {"removed": sweep.name, "folder": str(sweep.folder)}
+        answer: RemovedSweepAnswer = {
+            "removed": sweep.name, "folder": str(sweep.folder), "kept": kept
+        }  # fmt: skip
         emit(answer)
     else:
         console.print(f"removed {sweep.name}; its runs are still there")
+        for said in kept:
+            console.print(said, markup=False, soft_wrap=True)
 
 
 @app.command()

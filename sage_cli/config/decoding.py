@@ -20,3 +20,8 @@ class DecodingSection(Section):
     """Tokens that have at least this share of the likeliest one's probability; 0 is off."""
     max_tokens: int = Field(2048, ge=1)
     """Tokens of a completion at most."""
+
+    @property
+    def truncates(self) -> bool:
+        """Whether min_p, top_p or top_k leave tokens out."""
+        return self.min_p > 0 or self.top_p < 1 or self.top_k > 0

@@ -9,7 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sage_cli.config.fields import keys_at
+from sage_cli.config.fields import keys_at, settings
+
+_NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
 
 
 def explain(error: ValidationError) -> list[str]:
@@ -18,6 +20,15 @@ def explain(error: ValidationError) -> list[str]:
     for complaint in error.errors():
         sentences += _sentences(complaint)
     return sentences
+
+
+def remedy(problems: Sequence[str]) -> str:
+    """Return the next step for `problems`: where the first setting that they name is explained."""
+    known = settings()
+    for name in _NAME.findall("\n".join(problems)):
+        if name in known:
+            return f"`sage config explain {name}` says what it takes"
+    return "`sage config show` prints every setting with its default"
 
 
 def _sentences(complaint: Any) -> list[str]:

@@ -165,6 +165,8 @@ def _engine(rollout: RolloutSection) -> str:
     if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
         place += f" over {vllm.tensor_parallel} GPUs each"
     engine = f"vLLM {place}, importance correction {vllm.importance_correction}"
+    if vllm.importance_correction != "none":
+        engine += f" by {rollout.logprobs_mode.replace('_logprobs', '')} log-probabilities"
     return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
 
 

@@ -3,25 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.presets import accelerate_file, read_yaml
 from sage_cli.errors import SageError
 
+if TYPE_CHECKING:
+    from sage_cli.config.training import RlSection
+
 SHARDED = ("FSDP", "DEEPSPEED")
 """Types that spread one model over several processes."""
-ZERO_3 = 3
-ADAPTERS_UNDER_ZERO_3 = (
-    "DeepSpeed's ZeRO stage 3 fails at the first step of adapters in float32 on a frozen model in "
-    "bfloat16 (use --accelerate ddp, under which every GPU holds the frozen model; or fsdp2, or "
-    "model.tuning=full)"
-)
+ZERO_3, FSDP_2 = 3, 2
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How a launcher spreads a model.
+
+    `kind` is one of SHARDED, `level` the version of FSDP or the stage of ZeRO.
+    """
+
+    kind: str
+    level: int
+
+
+def unfit_for(sharding: Sharding | None, rl: RlSection, tuning: str) -> list[str]:
+    """What can't be trained under this sharding, one sentence each."""
+    found = []
+    if sharding == Sharding("DEEPSPEED", ZERO_3) and tuning == "lora":
+        found.append(
+            "DeepSpeed's ZeRO stage 3 fails at the first step of adapters in float32 on a frozen "
+            "model in bfloat16 (use --accelerate ddp, under which every GPU holds the frozen "
+            "model; or fsdp2, or model.tuning=full)"
+        )
+    if sharding == Sharding("FSDP", FSDP_2) and rl.optimizer == "adamw_8bit":
+        found.append(
+            "rl.optimizer 'adamw_8bit' can't update weights that FSDP 2 shards: bitsandbytes fails "
+            "at the first step (use --set rl.optimizer=adamw, whose state takes 8 bytes for each "
+            "trained number, divided by the processes)"
+        )
+    if sharding is not None and sharding.kind == "DEEPSPEED" and rl.dars is not None:
+        found.append(
+            "rl.dars computes a step's loss in parts, and DeepSpeed updates the weights after each "
+            "of them (use --accelerate fsdp2 or ddp)"
+        )
+    return found
 
 
 def distributed_type(file: Path) -> str:
     """The type that a configuration names, in capitals; NO where it names none."""
-    return str(read_yaml(file).get("distributed_type", "NO")).upper()
+    return _type(read_yaml(file))
+
+
+def _type(settings: Mapping[str, Any]) -> str:
+    return str(settings.get("distributed_type", "NO")).upper()
 
 
 def sharded_by(accelerate: str | None) -> str | None:
@@ -33,11 +70,23 @@ def sharded_by(accelerate: str | None) -> str | None:
     return kind if kind in SHARDED else None
 
 
-def launch_problems(accelerate: str | None, processes: int, tuning: str) -> list[str]:
-    """What stands against `rl.accelerate` for `rl.processes` and `model.tuning`, one sentence each.
+def spread_over(processes: int, rl: RlSection) -> str | None:
+    """The value of `rl.processes`, and what it takes beside it, that spreads a model by FSDP 2.
+
+    None where the method needs the model in one piece.
+    """
+    if rl.loss == "dpo" or rl.advantage == "verl":
+        return None
+    also = "" if rl.optimizer == "adamw" else " and rl.optimizer=adamw"
+    return f"{processes} with rl.accelerate=fsdp2{also}"
+
+
+def launch_problems(rl: RlSection, tuning: str) -> list[str]:
+    """What stands against `rl.accelerate` beside `rl` and `model.tuning`, one sentence each.
 
     A broken file is refused later.
     """
+    accelerate, processes = rl.accelerate, rl.processes
     if accelerate is None:
         return []
     if processes == 1:
@@ -61,14 +110,22 @@ def launch_problems(accelerate: str | None, processes: int, tuning: str) -> list
             f"rl.accelerate '{accelerate}' is for {machines} machines, and --processes starts "
             "all of them on this one (use torchrun on each machine, as docs/scaling.md shows)"
         )
-    if _zero_stage(settings) == ZERO_3 and tuning == "lora":
-        found.append(f"rl.accelerate '{accelerate}': {ADAPTERS_UNDER_ZERO_3}")
-    return found
+    unfit = unfit_for(_sharding(settings), rl, tuning)
+    return found + [f"rl.accelerate '{accelerate}': {sentence}" for sentence in unfit]
 
 
-def _zero_stage(settings: Mapping[str, Any]) -> int:
-    inside = settings.get("deepspeed_config")
-    return int(inside.get("zero_stage", 2)) if isinstance(inside, Mapping) else 0
+def _sharding(settings: Mapping[str, Any]) -> Sharding | None:
+    """What an accelerate configuration says, with accelerate's defaults; None without sharding."""
+    kind = _type(settings)
+    if kind not in SHARDED:
+        return None
+    section, level, default = {
+        "FSDP": ("fsdp_config", "fsdp_version", 1),
+        "DEEPSPEED": ("deepspeed_config", "zero_stage", 2),
+    }[kind]
+    inside = settings.get(section)
+    said = inside.get(level, default) if isinstance(inside, Mapping) else default
+    return Sharding(kind, int(said))
 
 
 def _count(settings: Mapping[str, Any], name: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +12,21 @@ import yaml
 from pydantic import ValidationError
 
 from sage_cli.config.choices import rechosen
-from sage_cli.config.explain import explain
+from sage_cli.config.consent import require_consent, without_consent
+from sage_cli.config.explain import explain, remedy
 from sage_cli.config.layers import Layer, Merged, leaves, merge
+from sage_cli.config.passwords import taken
 from sage_cli.config.plugins import AS_STORED
 from sage_cli.config.presets import DEFAULT_PRESET, read_preset
 from sage_cli.config.records import default_root
+from sage_cli.config.rollout import SERVER_URL
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import current
 from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
 
 STORED = "stored configuration"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,23 +51,37 @@ def load(
     """Defaults < stored configuration or presets from left to right < flags < `--set`.
 
     `flags` is nested by section; a flag that was not given is None and left out. With neither a
-    preset nor a stored configuration the built-in `tiny` preset applies. Raises
-    ConfigurationError that lists every problem.
+    preset nor a stored configuration the built-in `tiny` preset applies. Passwords of addresses
+    are left out of it (`passwords.py`), and a stored one's servers are (`stored.py`). Raises
+    ConfigurationError that lists every problem, and where a stored configuration asks for code that
+    nothing else says may be run.
     """
     merged = merge(_layers(presets, flags or {}, sets, stored))
+    require_consent(stored or {}, merged.origins)
+    if _servers_of(stored) and "sampling.servers" not in merged.origins:
+        log.warning(
+            "servers of a stored configuration aren't asked: name those that may sample, as in "
+            "--set sampling.servers='[\"http://HOST:8000\"]'"
+        )
     return Loaded(validate(merged, _as_stored(merged)), merged.origins)
 
 
+def _servers_of(stored: Mapping[str, Any] | None) -> bool:
+    sampling = (stored or {}).get("sampling")
+    return isinstance(sampling, Mapping) and bool(sampling.get("servers"))
+
+
 def _as_stored(merged: Merged) -> frozenset[str]:
-    """The settings that name plug-ins as a stored configuration does, nothing having been said
-    since."""
+    """The settings that name plug-ins or an engine as a stored configuration does, nothing having
+    been said since."""
+    settings = AS_STORED | {SERVER_URL}
     typed = {
         setting
-        for setting in AS_STORED
+        for setting in settings
         for name, origin in merged.origins.items()
         if origin != STORED and f"{name}.".startswith(f"{setting}.")
     }
-    return AS_STORED - typed if STORED in merged.origins.values() else frozenset()
+    return settings - typed if STORED in merged.origins.values() else frozenset()
 
 
 def runs_root(
@@ -82,10 +101,11 @@ def _layers(
     sets: Sequence[str],
     stored: Mapping[str, Any] | None,
 ) -> list[Layer]:
-    layers = [Layer(STORED, current(stored))] if stored is not None else []
+    layers = [Layer(STORED, current(without_consent(stored)))] if stored is not None else []
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
-    return [*layers, Layer("flag", _given(flags)), _assignments(sets)]
+    layers += [Layer("flag", _given(flags)), _assignments(sets)]
+    return [Layer(layer.origin, taken(layer.values)) for layer in layers]
 
 
 def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
@@ -107,9 +127,7 @@ def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
     else:
         if not problems:
             return config
-    raise ConfigurationError(
-        "\n".join(problems), "`sage config show` prints every setting with its default"
-    )
+    raise ConfigurationError("\n".join(problems), remedy(problems))
 
 
 def _problems(values: Mapping[str, Any], as_stored: Set[str]) -> list[str]:

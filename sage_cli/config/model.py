@@ -28,7 +28,7 @@ class LoraSection(Section):
     alpha: int = Field(16, ge=1)
     """Their product is scaled by alpha / rank."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout before the adapter."""
+    """Dropout before the adapter, in supervised warm-up alone: RL trains without dropout."""
     targets: tuple[str, ...] = (
         "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
     )  # fmt: skip
@@ -45,7 +45,7 @@ class PretrainedModel(Section):
     revision: str | None = None
     """Branch, tag or commit of the Hub; null: its main branch."""
     trust_remote_code: bool = False
-    """Run Python code that the model's repository brings."""
+    """Run Python code that the model brings; a stored configuration can't say so."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Type of the weights; `auto` is float32 where all of them are trained, else the stored one."""
     compute_dtype: ComputeDtype = "auto"

@@ -20,7 +20,17 @@ def remarks(config: SageConfig) -> list[str]:
         "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
     ]
     found = official if config.rl.compat == OFFICIAL else []
-    return found + _of_the_ratio(config) + _of_the_anchor(config)
+    return found + _of_the_ratio(config) + _of_the_anchor(config) + _of_dropout(config)
+
+
+def _of_dropout(config: SageConfig) -> list[str]:
+    """A setting that acts in supervised warm-up alone."""
+    model = config.model
+    if model.tuning != "lora" or not model.lora.dropout:
+        return []
+    return [
+        f"model.lora.dropout {model.lora.dropout:g} doesn't act in RL, which trains without dropout"
+    ]
 
 
 def _of_the_ratio(config: SageConfig) -> list[str]:

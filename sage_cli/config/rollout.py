@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.decoding import DecodingSection
 
 Backend = Literal["auto", "sampler", "transformers", "vllm"]
 Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask", "none"]
+LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
+
+SERVER_URL = "rollout.vllm.server_url"
+"""Not taken over from a stored configuration: it is lacking where nothing is to be trained."""
+NO_SERVER = (
+    "mode 'server' needs the server's address "
+    f"(use --set {SERVER_URL}=http://HOST:PORT, or mode=colocate)"
+)
 
 
 class VllmRolloutSection(Section):
@@ -18,7 +26,8 @@ class VllmRolloutSection(Section):
 
     `importance_correction` weights the loss by the ratio of the trainer's probabilities to the
     engine's, of each token or of a whole completion; above `importance_cap` it is cut off
-    (`truncate`) or counts nothing (`mask`).
+    (`truncate`) or counts nothing (`mask`). Under min_p, top_p or top_k the ratio is of whole
+    distributions, before any token is left out: this needs temperature 1 and a `token_*` mode.
     """
 
     mode: Literal["colocate", "server"] = "colocate"
@@ -46,12 +55,10 @@ class VllmRolloutSection(Section):
     """Where trainer and server meet to hand weights over; one for each training of a machine."""
 
     @model_validator(mode="after")
-    def _mode_has_what_it_needs(self) -> VllmRolloutSection:
-        if self.mode == "server" and self.server_url is None:
-            raise ValueError(
-                "mode 'server' needs the server's address "
-                "(use --set rollout.vllm.server_url=http://HOST:PORT, or mode=colocate)"
-            )
+    def _mode_has_what_it_needs(self, info: ValidationInfo) -> VllmRolloutSection:
+        stored = SERVER_URL in (info.context or ())
+        if self.mode == "server" and self.server_url is None and not stored:
+            raise ValueError(NO_SERVER)
         return self
 
 
@@ -70,6 +77,53 @@ class RolloutSection(DecodingSection):
     def may_use_vllm(self) -> bool:
         """Whether vLLM draws, or may where `auto` finds it."""
         return self.backend in ("auto", "vllm")
+
+    @property
+    def logprobs_mode(self) -> LogprobsMode:
+        """Which log-probabilities vLLM returns, so that the trainer's are of the same distribution.
+
+        The trainer's are tempered, over the whole vocabulary. vLLM's `processed` ones are tempered
+        and renormalised over the tokens that truncation keeps; its `raw` ones are neither.
+        """
+        whole = self.truncates and self.temperature == 1
+        return "raw_logprobs" if whole else "processed_logprobs"
+
+    def correction_problem(self) -> tuple[str, str] | None:
+        """Why the ratio to vLLM's probabilities would be wrong, and what to do; None if it isn't.
+
+        Of tempered and truncated samples vLLM has no log-probabilities over the whole vocabulary:
+        each token's ratio would be the share of probability that is kept, on the policy's term
+        alone, so that the KL term would weigh more.
+        """
+        correction = self.vllm.importance_correction
+        if correction == "none" or not self.truncates:
+            return None
+        if correction.startswith("sequence"):
+            return (
+                f"vllm.importance_correction '{correction}' multiplies the ratios of a "
+                "completion's tokens, and min_p, top_p or top_k make it another distribution's "
+                "than the one sampled from, token by token",
+                "use rollout.vllm.importance_correction=token_truncate, or rollout.min_p=0 with "
+                "top_p 1 and top_k 0",
+            )
+        if self.temperature != 1:
+            return (
+                f"vllm.importance_correction '{correction}' needs log-probabilities over the whole "
+                f"vocabulary, which vLLM has at temperature 1, and temperature is "
+                f"{self.temperature:g} with min_p, top_p or top_k",
+                "use rollout.temperature=1, or rollout.min_p=0 with top_p 1 and top_k 0, or "
+                "rollout.vllm.importance_correction=none",
+            )
+        return None
+
+    @model_validator(mode="after")
+    def _corrects_what_is_sampled(self) -> RolloutSection:
+        """Under `auto` a tempered rollout is refused where vLLM is found (`rollout_engine`)."""
+        named = self.vllm.importance_correction.startswith("sequence")
+        problem = self.correction_problem()
+        if problem and (self.backend == "vllm" or (self.backend == "auto" and named)):
+            raise ValueError(f"{problem[0]} ({problem[1]})")
+        return self
 
     def determinants(self) -> dict[str, Any]:
         """Without vLLM's settings where it isn't used."""

@@ -119,7 +119,7 @@ def _of_the_batch(config: SageConfig) -> list[str]:
 def _of_the_processes(config: SageConfig) -> list[str]:
     """What several processes can't be, or do, together."""
     rl = config.rl
-    found = launch_problems(rl.accelerate, rl.processes, config.model.tuning)
+    found = launch_problems(rl, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
         found.append(
             f"evaluation.every looks at the policy in one process, and rl.accelerate "

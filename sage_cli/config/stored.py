@@ -1,21 +1,40 @@
-"""A stored configuration in today's words: what earlier releases called otherwise."""
+"""A stored configuration in today's words, without what only the person who types may say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sage_cli.config.decoding import DecodingSection
+from sage_cli.config.layers import leaves
+from sage_cli.config.sampling import SamplingSection
+
+_KEPT_OF_SAMPLING = {*DecodingSection.model_fields, "stop_at_answer", "batch_rows", "data_parallel",
+                     "vllm.tensor_parallel_size", "vllm.max_model_len",
+                     "vllm.gpu_memory_utilization"}  # fmt: skip
+SERVICES: Mapping[str, Mapping[str, Any]] = {
+    "sampling": {
+        name: usual
+        for name, usual in SamplingSection().model_dump(mode="json").items()
+        if name not in _KEPT_OF_SAMPLING
+    },
+    "rollout": {"vllm.server_url": None, "vllm.server_model": None},
+    "sweep": {"storage": None},
+    "executor": {"address": None, "lines": {}, "setup": []},
+}
+"""By section, the settings that name servers, databases and clusters, or what is done there, with
+their defaults. Runs are copied between people, so a stored file never decides where requests, keys
+and commands go: these settings are typed, or said in a preset that is named."""
 NOT_TAKEN_OVER = {"run": ("name", "tags", "root", "sweep"), "sweep": ("k",)}
 """Settings that a stored configuration may hold and that don't travel with it: where and for what
 it was made, and those of earlier releases, none of which changed a run's result."""
-TRAINERS_SERVER = "http://0.0.0.0:8000"
-"""Where the trainer library looks for a server that isn't named."""
 
 
 def current(stored: Mapping[str, Any]) -> dict[str, Any]:
     """`stored` without what doesn't travel with it, in today's words."""
     kept = {
-        section: {key: v for key, v in inside.items() if key not in NOT_TAKEN_OVER.get(section, ())}
+        section: _without(section, inside, NOT_TAKEN_OVER.get(section, ()))
         if isinstance(inside, Mapping)
         else inside
         for section, inside in stored.items()
@@ -23,17 +42,66 @@ def current(stored: Mapping[str, Any]) -> dict[str, Any]:
     sweep = stored.get("sweep")
     if isinstance(sweep, Mapping) and "k" in sweep:  # what objectives were called before
         kept["sweep"]["objective"] = [f"pass@{k}" for k in sweep["k"]]
-    rollout = stored.get("rollout")
+    tracking = kept.get("tracking")
+    if isinstance(tracking, Mapping) and tracking.get("wandb") == "online":  # a run may be copied
+        kept["tracking"] = {**tracking, "wandb": "offline"}
+    rollout = kept.get("rollout")
     if isinstance(rollout, Mapping) and "importance_cap" in rollout:
         kept["rollout"] = _rollout(rollout)
     return kept
 
 
+def without_services(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration, nested by section, that names no server, database or cluster."""
+    return {
+        section: _without(section, inside, ()) if isinstance(inside, Mapping) else inside
+        for section, inside in values.items()
+    }
+
+
+def service_words(
+    values: Mapping[str, Any], sections: Sequence[str] = tuple(SERVICES)
+) -> list[str]:
+    """Return the words that say the services of a configuration again: `--set`, `name=value`, ...
+
+    `values` is nested by section, with or without defaults.
+    """
+    return [
+        word
+        for section in sections
+        for name, value in leaves(values.get(section) or {})
+        if _names_a_service(section, name) and value != SERVICES[section].get(name, {})
+        for word in ("--set", f"{section}.{name}={json.dumps(value, ensure_ascii=False)}")
+    ]
+
+
+def _without(
+    section: str, inside: Mapping[str, Any], left_out: Sequence[str], above: str = ""
+) -> dict[str, Any]:
+    """The settings of a section, or nested in it below `above`, but services and `left_out`."""
+    kept: dict[str, Any] = {}
+    for key, value in inside.items():
+        name = f"{above}{key}"
+        if isinstance(value, Mapping) and value:
+            if rest := _without(section, value, left_out, f"{name}."):
+                kept[key] = rest
+        elif name not in left_out and not _names_a_service(section, name):
+            kept[key] = value
+    return kept
+
+
+def _names_a_service(section: str, name: str) -> bool:
+    """Whether a setting is one of `SERVICES`, or one inside of it."""
+    if section == "sampling" and name in _KEPT_OF_SAMPLING:
+        return False
+    return any(f"{name}.".startswith(f"{one}.") for one in SERVICES.get(section, ()))
+
+
 def _rollout(before: Mapping[str, Any]) -> dict[str, Any]:
-    """vLLM's settings have a section of their own now, and a server's address can be said."""
+    """vLLM's settings have a section of their own now."""
     now = {**before}
     vllm = {"importance_cap": now.pop("importance_cap")}
     if now.get("backend") == "vllm-server":
         now["backend"] = "vllm"
-        vllm |= {"mode": "server", "server_url": TRAINERS_SERVER}
+        vllm["mode"] = "server"
     return {**now, "vllm": vllm}

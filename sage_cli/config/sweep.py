@@ -15,8 +15,11 @@ class SweepSection(Section):
 
     space: str = "tau,rho"
     """A file of `sweeps/` by name, a YAML file, or the space itself, as `tau=0.2:0.8,rho=0.1:1`."""
-    study: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The sweep's name; null makes one of the parameters and of what decides the results."""
+    study: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=100, json_schema_extra=COSMETIC
+    )
+    """The sweep's name, which is a folder's: letters, digits, `_`, `.` and `-`; null makes one of
+    the parameters and of what decides the results."""
     sampler: Literal["grid", "random", "qmc", "tpe", "gp", "cmaes", "nsga2"] | None = None
     """How cells are chosen. null: `grid` where all parameters have values, else `tpe`."""
     trials: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
@@ -45,9 +48,12 @@ class SweepSection(Section):
     """Samples a problem that a cell is measured with."""
     retries: int = Field(1, ge=0, json_schema_extra=COSMETIC)
     """How often a training that failed is tried again."""
+    stop_after: int | None = Field(5, ge=1, json_schema_extra=COSMETIC)
+    """After so many cells in a row that fail in one way (`timeout`, `killed`, `error`, `refused`)
+    the sweep stops, and counts them as not tried; null: never."""
     storage: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The study's database, as sqlite:///FILE or postgresql://USER@HOST/NAME; null: a journal file
-    in the sweep's folder."""
+    """The study's database, as sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME, its password
+    in $PGPASSWORD or ~/.pgpass; null: a journal file in the sweep's folder."""
 
     @property
     def objectives(self) -> tuple[Objective, ...]:

@@ -66,7 +66,8 @@ class SftSection(Section):
     save_every: int = Field(200, ge=1, json_schema_extra=COSMETIC)
     """Optimiser steps from one checkpoint to the next."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
-    """A checkpoint after so many minutes, too."""
+    """A checkpoint after so many minutes, too; after more where saving would take over 5 % of the
+    time."""
     seed: int = 3407
     """Of the order of demonstrations and of adapters' first weights."""
 
@@ -170,13 +171,15 @@ class RlSection(Section):
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are scaled down to this norm."""
     optimizer: Optimizer = "adamw_8bit"
-    """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes."""
+    """`adamw`, or with a quarter of its memory `adamw_8bit`, which needs a GPU and bitsandbytes and
+    can't be sharded by `fsdp2`."""
     gradient_checkpointing: bool = Field(True, json_schema_extra=COSMETIC)
     """Compute activations twice instead of keeping them: less memory, more time."""
     save_every: int = Field(50, ge=1, json_schema_extra=COSMETIC)
     """Optimiser steps from one checkpoint to the next."""
     save_minutes: float = Field(10, gt=0, json_schema_extra=COSMETIC)
-    """A checkpoint after so many minutes, too."""
+    """A checkpoint after so many minutes, too; after more where saving would take over 5 % of the
+    time."""
     keep_checkpoints: int | None = Field(2, ge=1, json_schema_extra=COSMETIC)
     """The last so many; null keeps all."""
     processes: int = Field(1, ge=1)
@@ -290,4 +293,5 @@ class AnchorSection(Section):
     """`sft`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
     supervised warm-up (full tuning)."""
     reference_samples: int = Field(8, ge=1)
-    """Forward KL: completions per prompt drawn once from the frozen reference."""
+    """Forward KL: completions sampled once from the frozen reference, of each problem that the
+    training comes to."""

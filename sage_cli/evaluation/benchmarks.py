@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,13 @@ class Benchmark:
         return {problem.id: problem.gold for problem in self.problems}
 
     @property
+    def content(self) -> str:
+        """What tells it from others of its name: a file's content, or the registered name."""
+        if not is_file_name(self.name):
+            return self.name
+        return hashlib.sha256(", ".join(self.origins).encode()).hexdigest()[:16]
+
+    @property
     def origins(self) -> list[str]:
         """Where the problems were read from, with content hash or commit."""
         return origins(self.problems)
@@ -63,6 +71,19 @@ def refuse_trained(benchmarks: Sequence[Benchmark], data: DataSection, setting: 
                 f"among those that {data.rl.name} trains on: settings would be chosen by what was "
                 "learned by heart",
                 f"train on fewer (data.rl.limit), or name other problems with --set {setting}",
+            )
+
+
+def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
+    """Raise DataError where a question stands there twice with different golds."""
+    first: dict[str, Problem] = {}
+    for problem in problems:
+        other = first.setdefault(" ".join(problem.question.split()), problem)
+        if other.gold != problem.gold:
+            raise DataError(
+                f"{name} has one question with two golds: {other.id} says {other.gold}, "
+                f"{problem.id} says {problem.gold}",
+                "remove the one that is wrong, or measure on a file of your own",
             )
 
 
@@ -99,6 +120,7 @@ def origins(problems: Sequence[Problem]) -> list[str]:
 
 def _benchmark(name: str, evaluation: EvaluationSection, data: DataSection) -> Benchmark:
     problems = load_problems(name, data, evaluation.fields, evaluation.limit)
+    refuse_two_golds(name, problems)
     judge, tolerance = judge_of(name)
     refused = check_golds(
         [(problem.id, problem.gold) for problem in problems], judge=judge, tolerance=tolerance

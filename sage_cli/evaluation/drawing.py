@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rich.markup import escape
+
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.problems.problem import Problem
@@ -84,7 +86,9 @@ class Drawing:
         """What draws: one sampler in this process, or several engines."""
         if self._drawer is None:
             setup = self._setup()
-            self.progress.say(f"loading {self.label}")
+            asked = ", ".join(self._section.servers) if self._section.asks_servers else ""
+            said = f"{self.label} is sampled by {asked}" if asked else f"loading {self.label}"
+            self.progress.say(escape(said))
             if self._section.data_parallel > 1:
                 self._drawer = Engines(setup)
             else:

@@ -41,7 +41,7 @@ def evaluate(
         with progress.doing(f"hashing the weights of {policy.label}"):
             policy.fingerprint  # noqa: B018  kept once it is known
     measured = measure(samples, benchmarks, recipe, progress)
-    keep_evaluations(policies, measured, recipe, tracking)
+    keep_evaluations(policies, benchmarks, measured, recipe, tracking)
     return Evaluated(measured, provenance_of(samples, benchmarks, recipe))
 
 

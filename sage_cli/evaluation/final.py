@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sage_cli.config.consent import consents
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.schema import SageConfig
@@ -28,6 +29,7 @@ class FinalMeasurement:
     recipe: EvaluationRecipe
     root: Path
     tracking: TrackingSection
+    consent: bool = False
 
     @classmethod
     def of(cls, config: SageConfig) -> FinalMeasurement:
@@ -35,14 +37,15 @@ class FinalMeasurement:
         recipe = EvaluationRecipe.of(config)
         parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-        return cls(benchmarks, recipe, config.run.root, config.tracking)
+        consent = consents(config.model)
+        return cls(benchmarks, recipe, config.run.root, config.tracking, consent)
 
     def take(self, run: Run, progress: Progress, mirrors: Sequence[Follower] = ()) -> None:
         """Measure the final model of `run` as far as that isn't stored, and keep the figures.
 
         `mirrors` of the run that are open already show them too.
         """
-        policy = Policy.of_run(run)
+        policy = Policy.of_run(run, consent=self.consent)
         samples = PolicySamples.of_evaluation(policy, self.recipe, self.root)
         measured = measure([samples], self.benchmarks, self.recipe, progress)
-        keep_evaluations([policy], measured, self.recipe, self.tracking, mirrors)
+        keep_evaluations([policy], self.benchmarks, measured, self.recipe, self.tracking, mirrors)

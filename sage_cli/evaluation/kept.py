@@ -9,6 +9,7 @@ from typing import Any
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.errors import StoreError
+from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.measure import Measurements
 from sage_cli.metrics import parse_ks
 from sage_cli.metrics.bands import pass_matrix
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 def keep_evaluations(
     policies: Sequence[Policy],
+    benchmarks: Sequence[Benchmark],
     measured: Measurements,
     recipe: EvaluationRecipe,
     tracking: TrackingSection,
@@ -35,6 +37,7 @@ def keep_evaluations(
     are new show them: `mirrors`, where those of the one policy's run are open already. Never raises
     for a folder that can't be written: the report is elsewhere.
     """
+    content = {benchmark.name: benchmark.content for benchmark in benchmarks}
     for policy in policies:
         run = policy.run
         if run is None or policy.checkpoint is not None:
@@ -42,7 +45,7 @@ def keep_evaluations(
         try:
             with writer(run.folder):
                 changed = [
-                    keep_evaluation(run, benchmark, figures(seeds, recipe))
+                    keep_evaluation(run, benchmark, figures(seeds, recipe), content.get(benchmark))
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
                 ]

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.counted import counts_of
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade, Grader
-from sage_cli.metrics import Counts
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.completion import Completion
@@ -76,9 +76,8 @@ def _measure_seed(
             "changing the set",
             "type the same command again",
         )
-    counts = Counts(tuple(benchmark.golds), tally.n_P, tally.right_P)
     return Measured(
-        drawing.label, benchmark.name, seed, counts, tally.statuses, tally.cut_off,
+        drawing.label, benchmark.name, seed, counts_of(tally, seed), tally.statuses, tally.cut_off,
         samples.identity.key,
     )  # fmt: skip
 

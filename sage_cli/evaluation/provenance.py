@@ -51,7 +51,7 @@ def configured_provenance(benchmarks: Sequence[Benchmark], recipe: EvaluationRec
             )
             for one in benchmarks
         ),
-        sampling=recipe.sampling.model_dump(mode="json"),
+        sampling=recipe.sampling.model_dump(mode="json", exclude={"servers"}),
     )
 
 

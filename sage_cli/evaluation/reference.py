@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.training import RlSection
+from sage_cli.errors import DataError
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.reference import reference_policy
 from sage_cli.problems.problem import Problem
+from sage_cli.problems.training import load_training_problems
 from sage_cli.store.completion import Completion
+from sage_cli.training.order import rows_seen
 
 
 def reference_samples(recipe: RlRecipe, start: Policy, root: Path) -> PolicySamples:
@@ -20,6 +24,32 @@ def reference_samples(recipe: RlRecipe, start: Policy, root: Path) -> PolicySamp
     They are of the model that `anchor.reference` means; their seed is `rl.seed`.
     """
     return PolicySamples.of_rollouts(reference_policy(start, recipe), recipe, root)
+
+
+def problems_held(problems: Sequence[Problem], rl: RlSection) -> list[Problem]:
+    """The problems that the training comes to, whose completions forward KL is computed on."""
+    return [problems[row] for row in rows_seen(len(problems), rl)]
+
+
+def reference_facts(recipe: RlRecipe, start: Policy, root: Path) -> dict[str, str]:
+    """The completions that a training from `start` samples of its reference beforehand.
+
+    Nothing without a forward KL, or where the problems aren't on this machine.
+    """
+    if recipe.anchor.kl != "forward":
+        return {}
+    try:
+        problems = problems_held(load_training_problems(recipe.data), recipe.rl)
+    except DataError:
+        return {}
+    n = recipe.anchor.reference_samples
+    wanted = missing = n * len(problems)
+    samples = reference_samples(recipe, start, root) if start.exists else None
+    if samples is not None and samples.policy.exists:
+        stored = samples.at(recipe.rl.seed, read_only=True)
+        missing = stored.inventory().count_missing([problem.id for problem in problems], n)
+    said = f"{missing:,} of {wanted:,} to sample, {n} of each of {len(problems):,} problems"
+    return {"reference samples": said}
 
 
 def reference_completions(

@@ -10,7 +10,11 @@ from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.development import looking
-from sage_cli.evaluation.reference import reference_completions, reference_samples
+from sage_cli.evaluation.reference import (
+    problems_held,
+    reference_completions,
+    reference_samples,
+)
 from sage_cli.evaluation.rollouts import sampled_rollouts
 from sage_cli.grading import Grade
 from sage_cli.policies.policy import Policy
@@ -56,7 +60,9 @@ def train_by_rewards(
             prompts=[(template.render(problem.question), problem) for problem in problems],
             grader=verdicts,
             reference_completions=reference_completions(
-                recipe, reference_samples(recipe, start, config.run.root), problems
+                recipe,
+                reference_samples(recipe, start, config.run.root),
+                problems_held(problems, recipe.rl),
             )
             if recipe.anchor.kl == "forward"
             else None,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.rollout import RolloutSection
-from sage_cli.errors import SamplingError, TrainingError
+from sage_cli.config.passwords import secrets_of
+from sage_cli.config.rollout import NO_SERVER, LogprobsMode, RolloutSection
+from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
 from sage_cli.models.architecture import facts_of_path
 from sage_cli.models.folders import adapter_base, is_adapter, read_json
 from sage_cli.policies.policy import Policy
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
     """Raise SageError where `processes` that train from `start` can't draw rollouts as said.
 
-    A server is asked which model it serves.
+    A server is asked which model it serves, and which log-probabilities it returns.
     """
     if not rollout.may_use_vllm:
         return
@@ -30,8 +31,19 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
         return
     require_heads(settled, _heads(start))
     vllm = settled.vllm
-    if vllm.server_url is not None and vllm.mode == "server":
+    if vllm.mode == "server":
+        if vllm.server_url is None:
+            raise ConfigurationError(f"rollout.vllm: {NO_SERVER}")
+        if secrets_of(vllm.server_url):  # TRL would ask without it, or keep it in checkpoints
+            raise ConfigurationError(
+                f"rollout.vllm.server_url {vllm.server_url} was given with a password, and "
+                "rollouts are requested without one",
+                "let the server listen where only the trainer reaches it, as on 127.0.0.1",
+            )
         _require_served(vllm.server_url, _whole(start), vllm.server_model)
+        reshaped = settled.truncates or settled.temperature != 1  # else all modes are one
+        if vllm.importance_correction != "none" and reshaped:
+            _require_logprobs(vllm.server_url, settled.logprobs_mode)
 
 
 def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Draw:
@@ -75,10 +87,36 @@ def _heads(start: Policy) -> int | None:
 
 def _require_served(url: str, meant: str, named: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
+    from sage_cli.sampling.served_model import served_model
+    from sage_cli.sampling.server_http import CONNECT_S, Login, ServerHttp
+
+    http = ServerHttp(CONNECT_S)
+    try:
+        served_model(http, Login.of(url), meant, named, setting="rollout.vllm.server_model")
+    finally:
+        http.close()
+
+
+def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
+    """The ratio to a server's probabilities is of the distribution that the server was told of.
+
+    A server that doesn't tell is left to TRL, which refuses one without its development mode.
+    """
     import httpx
 
-    from sage_cli.sampling.served_model import served_model
+    from sage_cli.sampling.server_http import CONNECT_S, LIST_BYTES, Login, ServerHttp
 
-    with httpx.Client(timeout=10) as client:
-        address = url.rstrip("/").removesuffix("/v1")
-        served_model(client, address, meant, named, setting="rollout.vllm.server_model")
+    http = ServerHttp(CONNECT_S)
+    try:
+        answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
+        found = answer.json()["vllm_config"]["model_config"]["logprobs_mode"]
+    except (httpx.RequestError, ValueError, LookupError, TypeError):
+        return
+    finally:
+        http.close()
+    if found != wanted:
+        raise SamplingError(
+            f"{url} returns {found}, and the importance ratio of these rollouts needs {wanted}",
+            f"start it again with `vllm serve ... --logprobs-mode {wanted}`, or use "
+            "--set rollout.vllm.importance_correction=none",
+        )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
+from sage_cli.evaluation.counted import counts_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
@@ -38,7 +39,7 @@ def stored_measurements(
             tally = verdicts.tally(ids, n)
             if tally.lacking:
                 return None
-            identity, counts = stored.identity, Counts(ids, tally.n_P, tally.right_P)
+            identity, counts = stored.identity, counts_of(tally, verdicts.seed)
             seeds.append(
                 Measured(
                     label, benchmark.name, identity.seed, counts, tally.statuses, tally.cut_off,
@@ -67,5 +68,5 @@ def stored_counts(
     for _, verdicts in stored_verdicts(samples, benchmark, recipe):
         for n, of_seeds in found.items():
             tally = verdicts.tally(ids, n)
-            of_seeds.append(Counts(ids, tally.n_P, tally.right_P))
+            of_seeds.append(counts_of(tally, verdicts.seed))
     return found

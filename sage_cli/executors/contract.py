@@ -160,7 +160,7 @@ class ExecutorContract(ABC):
     def test_no_job_is_invented(self, tmp_path: Path) -> None:
         """A job of which nothing is known isn't adopted."""
         with self.executor(tmp_path) as executor:
-            assert not executor.adopt(shell(tmp_path, "a", "true"), "4711")
+            assert not executor.adopt("4711")
             assert executor.ended() == {}
 
     def test_close_ends_what_does_not_outlive_the_driver(self, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ class ExecutorContract(ABC):
         task = shell(tmp_path, "a", f"{wait}; exit 7")
         (job,) = self.killed_driver(tmp_path, [task], lambda: len(living(pids)) == 2)
         with self.executor(tmp_path) as executor:
-            assert executor.adopt(task, job) == executor.outlives
+            assert executor.adopt(job) == executor.outlives
             if executor.outlives:
                 assert len(living(pids)) == 2
                 go.touch()

@@ -75,8 +75,11 @@ class Executor(Protocol):
     def submit(self, tasks: Sequence[Task]) -> list[str]:
         """Start tasks or queue them; a job's name for each. Raises ExecutorError if it can't."""
 
-    def adopt(self, task: Task, job: str) -> bool:
+    def adopt(self, job: str) -> bool:
         """Take up a job that an earlier driver submitted; False where nothing is known of it."""
+
+    def waits(self, job: str) -> bool:
+        """Whether a job is known to be queued: not begun yet, or again, as its node was lost."""
 
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; asks and returns at once."""

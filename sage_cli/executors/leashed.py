@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 from sage_cli.errors import ExecutorError
 from sage_cli.executors import leash
 from sage_cli.executors.executor import End, Fate, Task
+from sage_cli.store.atomic import private
 
 GRACE_S = 20.0
 """Between SIGTERM and SIGKILL: a training saves a checkpoint."""
@@ -39,7 +40,7 @@ class Leashed:
         program = [sys.executable, "-I", "-S", leash.__file__, str(limit_s), str(grace_s)]
         try:
             task.log.parent.mkdir(parents=True, exist_ok=True)
-            with task.log.open("ab") as log:
+            with open(task.log, "ab", opener=private) as log:
                 self._leash = subprocess.Popen(
                     [*program, *task.command],
                     stdin=subprocess.PIPE,

@@ -46,8 +46,12 @@ class LocalExecutor:
             raise
         return started
 
-    def adopt(self, task: Task, job: str) -> bool:  # noqa: ARG002
+    def adopt(self, job: str) -> bool:  # noqa: ARG002
         """False: no job of an earlier driver is left."""
+        return False
+
+    def waits(self, job: str) -> bool:  # noqa: ARG002
+        """False: a job begins when it is submitted."""
         return False
 
     def ended(self) -> Mapping[str, End]:

@@ -1,15 +1,15 @@
 """Tasks on a Ray cluster, whose nodes all see the folder of runs; placing them is Ray's.
 
 Ray starts a task again whose node was lost: the command goes on with what is stored. Tasks end with
-the driver, whose death Ray notices.
+the driver, whose death Ray notices. A lost cluster ends the driver, and is no task's failure.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import ray
 from sage_cli.errors import ExecutorError
 from sage_cli.executors.executor import End, Fate, Resources, Task
 from sage_cli.executors.leashed import GRACE_S, PATIENCE_S, Leashed
+from sage_cli.executors.ray_head import RayHead, connect
 
 RETRIES = 3
 """How often Ray starts a task again whose node or worker was lost."""
@@ -39,7 +40,7 @@ class RayExecutor:
     ) -> None:
         """Join the cluster at `address`, or the one of this machine. Raises ExecutorError where
         none answers, or no node has what a task needs."""
-        _join(address)
+        self._head = RayHead(_join(address))
         self.places = workers or _places(address, resources)
         self._grace_s = grace_s
         # max_calls: the worker ends with its task, which gives back the GPU's memory
@@ -48,21 +49,38 @@ class RayExecutor:
         self._asked: set[str] = set()
 
     def submit(self, tasks: Sequence[Task]) -> list[str]:
-        """Hand tasks to Ray, which starts or queues them."""
+        """Hand tasks to Ray, which starts or queues them. Raises ExecutorError if it is gone."""
+        while not self._head.answers():
+            time.sleep(_LOOK_S)  # calls of Ray would hang
         jobs = [self._remote(task) for task in tasks]
         names = [job.task_id().hex() for job in jobs]
         self._jobs.update(zip(names, jobs, strict=True))
         return names
 
-    def adopt(self, task: Task, job: str) -> bool:  # noqa: ARG002
+    def adopt(self, job: str) -> bool:  # noqa: ARG002
         """False: no job of an earlier driver is left."""
         return False
 
+    def waits(self, job: str) -> bool:  # noqa: ARG002
+        """False: Ray doesn't say."""
+        return False
+
     def ended(self) -> Mapping[str, End]:
-        """The jobs that ended since the last call."""
+        """The jobs that ended since the last call; none while the cluster's head is silent.
+
+        Raises ExecutorError once the cluster is gone.
+        """
+        if not self._head.answers():
+            return {}
         names = {job: name for name, job in self._jobs.items()}
         done, _ = ray.wait(list(names), num_returns=len(names), timeout=0) if names else ([], [])
-        ends = {names[job]: _end_of(job) for job in done}
+        try:
+            ends = {names[job]: _end_of(job) for job in done}
+        except ray.exceptions.LocalRayletDiedError:
+            raise self._head.gone("Ray has ended on this machine") from None
+        lost = any(end.fate is Fate.LOST for end in ends.values())
+        if lost and not self._head.answers():
+            return {}
         for name in ends:
             del self._jobs[name]
         return {
@@ -75,8 +93,9 @@ class RayExecutor:
         self._end([job])
 
     def close(self) -> None:
-        """End every job."""
-        self._end(list(self._jobs))
+        """End every job; without a head Ray can't, and ends them with its nodes."""
+        if self._head.reached():
+            self._end(list(self._jobs))
 
     def _remote(self, task: Task) -> ray.ObjectRef:
         wanted = task.resources
@@ -86,6 +105,7 @@ class RayExecutor:
             num_gpus=wanted.gpus,
             memory=None if wanted.memory_gb is None else int(wanted.memory_gb * 2**30),
         )
+        # as an argument: Ray would write what a runtime_env has into its logs
         return run.remote(task, dict(os.environ), Path.cwd(), self._grace_s)
 
     def _end(self, names: Sequence[str]) -> None:
@@ -119,9 +139,11 @@ def _run(task: Task, environment: dict[str, str], folder: Path, grace_s: float) 
 
 
 def _end_of(job: ray.ObjectRef) -> End:
-    """How a task that is done ended."""
+    """How a task that is done ended. Raises LocalRayletDiedError, as all tasks then do."""
     try:
         end: End = ray.get(job)
+    except ray.exceptions.LocalRayletDiedError:
+        raise
     except ray.exceptions.TaskCancelledError:
         return End(Fate.ENDED)
     except ray.exceptions.OutOfMemoryError as error:
@@ -131,14 +153,14 @@ def _end_of(job: ray.ObjectRef) -> End:
     return end
 
 
-def _join(address: str | None) -> None:
+def _join(address: str | None) -> str:
+    """Join the cluster; where its head listens."""
     given = address or os.environ.get("RAY_ADDRESS")
     where = f"at {given}" if given else "on this machine"
     handler = signal.getsignal(signal.SIGTERM)
     try:
         if given and given != "auto":  # Ray itself tries for minutes
-            host, _, port = given.removeprefix("ray://").rpartition(":")
-            socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+            connect(given, _CONNECT_S)
         ray.init(
             given or "auto", ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR"
         )
@@ -149,6 +171,9 @@ def _join(address: str | None) -> None:
         ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)  # Ray's own leaves without a word
+    if given and given.startswith("ray://"):
+        return given
+    return str(ray.get_runtime_context().gcs_address)
 
 
 def _places(address: str | None, wanted: Resources) -> int:

@@ -76,12 +76,16 @@ class SlurmExecutor:
         self._looked_at = -LOOK_S
         return submitted
 
-    def adopt(self, task: Task, job: str) -> bool:  # noqa: ARG002
+    def adopt(self, job: str) -> bool:
         """Take up a job whose submission is in the folder."""
         if not JobPaths(self._folder, job).submitted_pickle.exists():
             return False
         self._jobs.add(job)
         return True
+
+    def waits(self, job: str) -> bool:
+        """Whether Slurm said when it was last asked that the job is pending."""
+        return self._states.get(job) == "PENDING"
 
     def ended(self) -> Mapping[str, End]:
         """The jobs that left a result, or of which Slurm says that they are over."""

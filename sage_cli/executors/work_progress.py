@@ -60,6 +60,10 @@ class WorkProgress:
         line = escape(f"{work.title}: {why.reason}{then}")
         self._progress.say(f"[red]{why.kind}[/]: {line}")
 
+    def waits(self, work: Work, who: str) -> None:
+        """Another process does the work; it goes on here when that one has ended."""
+        self._progress.say(f"[yellow]waiting[/]: {escape(f'{work.title}: {who}, is at it')}")
+
     def pruned(self, work: Work, reason: str, count: int = 1) -> None:
         """A training was ended because it lagged behind, and so `count` works with it."""
         self.pruned_count += count

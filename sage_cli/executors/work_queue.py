@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Protocol
 
-from sage_cli.executors.executor import End, Executor, Task
+from sage_cli.errors import EXIT_BUSY, SageError
+from sage_cli.executors.executor import End, Executor, Fate, Task
 from sage_cli.executors.failures import Failure, Kind, failure
 from sage_cli.executors.work import Work
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_object import read_object
-from sage_cli.store.lock import is_held
+from sage_cli.store.lock import is_held, writer_of
 
 AGAIN = (Kind.MEMORY, Kind.TIMEOUT, Kind.KILLED, Kind.ERROR)
 """Failures that another attempt may not meet; the others would only be repeated."""
+
+LOOK_S = 30.0
+"""From one look for queued jobs whose works are done to the next."""
 
 
 class Listener(Protocol):
@@ -32,6 +36,9 @@ class Listener(Protocol):
 
     def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result, and is tried `again` or given up; `log` is what it printed."""
+
+    def waits(self, work: Work, who: str) -> None:
+        """A work is left until `who`, another process that is at it, has ended."""
 
 
 class WorkQueue:
@@ -49,7 +56,11 @@ class WorkQueue:
         self._running: dict[str, Work] = {}
         self._given_up: dict[str, Failure] = {}
         self._tries: Counter[str] = Counter()
-        self._adoptable = self._jobs()
+        self._adoptable = {job: name for job, name in self._jobs().items() if executor.adopt(job)}
+        self._unclaimed: dict[str, End] = {}
+        self._superfluous: set[str] = set()
+        self._kept: dict[str, str] | None = None
+        self._looked_s = 0.0
 
     @property
     def running(self) -> tuple[Work, ...]:
@@ -83,23 +94,27 @@ class WorkQueue:
         """Make a work due, after what it needs, unless its result is in the store."""
         if work.name in self._due or work.name in self._running_names:
             return
-        if work.done():
-            self._listener.done(work)
+        jobs = [job for job, name in self._adoptable.items() if name == work.name]
+        for job in jobs:
+            del self._adoptable[job]
+        if self._is_settled(work):
+            self._superfluous.update(jobs)
             return
-        if work.needs is not None and not work.needs.done():
+        if work.needs is not None and not _is_done(work.needs):
             self.add(work.needs)
         self._due[work.name] = work
-        for job in [job for job, name in self._adoptable.items() if name == work.name]:
-            del self._adoptable[job]
-            if work.name in self._due and self._executor.adopt(self._task(work), job):
-                self._begin(job, work)
+        if jobs:
+            self._begin(jobs[0], work)
+            self._superfluous.update(jobs[1:])
 
     def advance(self) -> None:
         """Settle what ended, and start what there are places for."""
-        ended = self._executor.ended()
+        ended = {**self._unclaimed, **self._executor.ended()}
+        self._end_superfluous(ended)
+        self._unclaimed = {job: end for job, end in ended.items() if job in self._adoptable}
         for job, end in ended.items():
             work = self._running.pop(job, None)
-            if work is not None:  # None: it was cancelled
+            if work is not None:  # None: it was cancelled, or nobody has asked for it yet
                 self._settle(work, end)
         batch: list[Work] = []
         for work in list(self._due.values()):
@@ -132,6 +147,19 @@ class WorkQueue:
             self._running.clear()
         self._keep_jobs()
 
+    def _end_superfluous(self, ended: Container[str]) -> None:
+        """End jobs whose works are done: left by an earlier driver, or queued again by Slurm."""
+        for job in self._superfluous:
+            if job not in ended:
+                self._executor.end(job)
+        self._superfluous.clear()
+        if time.monotonic() - self._looked_s < LOOK_S:
+            return
+        self._looked_s = time.monotonic()
+        for job, work in self._running.items():
+            if job not in ended and self._executor.waits(job) and work.done():
+                self._executor.end(job)  # its end is heard of next
+
     def _ready(self, work: Work) -> bool:
         """Whether a due work can begin; one that others have done meanwhile is settled."""
         needs = work.needs
@@ -142,13 +170,12 @@ class WorkQueue:
         if needs is not None and (needs.name in self._due or needs.name in self._running_names):
             return False
         if work.run is not None and is_held(work.run.folder):
-            self._elsewhere.add(work.name)
+            self._leave(work)
             return False
         if work.name in self._elsewhere:
             self._elsewhere.discard(work.name)
-            if work.done():
+            if self._is_settled(work):
                 del self._due[work.name]
-                self._listener.done(work)
                 return False
         return True
 
@@ -158,10 +185,13 @@ class WorkQueue:
         self._running[job] = work
 
     def _settle(self, work: Work, end: End) -> None:
-        if work.done():
-            self._listener.done(work)
+        if self._is_settled(work):
             return
-        manifest = work.run.manifest if work.run and work.started != work.began else {}
+        if (end.fate, end.code) == (Fate.EXITED, EXIT_BUSY):
+            self._due[work.name], work.since_s = work, None
+            self._leave(work)
+            return
+        manifest = work.run.known if work.run and work.started != work.began else {}
         why = failure(end, manifest, self._log(work))
         self._tries[work.name] += 1
         if why.kind in AGAIN and self._tries[work.name] <= self._retries:
@@ -169,6 +199,24 @@ class WorkQueue:
             self._listener.failed(work, why, self._log(work), again=True)
         else:
             self._give_up(work, why)
+
+    def _is_settled(self, work: Work) -> bool:
+        """Whether a work is done, or given up since what the store has of it can't be read."""
+        try:
+            if not work.done():
+                return False
+        except SageError as error:
+            self._give_up(work, Failure(Kind.REFUSED, error.cause))
+        else:
+            self._listener.done(work)
+        return True
+
+    def _leave(self, work: Work) -> None:
+        """Let the process go on that holds the work's run."""
+        if work.name not in self._elsewhere:
+            self._elsewhere.add(work.name)
+            who = work.run and writer_of(work.run.folder)
+            self._listener.waits(work, who or "another process")
 
     def _give_up(self, work: Work, why: Failure) -> None:
         self._given_up[work.name] = why
@@ -188,4 +236,15 @@ class WorkQueue:
     def _keep_jobs(self) -> None:
         if self._executor.outlives:
             kept = {job: work.name for job, work in self._running.items()}
-            write_json(self._folder / "jobs.json", {**self._adoptable, **kept})
+            left = {j: name for j, name in self._adoptable.items() if j not in self._unclaimed}
+            if (jobs := {**left, **kept}) != self._kept:
+                write_json(self._folder / "jobs.json", jobs)
+                self._kept = jobs
+
+
+def _is_done(work: Work) -> bool:
+    """Whether a work is known to be done; one that can't be told is looked at as all others."""
+    try:
+        return work.done()
+    except SageError:
+        return False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-GRADING_VERSION = 2
+GRADING_VERSION = 3
 """Raised when a gold and a completion may get another grade than before: by a rule of extraction,
 normalisation or judgement that changes, or a new version of Math-Verify. Stored grades of another
 version are not used again."""

@@ -8,11 +8,12 @@ from sage_cli.metrics.counts_file import read_counts
 from sage_cli.metrics.crossing import Crossing, find_crossing
 from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.methods import method_difference
-from sage_cli.metrics.sides import Comparison, Side, compare_sides
+from sage_cli.metrics.sides import About, Comparison, Side, about, compare_sides
 from sage_cli.metrics.spread import Spread, measure_spread
 from sage_cli.metrics.support import Support, compare_support
 
 __all__ = [
+    "About",
     "Comparison",
     "Counts",
     "Crossing",
@@ -21,6 +22,7 @@ __all__ = [
     "Side",
     "Spread",
     "Support",
+    "about",
     "compare_sides",
     "compare_support",
     "curve",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.gaffke import gaffke
@@ -18,7 +21,8 @@ class Difference:
 
     0 lies outside of the interval exactly where p is at most 1 - confidence.
     `runs` are the training seeds of A and of B: (1, 1) says something about these two models,
-    more about the methods that trained them.
+    more about the methods that trained them. `safe` is the interval that holds whatever the
+    differences are (Gaffke's bounds alone); None where training seeds are random too.
     """
 
     ks: tuple[int, ...]
@@ -29,6 +33,19 @@ class Difference:
     confidence: float
     problems: int
     runs: tuple[int, int] = (1, 1)
+    safe: Interval | None = None
+
+    @property
+    def fragile(self) -> NDArray[np.bool_]:
+        """Where the test finds a difference and the safe interval doesn't.
+
+        Problems that lose nearly everything, so rare that none was sampled, could then undo it.
+        """
+        if self.safe is None:
+            return np.zeros(len(self.ks), dtype=bool)
+        level = 1 - self.confidence
+        fragile_K: NDArray[np.bool_] = (self.p_K <= level) & (self.safe.p_K > level)
+        return fragile_K
 
 
 def paired_difference(
@@ -46,10 +63,10 @@ def paired_difference(
     Raises MetricError unless both were measured on the same problems.
     """
     gap_PK = paired_gaps(a, b, ks)
-    found = gap_interval(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
+    found, safe = gap_intervals(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
     return Difference(
         tuple(map(int, ks)), gap_PK.mean(axis=0), found.low_K, found.high_K, found.p_K,
-        confidence, len(gap_PK),
+        confidence, len(gap_PK), safe=safe,
     )  # fmt: skip
 
 
@@ -62,17 +79,23 @@ def paired_gaps(
     return pass_matrix(a, ks) - pass_matrix([s.ordered(first.problem_ids) for s in b_seeds], ks)
 
 
-def gap_interval(gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int) -> Interval:
-    """Intervals of the mean differences, as wide as the problems at hand ask for.
+def gap_intervals(
+    gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int
+) -> tuple[Interval, Interval]:
+    """Intervals of the mean differences, as wide as these problems ask for, and the safe ones.
 
-    Gaffke's bounds hold whatever the differences are, but have to reckon with unseen ones of -1
-    and 1, which makes them twice as wide as needed where many problems differ by a little.
-    Bootstrap-t is right there, and has no end where few problems differ. The narrower of the two
-    is taken at either end. NaN for one problem.
+    The safe ones are Gaffke's bounds, which hold whatever the differences are. They reckon with
+    unseen differences of -1 and 1, so that they are twice as wide as needed where many problems
+    differ by a little. Bootstrap-t is right there, and has no end where few problems differ. The
+    first intervals are what both share. NaN for one problem.
     """
-    bounded = gaffke(gap_PK, (-1, 1), confidence=confidence, resamples=resamples, seed=seed)
+    safe = gaffke(gap_PK, (-1, 1), confidence=confidence, resamples=resamples, seed=seed)
     if len(gap_PK) < 2:
-        return bounded
-    return narrower(
-        bounded, studentised(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
-    )
+        return safe, safe
+    students = studentised(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
+    return narrower(safe, students), safe
+
+
+def gap_interval(gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int) -> Interval:
+    """The first of `gap_intervals`."""
+    return gap_intervals(gap_PK, confidence=confidence, resamples=resamples, seed=seed)[0]

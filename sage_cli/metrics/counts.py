@@ -14,19 +14,33 @@ from sage_cli.errors import MetricError
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """Which samples are right, shape (P, N): for each evaluation seed a block of its n samples.
+
+    Column i of a block is sample i of that seed.
+    """
+
+    seeds: tuple[int, ...]
+    right_PN: BoolArray
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
     """n samples and c right ones per problem, of one model on one benchmark with one seed.
 
-    `n_P` and `c_P` may differ from problem to problem. Raises MetricError where a problem is
-    named twice or c lies outside 0..n.
+    `n_P` and `c_P` may differ from problem to problem. `verdicts` tell the right samples one by
+    one, where that is known of all of them. Raises MetricError where a problem is named twice or c
+    lies outside 0..n.
     """
 
     problem_ids: tuple[str, ...]
     n_P: IntArray
     c_P: IntArray
+    verdicts: Verdicts | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem_ids", tuple(self.problem_ids))
@@ -76,18 +90,29 @@ class Counts:
                 "measure both on the same problems (same benchmark, same --limit)",
             )
         index_P = np.array([place[id_] for id_ in problem_ids], int)
-        return Counts(tuple(problem_ids), self.n_P[index_P], self.c_P[index_P])
+        verdicts = self.verdicts
+        if verdicts is not None:
+            verdicts = Verdicts(verdicts.seeds, verdicts.right_PN[index_P])
+        return Counts(tuple(problem_ids), self.n_P[index_P], self.c_P[index_P], verdicts)
 
 
 def pooled(counts: Sequence[Counts]) -> Counts:
     """Several seeds of one model as one: n and c added up per problem."""
-    first, *others = counts
-    same = [other.ordered(first.problem_ids) for other in others]
+    ids = counts[0].problem_ids
+    same = [one.ordered(ids) for one in counts]
+    known = [one.verdicts for one in same if one.verdicts is not None]
     return Counts(
-        first.problem_ids,
-        sum((other.n_P for other in same), first.n_P),
-        sum((other.c_P for other in same), first.c_P),
+        ids,
+        np.sum([one.n_P for one in same], axis=0),
+        np.sum([one.c_P for one in same], axis=0),
+        _joined(known) if len(known) == len(same) else None,
     )
+
+
+def _joined(verdicts: Sequence[Verdicts]) -> Verdicts:
+    """Those of several seeds, side by side."""
+    seeds = tuple(seed for one in verdicts for seed in one.seeds)
+    return Verdicts(seeds, np.concatenate([one.right_PN for one in verdicts], axis=1))
 
 
 def whole(values: Any, name: str) -> IntArray:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import DataError
+from sage_cli.json_value import json_value
 from sage_cli.metrics.counts import Counts
 
 Row = Mapping[str, Any]
@@ -94,9 +94,10 @@ def _whole(row: Row, name: str) -> int:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    text = path.read_text(encoding="utf-8")
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+        rows = json_value(text)
+    except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}") from None
     if isinstance(rows, dict):
         rows = rows.get("problems")
@@ -111,8 +112,8 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, Any]]:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
-                    yield f"line {number}", json.loads(line)
-                except json.JSONDecodeError:
+                    yield f"line {number}", json_value(line)
+                except ValueError:
                     yield f"line {number}", line.strip()[:60]
 
 

@@ -23,6 +23,8 @@ class Crossing:
     Any two curves that are close cross somewhere by chance: `k` is an estimate and no finding
     unless `established`, which takes two finite ends, a leader that is ahead before the crossing
     and behind after it, each with `confidence` (the mean difference over log k on either side).
+    A late crossing is seldom established, and then it is one that came out early: `k` is too low
+    among the established ones where these are few, while the interval still covers.
     """
 
     leader: str

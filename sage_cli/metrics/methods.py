@@ -1,4 +1,4 @@
-"""Two methods compared over their training seeds: seed and problem both random."""
+"""Methods compared over their training seeds: with each other, or with one fixed model."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.comparison import Difference, gap_interval
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.student import two_sided_p, two_sided_reach
+from sage_cli.metrics.student import freedom_of, two_sided_p, two_sided_reach
 
+BoolArray = NDArray[np.bool_]
 Run = Sequence[Counts]
 """One training seed: its counts, one for each evaluation seed."""
+
+Pool = Sequence[Sequence[FloatArray]]
+"""Methods whose seeds are taken to vary alike: for each benchmark its runs, shape (T, P, K)."""
+
+LEVEL = 0.05
+"""The two-sided level at which `_fixed_side` is Howe's interval."""
 
 
 def method_difference(
@@ -22,21 +30,24 @@ def method_difference(
     b_runs: Sequence[Run],
     ks: Sequence[int],
     *,
+    pool: Pool | None = None,
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
 ) -> Difference:
-    """Method A less method B, with the uncertainty that other seeds and other problems bring.
+    """A less B over other problems and other training seeds of the sides with several runs.
 
-    Student's t with the variance and the degrees of freedom of `SeedNoise.error`. Where no
-    variance is seen at all, the interval of the mean gaps over problems takes its place
-    (`resamples` and `seed` are for that). Raises MetricError for fewer than two runs of either
-    method or two problems.
+    A side with one run is a fixed model: the difference is to this model, whatever trained it.
+    Student's t with the error of `error_over`; `pool` are the methods over which the seeds'
+    variance is pooled (by default the two sides), each on this one benchmark. Against a fixed
+    model the interval contains that of the models at hand, which is wider where few problems
+    differ. Where no variance is seen, the interval of the mean gaps over problems takes its place
+    (`resamples` and `seed` are for that). Raises MetricError where neither side has two runs, and
+    for fewer than two problems.
     """
-    if min(len(a_runs), len(b_runs)) < 2:
+    if max(len(a_runs), len(b_runs)) < 2:
         raise MetricError(
-            "a method needs at least two training seeds to be compared as a method; "
-            f"got {len(a_runs)} and {len(b_runs)} runs",
+            "one run of either side is a comparison of two models, not of methods",
             "name more runs as A1,A2,A3 B1,B2,B3, or compare one run with one run",
         )
     ids = a_runs[0][0].problem_ids
@@ -44,15 +55,18 @@ def method_difference(
         raise MetricError("one problem alone says nothing about other problems")
     a_TPK, b_TPK = by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)
     gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
-    mean_K, (error_K, freedom_K) = gap_PK.mean(axis=0), error_of(a_TPK, b_TPK)
+    mean_K = gap_PK.mean(axis=0)
+    error_K, freedom_K = error_over([(a_TPK, b_TPK)], pool)
     ends_3K = np.empty((3, len(mean_K)))
     seen_K = error_K > 0
     ends_3K[:, seen_K] = _student(mean_K[seen_K], error_K[seen_K], freedom_K[seen_K], confidence)
-    if not seen_K.all():
-        unseen = gap_interval(
-            gap_PK[:, ~seen_K], confidence=confidence, resamples=resamples, seed=seed
+    wanted_K = ~seen_K | (min(len(a_runs), len(b_runs)) < 2)
+    if wanted_K.any():
+        at_hand = gap_interval(
+            gap_PK[:, wanted_K], confidence=confidence, resamples=resamples, seed=seed
         )
-        ends_3K[:, ~seen_K] = unseen.low_K, unseen.high_K, unseen.p_K
+        models_3K = np.stack([at_hand.low_K, at_hand.high_K, at_hand.p_K])
+        ends_3K[:, wanted_K] = _wider(ends_3K[:, wanted_K], models_3K, seen_K[wanted_K])
     low_K, high_K, p_K = ends_3K
     return Difference(
         tuple(map(int, ks)), mean_K, low_K, high_K, p_K, confidence, len(gap_PK),
@@ -66,22 +80,40 @@ def error_of(a_TPK: FloatArray, b_TPK: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def error_over(
-    benchmarks: Sequence[tuple[FloatArray, FloatArray]],
+    benchmarks: Sequence[tuple[FloatArray, FloatArray]], pool: Pool | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """The same of the unweighted mean over benchmarks, on which both methods have the same runs.
 
     Runs differ by their means over all benchmarks; each benchmark adds what its problems bring.
+    The seeds' variance is pooled over the methods of `pool`, by default over both sides; the more
+    methods, the more degrees of freedom. It assumes that seeds vary alike under all of them.
+
+    A side with one run, as a base, is fixed. With the model y[i, p] = mean + seed[i] + problem[p]
+    + noise[i, p] for A's T runs on P problems, and y[p] = mean + problem[p] + noise[p] for B:
+
+        the mean gap has the variance  s_seed / T + s_noise / (T P) + (s_gap + s_noise_B) / P,
+
+    where s_gap is the variance of the problems' true differences: what A and B share of a problem
+    cancels. A's runs' means have the variance s_seed + s_noise / P (`between_runs`), the problems'
+    mean gaps s_gap + s_noise / T + s_noise_B, and the residual of A's runs is s_noise. Hence
+
+        variance = between runs / T + between problems / P - residual / (T P)
+
+    is unbiased. B's noise is in the problems' gaps alone, and nothing of B is between runs: it is
+    `SeedNoise.error` with the share 1/T instead of 1/T_A + 1/T_B.
     """
     sides = list(zip(*benchmarks, strict=True))
-    share = sum(1 / len(side[0]) for side in sides)
-    freedom = sum(len(side[0]) - 1 for side in sides)
-    means = [np.mean([runs_TPK.mean(axis=1) for runs_TPK in side], axis=0) for side in sides]
+    seen = [method for method in (pool or sides) if len(method[0]) > 1]
+    share = sum(1 / len(side[0]) for side in sides if len(side[0]) > 1)
+    freedom = sum(len(method[0]) - 1 for method in seen)
+    means = [np.mean([runs_TPK.mean(axis=1) for runs_TPK in method], axis=0) for method in seen]
     weight = 1 / len(benchmarks) ** 2
     parts = []
-    for a_TPK, b_TPK in benchmarks:
+    for (a_TPK, b_TPK), *methods in zip(benchmarks, *seen, strict=True):
         gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
-        parts.append(_problems(gap_PK, residual([a_TPK, b_TPK]) * share, weight))
-    return _error(between_runs(means) * share, parts, freedom)
+        parts.append(_problems(gap_PK, residual(methods) * share, weight))
+    fixed = any(len(side[0]) < 2 for side in sides)
+    return (_fixed_side if fixed else _error)(between_runs(means) * share, parts, freedom)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +182,30 @@ def _error(
     return np.sqrt(variance_K), np.maximum(freedom_K, least)
 
 
+def _fixed_side(
+    between_K: FloatArray, parts: Sequence[tuple[FloatArray, FloatArray, int]], freedom: int
+) -> tuple[FloatArray, FloatArray]:
+    """`_error` where one side is fixed: the same variance, and Howe's interval.
+
+    Few runs of a single side may carry nearly all of the variance. Satterthwaite's degrees of
+    freedom are then too many exactly where these runs happen to be alike: the interval covers .87
+    with two runs and .91 with three. Howe (1974, J. Am. Stat. Assoc. 69, 789) adds the squares of
+    the sources' own half-widths, each with its own t, which covers at least its level. The degrees
+    of freedom are those that give Student's interval this width at `LEVEL`.
+    """
+    sources = [(between_K, freedom)]
+    sources += [(np.maximum(problems_K - rest_K, 0), P - 1) for problems_K, rest_K, P in parts]
+    variance_K = np.sum([one_K for one_K, _ in sources], axis=0)
+    squares_K = np.sum(
+        [one_K * two_sided_reach(LEVEL, np.array(float(free))) ** 2 for one_K, free in sources],
+        axis=0,
+    )
+    reach_K = np.sqrt(
+        np.divide(squares_K, variance_K, out=np.full_like(squares_K, 2.0), where=variance_K > 0)
+    )
+    return np.sqrt(variance_K), freedom_of(LEVEL, reach_K)
+
+
 def _student(
     mean_K: FloatArray, error_K: FloatArray, freedom_K: FloatArray, confidence: float
 ) -> FloatArray:
@@ -157,6 +213,16 @@ def _student(
     reach_K = two_sided_reach(1 - confidence, freedom_K) * error_K
     ends_2K = np.clip([mean_K - reach_K, mean_K + reach_K], -1, 1)
     return np.vstack([ends_2K, two_sided_p(mean_K / error_K, freedom_K)])
+
+
+def _wider(student_3K: FloatArray, models_3K: FloatArray, seen_K: BoolArray) -> FloatArray:
+    """Low and high ends and p that hold both; the models' alone where no error was `seen`."""
+    low_K, high_K, p_K = student_3K
+    own_low_K, own_high_K, own_p_K = models_3K
+    both_3K = np.stack(
+        [np.minimum(low_K, own_low_K), np.maximum(high_K, own_high_K), np.maximum(p_K, own_p_K)]
+    )
+    return np.where(seen_K, both_3K, models_3K)
 
 
 def by_run(runs: Sequence[Run], ids: Sequence[str], ks: Sequence[int]) -> FloatArray:

@@ -4,21 +4,23 @@ The model. Problems are drawn from a population whose success probabilities p ar
 counts of a base: each counted problem stands for its posterior under the Beta distribution that
 fits all counts best (empirical Bayes), so that neither 0 of 16 nor 16 of 16 is taken for a
 certainty. Training moves the problems' log-odds by normal amounts around a common shift; their
-deviation, the heterogeneity, may be 0. Base and trained policy answer the same problems, each with
-n samples and S evaluation seeds of their own. Their difference has the variance of the problems'
-true differences, and of both unbiased estimates (exact, binomial) over S; all of it over P.
+deviation, the heterogeneity, may be 0. Base and trained policy answer the same problems with n
+samples and S evaluation seeds each, and share their random numbers: verdicts on a sample correlate.
+Their difference has the variance of the problems' true differences, and that of both unbiased
+estimates less twice their covariance (exact, binomial) over S; all of it over P.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from sage_cli.metrics.counts import Counts, FloatArray, IntArray
-from sage_cli.metrics.estimator import pass_at_k
+from sage_cli.metrics.beta_binomial import fit_beta
+from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.estimator_noise import estimator_covariance, estimator_variance
 from sage_cli.metrics.precision import POWER
 from sage_cli.metrics.student import two_sided_reach
 
@@ -26,11 +28,20 @@ HETEROGENEITY = 0.5
 """Deviation of the shifts of log-odds, unless somebody knows better. Measured on the `tiny` preset,
 60 problems x 256 samples, less sampling noise: .57 and .52 between the base and RL runs with and
 without KL, close to 0 between those runs."""
+CORRELATION = 0.36
+"""Of a base's and a trained policy's verdicts on a sample with the same random numbers, unless
+somebody knows better: measured between a base and its RL policies."""
 DRAWS = 6_000
+FEWER = 150
+"""Draws over which the covariance is averaged: it varies slowly, and a draw of it is a sum."""
 SHIFTS = np.linspace(-6, 16, 111)
 """Log-odds that are tried; from below 0, because heterogeneity alone moves the mean."""
 RARE = 1e-6
 """The nearest to 0 or 1 that a success probability is taken to be."""
+RESAMPLES = 40
+RESAMPLED_DRAWS = 600
+COARSE = SHIFTS[::3]
+"""Draws and shifts for a resampled population: their error is small beside that of resampling."""
 LOGITS = np.linspace(-18, 18, 1441)
 """Where the estimator's variance is computed; between them it is interpolated."""
 
@@ -52,13 +63,19 @@ class Population:
     beta: tuple[float, float]
 
     @classmethod
-    def of(cls, counts: Counts, draws: int = DRAWS) -> Population:
-        """From a base's counts: equally many draws from each problem's posterior."""
-        a, b = fit_beta(counts)
+    def of(
+        cls, counts: Counts, draws: int = DRAWS, *, near: tuple[float, float] | None = None
+    ) -> Population:
+        """From a base's counts: equally many draws from each problem's posterior.
+
+        `near` is a Beta distribution in whose neighbourhood the fitted one is sought.
+        """
+        a, b = fit_beta(counts, near)
         generator = np.random.default_rng(0)
         each = max(1, draws // len(counts))
         right_P, wrong_P = a + counts.c_P, b + counts.n_P - counts.c_P
         p_M = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
+        p_M = generator.permutation(p_M)  # a stride through them then meets all problems
         p_M = np.clip(p_M, RARE, 1 - RARE)
         return cls(np.log(p_M) - np.log1p(-p_M), (a, b))
 
@@ -75,8 +92,10 @@ def smallest_changes(
     *,
     loss: bool = False,
     heterogeneity: float = HETEROGENEITY,
+    correlation: float = CORRELATION,
     confidence: float = 0.95,
     power: float = POWER,
+    shifts: FloatArray = SHIFTS,
 ) -> FloatArray:
     """The smallest mean gain (or `loss`) of pass@k that each design detects, shape (D, K).
 
@@ -85,7 +104,7 @@ def smallest_changes(
     that is right (or wrong) everywhere would go unseen.
     """
     sign, ks_K = (-1 if loss else 1), np.asarray(ks)
-    moved = [population.shifted(sign * u, heterogeneity) for u in SHIFTS]
+    moved = [population.shifted(sign * u, heterogeneity) for u in shifts]
     before_MK = _solved(population.logit_M, ks_K)
     change_UMK = (_solved(after_M, ks_K) - before_MK for after_M in moved)
     moments = [(sign * gap_MK.mean(axis=0), gap_MK.var(axis=0)) for gap_MK in change_UMK]
@@ -95,9 +114,17 @@ def smallest_changes(
         known_K = ks_K <= n
         if not known_K.any():
             continue
-        noise_GK = estimator_variance(LOGITS, n, ks_K[known_K])
+        noise_GK = _noise(n, tuple(ks_K[known_K].tolist()))
         own_K = _mean_at(population.logit_M, noise_GK)
         sampling_UK = own_K + np.array([_mean_at(after_M, noise_GK) for after_M in moved])
+        if correlation:
+            some = slice(None, None, max(1, len(population.logit_M) // FEWER))
+            sampling_UK -= 2 * np.array([
+                estimator_covariance(
+                    population.logit_M[some], after_M[some], n, ks_K[known_K], correlation
+                ).mean(axis=0)
+                for after_M in moved
+            ])  # fmt: skip
         for place, design in enumerate(designs):
             if design.samples == n and design.problems > 1:
                 variance_UK = between_UK[:, known_K] + sampling_UK / design.seeds
@@ -106,6 +133,40 @@ def smallest_changes(
                 )
                 found_DK[place, known_K] = _first_reached(mean_UK[:, known_K], needed_UK)
     return found_DK
+
+
+def resampled_changes(
+    counts: Counts,
+    designs: Sequence[Design],
+    ks: Sequence[int],
+    *,
+    beta: tuple[float, float],
+    loss: bool = False,
+    heterogeneity: float = HETEROGENEITY,
+    correlation: float = CORRELATION,
+    confidence: float = 0.95,
+) -> FloatArray:
+    """Low and high ends of the smallest changes, shape (2, D, K): the counted problems resampled.
+
+    The population is known from the counted problems alone; others of the kind would give another
+    answer. `beta` is the distribution that fits all of them. An end of inf says that no change
+    may be large enough.
+    """
+    generator, found = np.random.default_rng(3), []
+    for _ in range(RESAMPLES):
+        place_P = generator.integers(0, len(counts), len(counts))
+        ids = tuple(map(str, range(len(counts))))
+        population = Population.of(
+            Counts(ids, counts.n_P[place_P], counts.c_P[place_P]), RESAMPLED_DRAWS, near=beta
+        )
+        found.append(smallest_changes(
+            population, designs, ks, loss=loss, heterogeneity=heterogeneity,
+            correlation=correlation, confidence=confidence, shifts=COARSE,
+        ))  # fmt: skip
+    tail = (1 - confidence) / 2
+    ends = np.where(np.isnan(found), np.inf, found)
+    ends_2DK: FloatArray = np.quantile(ends, [tail, 1 - tail], axis=0, method="inverted_cdf")
+    return ends_2DK
 
 
 def multiple(problems: int, confidence: float = 0.95, power: float = POWER) -> float:
@@ -118,54 +179,10 @@ def multiple(problems: int, confidence: float = 0.95, power: float = POWER) -> f
     return float(sum(reaches))
 
 
-def estimator_variance(logit_G: FloatArray, n: int, ks: ArrayLike) -> FloatArray:
-    """The variance of pass@k's unbiased estimate from n samples, shape (G, K), exact.
-
-    The binomial distribution of c is summed over, at each success probability.
-    """
-    c_C = np.arange(n + 1)
-    log_ways_C = np.concatenate([[0.0], np.cumsum(np.log((n - c_C[:-1]) / c_C[1:]))])
-    log_right_G, log_wrong_G = -np.logaddexp(0, -logit_G), -np.logaddexp(0, logit_G)
-    chance_GC = np.exp(log_ways_C + np.outer(log_right_G, c_C) + np.outer(log_wrong_G, n - c_C))
-    estimate_CK = pass_at_k(np.full(n + 1, n), c_C, np.asarray(ks))
-    mean_GK = chance_GC @ estimate_CK
-    variance_GK: FloatArray = np.maximum(chance_GC @ estimate_CK**2 - mean_GK**2, 0)
-    return variance_GK
-
-
-def fit_beta(counts: Counts) -> tuple[float, float]:
-    """a, b of the Beta distribution of success probabilities that makes counts likeliest.
-
-    The beta-binomial likelihood is searched on a grid of mean and a + b that is refined three
-    times: to within 1 % of both.
-    """
-    pairs, seen = np.unique(np.stack([counts.n_P, counts.c_P]), axis=1, return_counts=True)
-    times = seen.astype(np.int64)
-    middle, reach = np.array([0.0, 1.0]), np.array([8.0, 6.0])
-    for _ in range(4):
-        steps = np.linspace(-1, 1, 17)
-        grid = [middle + reach * np.array([x, y]) for x in steps for y in steps]
-        middle = max(grid, key=lambda point: _log_likelihood(*_shape(point), pairs, times))
-        reach = reach / 6
-    return _shape(middle)
-
-
-def _shape(point: FloatArray) -> tuple[float, float]:
-    """a, b from the log-odds of their mean and the logarithm of their sum."""
-    mean, total = 1 / (1 + np.exp(-point[0])), np.exp(point[1])
-    return float(total * mean), float(total * (1 - mean))
-
-
-def _log_likelihood(a: float, b: float, pairs: IntArray, times: IntArray) -> float:
-    """Of (n, c) pairs, each seen so many `times`, up to what doesn't depend on a and b."""
-    n_U, c_U = pairs
-    up_to = np.arange(n_U.max())
-
-    def rising(start: float) -> FloatArray:
-        return np.concatenate([[0.0], np.cumsum(np.log(start + up_to))])
-
-    each_U = rising(a)[c_U] + rising(b)[n_U - c_U] - rising(a + b)[n_U]
-    return float(each_U @ times)
+@lru_cache(maxsize=64)
+def _noise(n: int, ks: tuple[int, ...]) -> FloatArray:
+    """`estimator_variance` at `LOGITS`."""
+    return estimator_variance(LOGITS, n, ks)
 
 
 def _solved(logit_M: FloatArray, ks_K: FloatArray) -> FloatArray:

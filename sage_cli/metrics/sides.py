@@ -1,9 +1,10 @@
-"""Everything that one comparison says: two models, or two methods over their training seeds."""
+"""Everything that one comparison says: of two models, or of methods over their training seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sage_cli.config.ks import curve_ks
 from sage_cli.metrics.bands import Curve, curve
@@ -14,16 +15,21 @@ from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.spread import Spread, measure_spread
 from sage_cli.metrics.support import Support, compare_support
 
+About = Literal["models", "methods"]
+"""What a difference is a statement about: the models at hand, or the methods that train such."""
+
 
 @dataclass(frozen=True)
 class Side:
     """One model, or a method's models with different training seeds.
 
-    `runs` holds for each model its counts, one for each evaluation seed.
+    `runs` holds for each model its counts, one for each evaluation seed. A single model that is a
+    `base` is meant itself; any other single model is one training of a method.
     """
 
     label: str
     runs: tuple[Sequence[Counts], ...]
+    base: bool = False
 
     @property
     def counts(self) -> list[Counts]:
@@ -31,11 +37,21 @@ class Side:
         return [seed for run in self.runs for seed in run]
 
 
+def about(a: Side, b: Side) -> About:
+    """Return "methods" if each side has several training seeds, or one has and the other is a base.
+
+    A single training says nothing about its method: another seed gives another model.
+    """
+    several = [len(side.runs) > 1 for side in (a, b)]
+    known = all(many or side.base for many, side in zip(several, (a, b), strict=True))
+    return "methods" if any(several) and known else "models"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Side a less side b, at the ks of a curve; `shown` are those that a table is to show.
 
-    Crossing and support are those of two models, None for methods.
+    Crossing and support are those of two models, None where a side has several.
     """
 
     a: Side
@@ -51,7 +67,7 @@ class Comparison:
 def compare_sides(
     a: Side, b: Side, ks: Sequence[int], *, confidence: float = 0.95, resamples: int = 2000
 ) -> Comparison:
-    """Compare two models (one each) or two methods (two or more each) on the same problems.
+    """Compare two models (one each), or methods (several models a side), on the same problems.
 
     Everything is computed at all ks of a curve; `ks` are those to show.
     """
@@ -66,7 +82,9 @@ def compare_sides(
         crossing = find_crossing(a.counts, b.counts, ks, confidence=confidence, resamples=resamples)
         support = compare_support(pooled(b.counts), pooled(a.counts), confidence=confidence)
     else:
-        difference = method_difference(a.runs, b.runs, ks, confidence=confidence)
+        difference = method_difference(
+            a.runs, b.runs, ks, confidence=confidence, resamples=resamples
+        )
     return Comparison(
         a,
         b,

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.multiplicity import holm
-from sage_cli.metrics.urn import urn_counts
+from sage_cli.metrics.pooled_null import null_counts
+from sage_cli.metrics.verdicts import paired_verdicts
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class Support:
     `gained_by_chance` and `lost_by_chance` are the numbers to expect if nothing had changed.
     `surely_gained` and `surely_lost` are those that hold with the confidence asked for, over all
     problems together. `visible` is the success probability that the samples would have shown
-    with that confidence: an unsolved problem may still lie below it.
+    with that confidence: an unsolved problem may still lie below it. `paired` says that verdicts
+    were compared sample by sample, because both sides share their random numbers.
     """
 
     gained: tuple[str, ...]
@@ -33,6 +35,7 @@ class Support:
     visible: float
     confidence: float
     delta: float = 0.0
+    paired: bool = False
 
 
 def compare_support(
@@ -40,17 +43,17 @@ def compare_support(
 ) -> Support:
     """Support gained and lost by `run` against `base`, on the same problems.
 
-    If nothing changed, the m right samples of a problem fall among the base's and the run's
-    samples as drawn from one urn (`metrics/urn.py`). The chance that the base got as few of them
-    as it did, or fewer, is Fisher's exact one-sided p-value; Holm's procedure over all problems
-    makes the sure ones sure together.
+    What the base would have if nothing had changed is `metrics/pooled_null.py`'s: paired verdicts
+    may be swapped, right samples of sides with other random numbers lie in one urn. The chance
+    that the base got as few right ones as it did, or fewer, is the one-sided p-value of McNemar's
+    or Fisher's exact test; Holm's procedure over all problems makes the sure ones sure together.
     """
     run = run.ordered(base.problem_ids)
     base_P, run_P = _above(base.c_P, base.n_P, delta), _above(run.c_P, run.n_P, delta)
     gain_P, loss_P = ~base_P & run_P, base_P & ~run_P
     gained, lost = np.zeros(len(base)), np.zeros(len(base))
     fewer, more = np.ones(len(base)), np.ones(len(base))
-    for problem, (count_C, chance_C) in enumerate(urn_counts(base, run)):
+    for problem, (count_C, chance_C) in enumerate(null_counts(base, run)):
         other_C = base.c_P[problem] + run.c_P[problem] - count_C
         in_base_C = _above(count_C, base.n_P[problem], delta)
         in_run_C = _above(other_C, run.n_P[problem], delta)
@@ -75,6 +78,7 @@ def compare_support(
         visible=float(1 - level ** (1 / min(base.n_P.min(), run.n_P.min()))),
         confidence=confidence,
         delta=delta,
+        paired=paired_verdicts(base, run) is not None,
     )
 
 
@@ -99,7 +103,7 @@ def transitions(base: Counts, run: Counts) -> Transitions:
     run = run.ordered(base.problem_ids)
     seen, by_chance = np.zeros((3, 3)), np.zeros((3, 3))
     np.add.at(seen, (states(base.c_P, base.n_P), states(run.c_P, run.n_P)), 1)
-    for problem, (count_C, chance_C) in enumerate(urn_counts(base, run)):
+    for problem, (count_C, chance_C) in enumerate(null_counts(base, run)):
         other_C = base.c_P[problem] + run.c_P[problem] - count_C
         there = states(count_C, base.n_P[problem]), states(other_C, run.n_P[problem])
         np.add.at(by_chance, there, chance_C)

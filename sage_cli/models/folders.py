@@ -9,6 +9,7 @@ from typing import Any
 
 from sage_cli.content import file_hash
 from sage_cli.errors import DataError
+from sage_cli.json_value import json_value
 from sage_cli.models.hub import cached_files, commit_of
 
 ADAPTER_FILE = "adapter_config.json"
@@ -128,7 +129,7 @@ def pinned_revision(path: str, revision: str | None) -> str | None:
 def read_json(file: Path) -> dict[str, Any]:
     """The object in `file`; empty where there is none or it can't be read: loading will say why."""
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        value = json_value(file.read_bytes())
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -136,7 +137,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 def _adapter_settings(folder: Path) -> dict[str, Any]:
     try:
-        settings: dict[str, Any] = json.loads((folder / ADAPTER_FILE).read_text(encoding="utf-8"))
+        settings: dict[str, Any] = json_value((folder / ADAPTER_FILE).read_bytes())
         return {_BASE: settings.pop(_BASE), **settings}
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise DataError(

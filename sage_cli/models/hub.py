@@ -10,7 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from sage_cli.errors import DataError
+from sage_cli.errors import AbsentModelError
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _EVERY_MODEL_HAS_ONE = ("config.json", "adapter_config.json")
@@ -25,13 +25,13 @@ def is_hub_name(name: str) -> bool:
 def cached_files(name: str, revision: str | None) -> Path:
     """The cached folder of the commit that is meant, with at least the model's small files.
 
-    They are fetched unless the cache holds them. Raises DataError where there is no such model, or
-    the Hub can't be reached.
+    They are fetched unless the cache holds them. Raises AbsentModelError where there is no such
+    model, or the Hub can't be reached.
     """
     found = _snapshot(name, revision)
     if isinstance(found, Path):
         return found
-    raise DataError(
+    raise AbsentModelError(
         f"'{name}' is no folder here, and couldn't be read from the Hub: {found}",
         f"check the name; fetch it where there is a network with `hf download {name}`, or name "
         "the folder of a copy",
@@ -41,7 +41,7 @@ def cached_files(name: str, revision: str | None) -> Path:
 def whole_model(name: str, revision: str | None) -> Path:
     """The cached folder of the commit that is meant, with all that loading takes; else fetched.
 
-    Raises DataError as `cached_files` does.
+    Raises AbsentModelError as `cached_files` does.
     """
     from huggingface_hub import snapshot_download
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sage_cli.config.consent import HOW_TO_CONSENT
 from sage_cli.config.model import LoraSection, PretrainedModel, trained_dtype
 from sage_cli.errors import DataError
 from sage_cli.models.allocator import keep_freed_memory
@@ -49,7 +50,7 @@ def load_tokenizer(
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
             f"no tokenizer can be loaded from {path}: {_first_line(error)}",
-            "name a folder that holds tokenizer.json, or a model of the Hub",
+            _consent(error) or "name a folder that holds tokenizer.json, or a model of the Hub",
         ) from error
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
@@ -99,7 +100,9 @@ def load_model(
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise DataError(
             f"no model can be loaded from {path}: {_first_line(error)}",
-            "name a Hugging Face folder with config.json and *.safetensors, or a model of the Hub",
+            _consent(error)
+            or "name a Hugging Face folder with config.json and *.safetensors, or "
+            "a model of the Hub",
         ) from error
     return model
 
@@ -142,6 +145,11 @@ def _name_base(adapted: Any, base: str) -> None:
     place = str(Path(base).resolve()) if Path(base).is_dir() else base
     for settings in adapted.peft_config.values():
         settings.base_model_name_or_path = place
+
+
+def _consent(error: BaseException) -> str | None:
+    """The next step where loading failed because it takes code that the model brings."""
+    return HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
 
 
 def _first_line(error: BaseException) -> str:

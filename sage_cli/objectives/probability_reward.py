@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
 
 import torch
 from torch import Tensor
 
 GOLD_SHARE, FORMAT_SHARE, REPEATED = 0.9, 0.1, -1.0
 WINDOW_WORDS, WINDOW_TIMES = 10, 10
-MEMORY, FIRST_FILTERED_STEP = 0.99, 11
+MEMORY, FIRST_AVERAGED_STEP, FIRST_FILTERED_STEP = 0.99, 6, 11
 
 
 def mean_probability(logps_BT: Tensor, mask_BT: Tensor) -> Tensor:
@@ -38,14 +40,22 @@ def repeats_itself(text: str) -> bool:
     return max(windows.values(), default=0) >= WINDOW_TIMES
 
 
-def running_spread(before: float | None, spread_P: Tensor) -> float:
-    """The groups' mean deviation of rewards, averaged over the training with memory 0.99."""
-    now = float(spread_P.double().mean())
-    return now if before is None else MEMORY * before + (1 - MEMORY) * now
+def running_spread(deviations: Sequence[float]) -> float | None:
+    """The average deviation that the next step's groups are held against; None before step 11.
+
+    `deviations` are the steps' means over groups, from step 1. The average begins as the plain mean
+    of steps 6 to 10; every later step enters it with a weight of 0.01.
+    """
+    if len(deviations) < FIRST_FILTERED_STEP - 1:
+        return None
+    average = fmean(deviations[FIRST_AVERAGED_STEP - 1 : FIRST_FILTERED_STEP - 1])
+    for now in deviations[FIRST_FILTERED_STEP - 1 :]:
+        average = MEMORY * average + (1 - MEMORY) * now
+    return average
 
 
-def telling_groups(spread_P: Tensor, running: float, factor: float, step: int) -> Tensor:
-    """True (P,) for groups that teach: all up to step 10, then those not far below the average."""
-    if step < FIRST_FILTERED_STEP:
+def telling_groups(spread_P: Tensor, average: float | None, factor: float) -> Tensor:
+    """True (P,) for groups that teach: all without an average, then those not far below it."""
+    if average is None:
         return torch.ones_like(spread_P, dtype=torch.bool)
-    return spread_P >= factor * running
+    return spread_P >= factor * average

@@ -170,13 +170,18 @@ def training_memory(
     prompt: int,
     completion: int,
     engine: int = 0,
+    sleeps: bool = False,
 ) -> Memory:
     """RL: `rollouts` completions drawn at once, trained on in micro-batches of `rows`.
 
-    `engine` is what another engine on the same card (vLLM) has for itself; 0: the model draws.
+    `engine` is what another engine on the same card (vLLM) has for itself; 0: the model draws. One
+    that `sleeps` has it while it draws alone.
     """
-    resident = training_state(shape, how) | ({"vLLM": engine} if engine else {})
+    of_engine = {"vLLM": engine} if engine else {}
+    resident = training_state(shape, how) | ({} if sleeps else of_engine)
     phases = {"update": update(shape, how, rows, prompt, completion)}
+    if engine and sleeps:
+        phases["rollout"] = of_engine
     if not engine:
         phases["rollout"] = drawing(shape, how.widths.products, rollouts, prompt, completion)
     return Memory(resident, phases)

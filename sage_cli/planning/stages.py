@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.config.in_words import Stage
-from sage_cli.config.launching import sharded_by
+from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
@@ -84,11 +84,15 @@ def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
         prompt=prompt,
         completion=recipe.rollout.max_tokens,
         engine=int(vllm.memory_share * card.memory_gb * 10**9) if beside else 0,
+        sleeps=vllm.sleep,
     )
     counted = f"{batch.micro_batch} of {prompt} + {recipe.rollout.max_tokens} tokens"
+    spread = spread_over(2 * rl.processes, rl)
     advice = (
         "rl.micro_batch smaller, rl.gradient_checkpointing=true, a smaller rollout.max_tokens, "
-        "LoRA, --accelerate zero3 over several cards, or rollout.vllm.mode=server"
+        + ("LoRA, " if recipe.model.tuning == "full" else "")
+        + (f"rl.processes={spread}, " if spread else "")
+        + "or rollout.vllm.mode=server"
     )
     return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
 

@@ -13,14 +13,12 @@ SAGE_FILE = "sage.json"
 
 
 def exported_settings(folder: Path) -> dict[str, Any]:
-    """The settings under which an exported model is measured: `prompt`, and `sampling`.
+    """The settings under which an exported model is measured: `prompt`, and decoding.
 
     Empty for a folder that `sage export` didn't write, or wrote from a model that no run made.
     """
-    exported = read_json(folder / SAGE_FILE)
-    return {
-        section: exported[section] for section in ("prompt", "sampling") if exported.get(section)
-    }
+    said = settings_to_export(read_json(folder / SAGE_FILE))
+    return {section: settings for section, settings in said.items() if settings}
 
 
 def exported_template(folder: Path) -> str | None:
@@ -30,7 +28,10 @@ def exported_template(folder: Path) -> str | None:
 
 
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a run's configuration goes into `sage.json`: how it is prompted and drawn from."""
+    """How a model is prompted and sampled, of a run's configuration or a `sage.json`.
+
+    Never where it is sampled: somebody else's file doesn't name servers.
+    """
     sampling = config.get("sampling") or {}
     drawn = {key: sampling[key] for key in DecodingSection.model_fields if key in sampling}
     return {"prompt": config.get("prompt"), "sampling": drawn or None}

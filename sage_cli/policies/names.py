@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sage_cli.config.consent import consents
 from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
@@ -15,7 +16,8 @@ from sage_cli.policies.policy import Policy
 from sage_cli.store.run import SEAL, Run, Runs, run_of
 
 Model = PretrainedModel | ScratchModel | None
-"""The configured model, whose `revision` and `trust_remote_code` hold for what no run made."""
+"""The configured model: its `revision` holds for what no run made, its `trust_remote_code` for all.
+"""
 Labels = Mapping[str, str]
 """Name that was typed -> what tables and figures are to call the model."""
 NO_LABELS: Labels = {}
@@ -85,7 +87,7 @@ def chosen_policies(
             "name a run or a model folder, name the folder of runs with --runs, or say --train to "
             "train the preset's base first",
         )
-    return [Policy.of_run(latest)]
+    return [Policy.of_run(latest, consent=consents(model))]
 
 
 def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
@@ -94,14 +96,16 @@ def named_policies(name: str, runs: Runs, model: Model = None) -> list[Policy]:
     if not (at and step == "all"):
         return [named_policy(name, runs, model)]
     run = runs.find(run_name)
-    checkpoints = [_checkpoint(run, str(step)) for step in checkpoint_steps(run)]
-    return checkpoints + ([Policy.of_run(run)] if run.finished else [])
+    run.require_whole()
+    consent = consents(model)
+    checkpoints = [_checkpoint(run, str(step), consent) for step in checkpoint_steps(run)]
+    return checkpoints + ([Policy.of_run(run, consent=consent)] if run.finished else [])
 
 
 def named_run(name: str, runs: Runs) -> Run | None:
     """The run that `name` or `name@step` means; None for a model that no run here made.
 
-    Raises StoreError where it is neither.
+    Raises StoreError where it is neither, and TornError where the run can't be read.
     """
     if Path(name).is_dir() and run_of(Path(name)) is None:
         if is_model_folder(Path(name)):
@@ -110,7 +114,11 @@ def named_run(name: str, runs: Runs) -> Run | None:
             f"the folder {name} holds neither a run nor a model",
             "name a run, or a Hugging Face folder with config.json and *.safetensors",
         )
-    return None if is_hub_name(name) else runs.find(name.partition("@")[0])
+    if is_hub_name(name):
+        return None
+    run = runs.find(name.partition("@")[0])
+    run.require_whole()
+    return run
 
 
 def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
@@ -123,13 +131,13 @@ def named_policy(name: str, runs: Runs, model: Model = None) -> Policy:
         return Policy(name, section=section)
     _, at, step = name.partition("@")
     if at:
-        return _checkpoint(run, step)
+        return _checkpoint(run, step, consents(model))
     if not run.finished:
         raise StoreError(
             f"{run.id} is {run.status}, not finished",
             "type its command again to continue it, or name a checkpoint as RUN@step",
         )
-    return Policy.of_run(run)
+    return Policy.of_run(run, consent=consents(model))
 
 
 def checkpoint_steps(run: Run) -> list[int]:
@@ -138,9 +146,10 @@ def checkpoint_steps(run: Run) -> list[int]:
     return sorted(int(seal.parent.name.split("-")[1]) for seal in seals)
 
 
-def _checkpoint(run: Run, step: str) -> Policy:
+def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
     steps = checkpoint_steps(run)
     if not step.isdigit() or int(step) not in steps:
         kept = ", ".join(map(str, steps)) or "none"
         raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {kept}")
-    return Policy(str(run.checkpoints / f"checkpoint-{step}"), run, checkpoint=int(step))
+    place = run.checkpoints / f"checkpoint-{step}"
+    return Policy(str(place), run, checkpoint=int(step), consent=consent)

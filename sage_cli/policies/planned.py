@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sage_cli.config.consent import consents
 from sage_cli.config.labels import base_label, rl_label
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.recipe import RlRecipe, SftRecipe
@@ -25,7 +26,7 @@ def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:
     Raises ConfigurationError where a model from scratch is not to be trained.
     """
     if recipe.sft.enabled:
-        return Policy.of_run(sft_run(recipe, runs))
+        return Policy.of_run(sft_run(recipe, runs), consent=consents(recipe.model))
     if isinstance(recipe.model, PretrainedModel):
         return Policy(recipe.model.path, section=recipe.model)
     raise ConfigurationError(

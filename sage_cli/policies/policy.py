@@ -7,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code
 from sage_cli.config.model import PretrainedModel
+from sage_cli.errors import AbsentModelError, ConfigurationError
 from sage_cli.models.folders import fingerprint, model_files, pinned_revision, stored_dtype
 from sage_cli.models.hub import whole_model
 from sage_cli.models.tokenizer_files import TokenizerFacts, tokenizer_facts
@@ -23,7 +25,8 @@ from sage_cli.store.run import Run
 class Policy:
     """A model by folder or Hub name; the run it came from, unless it is somebody else's model.
 
-    `called` is what somebody wants tables and legends to call it.
+    `called` is what somebody wants tables and legends to call it. `consent` says whether code that
+    a run's model brings may be run; the run itself can't say so.
     """
 
     path: str
@@ -31,11 +34,12 @@ class Policy:
     section: PretrainedModel | None = None
     checkpoint: int | None = None
     called: str | None = None
+    consent: bool = False
 
     @classmethod
-    def of_run(cls, run: Run) -> Policy:
+    def of_run(cls, run: Run, *, consent: bool = False) -> Policy:
         """The model that a run ends with, trained or not yet."""
-        return cls(str(run.model), run)
+        return cls(str(run.model), run, consent=consent)
 
     @property
     def word(self) -> str:
@@ -55,9 +59,17 @@ class Policy:
         return self.run is None or self.checkpoint is not None or self.run.finished
 
     @property
+    def is_here(self) -> bool:
+        """Whether it exists, with its small files: a model of the Hub may never have been here."""
+        try:
+            return self.exists and self.files.is_dir()
+        except AbsentModelError:
+            return False
+
+    @property
     def place(self) -> str:
         """Its folder, or its name on the Hub with the commit."""
-        commit = None if Path(self.path).is_dir() else self.loading["revision"]
+        commit = None if Path(self.path).is_dir() else self._commit
         return self.path if commit is None else f"{self.path}@{commit}"
 
     @cached_property
@@ -65,20 +77,36 @@ class Policy:
         """The published model that it is or that its run grew from, where that is said."""
         if self.section is not None:
             return self.section
-        begun = self.run is not None and (self.run.folder / "config.json").is_file()
-        section = self.run.config.get("model") or {} if self.run and begun else {}
-        return (
-            PretrainedModel.model_validate(section) if section.get("kind") == "pretrained" else None
-        )
+        section = self._made_with.get("model") or {}
+        if section.get("kind") != "pretrained":
+            return None
+        return PretrainedModel.model_validate({**section, "trust_remote_code": self.consent})
 
     @property
     def loading(self) -> dict[str, Any]:
-        """How to load it: the commit of a Hub model (or of an adapter's base), and consent."""
+        """How to load it: the commit of a Hub model (or of an adapter's base), and consent.
+
+        Raises ConfigurationError for a run that was trained with code that its model brings, where
+        nothing says that it may be run.
+        """
         model = self.pretrained or PretrainedModel()
-        return {
-            "revision": pinned_revision(self.path, model.revision),
-            "trust_remote_code": model.trust_remote_code,
-        }
+        if asks_for_code(self._made_with) and not model.trust_remote_code:
+            raise ConfigurationError(
+                f"{self.label} was trained with Python code that its model brings, which is run "
+                "only where that is said",
+                HOW_TO_CONSENT,
+            )
+        return {"revision": self._commit, "trust_remote_code": model.trust_remote_code}
+
+    @property
+    def _made_with(self) -> dict[str, Any]:
+        """Its run's settings; empty without a run that has begun."""
+        begun = self.run is not None and (self.run.folder / "config.json").is_file()
+        return self.run.config if self.run is not None and begun else {}
+
+    @property
+    def _commit(self) -> str | None:
+        return pinned_revision(self.path, self._revision)
 
     @property
     def _revision(self) -> str | None:

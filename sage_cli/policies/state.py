@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.policies.policy import Policy
-from sage_cli.store.run import FAILED, FINISHED, PRUNED, Run
+from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
+from sage_cli.store.run import TORN, Run
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -30,14 +31,15 @@ def state(run: Run) -> str:
 
 
 def _state(run: Run) -> str:
-    manifest = run.manifest
-    if not manifest:
+    if not run.begun:
         return "not trained yet"
-    status = run.status
+    if (torn := run.torn) is not None:
+        return f"{TORN}: {torn.cause}"
+    manifest, status = run.manifest, run.status
     if status == FINISHED:
         return status
     records = run.metrics.read()
-    at = f" at step {records[-1]['step']} of {records[-1]['of']}" if records else ""
+    at = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
     explained = status in (FAILED, PRUNED) and manifest.get("reason")
     why = f": {manifest['reason']}" if explained else ""
     return f"{status}{at}{why}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,9 @@ from typing import Any, TextIO
 
 from sage_cli.content import file_hash
 from sage_cli.errors import DataError
+from sage_cli.json_value import json_value
+
+DELIMITERS = (",", ";", "\t")
 
 Row = tuple[str, dict[str, Any]]
 """Where a row stands (`FILE, line 7`) and what it holds."""
@@ -50,10 +52,10 @@ def _jsonl(path: Path) -> Iterator[Row]:
 
 def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
+        row = json_value(line)
+    except ValueError as error:
         raise DataError(
-            f"{path}, line {number}, isn't JSON: {error.msg} at column {error.colno}",
+            f"{path}, line {number}, isn't JSON: {error}",
             "mend or remove the line; each line is one JSON object",
         ) from error
     if not isinstance(row, dict):
@@ -67,7 +69,7 @@ def _json_object(line: str, path: Path, number: int) -> dict[str, Any]:
 def _csv(path: Path) -> Iterator[Row]:
     """Rows by the columns that the first line names, every value a text."""
     with _text(path, newline="") as file:
-        reader = csv.reader(file, strict=True)
+        reader = csv.reader(file, strict=True, delimiter=_delimiter(file))
         number = 1
         try:
             columns = next(reader, [])
@@ -84,12 +86,19 @@ def _csv(path: Path) -> Iterator[Row]:
             ) from error
 
 
+def _delimiter(file: TextIO) -> str:
+    """What separates the columns that the first line names: spreadsheets also write ; and tabs."""
+    first = file.readline()
+    file.seek(0)
+    return max(DELIMITERS, key=first.count)
+
+
 def _named(columns: list[str], values: list[str], path: Path, number: int) -> dict[str, str]:
     if len(values) != len(columns):
         raise DataError(
             f"{path}, line {number}, has {len(values)} values, and the first line names "
             f"{len(columns)} columns",
-            "mend the line: a value with a comma, quote or line break in it stands in quotes",
+            "mend the line: a value with a delimiter, quote or line break in it stands in quotes",
         )
     return dict(zip(columns, values, strict=True))
 

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.metrics import Comparison, Crossing, Difference, Support
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.precision import POWER
+from sage_cli.reports.cautions import fragile_notes, seeds_notes
 from sage_cli.reports.contrast import (
     Contrast,
     ContrastJson,
@@ -57,11 +58,10 @@ SideJson = TypedDict(
 
 
 class ComparisonJson(ContrastJson):
-    """Two sides on one benchmark; `runs` are their training seeds. An end of the crossing that
-    lies beyond the ks is "inf" or "-inf"."""
+    """Two sides on one benchmark. An end of the crossing that lies beyond the ks is "inf" or
+    "-inf"."""
 
     confidence: float
-    runs: list[int]
     sides: list[SideJson]
     crossing: Crossing | None
     support: Support | None
@@ -98,7 +98,8 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
     tables = []
     for benchmark, one in comparisons.items():
         spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
-        tables.append(comparison_table(benchmark, rows[benchmark], shown, comparison_notes(one)))
+        notes = comparison_notes(one)
+        tables.append(comparison_table(benchmark, rows[benchmark], shown, notes))
         tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
     if AVERAGE in rows:
         of = f"the average of {', '.join(comparisons)}"
@@ -133,7 +134,10 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
         notes=(
             "detectable: the smallest true difference that these problems, samples and seeds would "
             f"have shown in {POWER:.0%} of repetitions, at {1 - first.difference.confidence:.0%} "
-            "two-sided: t + t standard errors of the difference (Bloom 1995); – : none, or unknown",
+            "two-sided: the interval's reach and t standard errors (Bloom 1995); a lower bound "
+            "where few problems differ so far; – : none, or unknown",
+            "safe: Gaffke's bounds alone, which hold whatever the problems' differences are; the "
+            "interval of the difference is narrower and errs where rare problems lose much",
             f"p (Holm): adjusted for the {tests} tests of these tables, k = "
             f"{', '.join(map(str, shown))} on {', '.join(rows)}",
         ),
@@ -144,19 +148,20 @@ def comparison_table(
     benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
 ) -> Table:
     """A row per k of `ks`: both means, A less B with its interval, what could be seen, and p."""
-    names = ("difference", "detectable", "p", "p (Holm)")
+    names = ("difference", "safe", "detectable", "p", "p (Holm)")
     columns = (Column("k"), *map(Column, (*contrast.labels, *names)))
     rows = [Row((k, *cells_at(contrast, k))) for k in contrast.difference.ks if k in ks]
-    title = f"{' against '.join(contrast.labels)} on {benchmark}"
+    title = f"{' against '.join(contrast.labels)} on {benchmark}: {contrast.subject}"
     return Table(title, columns, tuple(rows), tuple(notes))
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """What the interval is about, where the curves cross, whose problems were solved."""
     names, difference = (comparison.a.label, comparison.b.label), comparison.difference
-    notes = [_interval_note(difference)]
+    notes = [interval_note(names, difference), *fragile_notes(difference, comparison.shown)]
     if comparison.crossing is not None:
         notes.append(crossing_note(names, comparison.crossing, difference.ks))
+    notes += seeds_notes(comparison)
     if comparison.support is not None:
         notes += support_notes(names, comparison.support)
     return notes
@@ -173,7 +178,12 @@ def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int])
         f"{_end(crossing.high, ks)}; {crossing.share:.0%} of resamples cross"
     )
     if crossing.established:
-        return f"{leader} leads up to k = {crossing.k:.3g}, {follower} beyond ({span})"
+        return (
+            f"{leader} leads at small k and {follower} beyond a k between {crossing.low:.3g} and "
+            f"{crossing.high:.3g} ({100 * crossing.confidence:g} % interval; {crossing.share:.0%} "
+            f"of resamples cross; estimate {crossing.k:.3g}, which is too low where the interval "
+            "is wide)"
+        )
     if math.isnan(crossing.k):
         return f"no crossing established: {leader} is not below {follower} at any k ({span})"
     return (
@@ -186,7 +196,7 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     a, b = names
     return [
         f"solved by {a} alone: {len(support.gained)} problems, {support.gained_by_chance:.1f} "
-        f"expected if both were equal; beyond chance by Fisher's test after Holm, at "
+        f"expected if both were equal; beyond chance by {_test(support)} test after Holm, at "
         f"{100 * support.confidence:g} %: {len(support.surely_gained)}",
         f"solved by {b} alone: {len(support.lost)}, {support.lost_by_chance:.1f} expected; "
         f"beyond chance: {len(support.surely_lost)}",
@@ -195,12 +205,25 @@ def support_notes(names: tuple[str, str], support: Support) -> list[str]:
     ]
 
 
-def _interval_note(difference: Difference) -> str:
+def _test(support: Support) -> str:
+    return "McNemar's" if support.paired else "Fisher's"
+
+
+def interval_note(names: tuple[str, str], difference: Difference) -> str:
+    """What is random in the intervals, and hence what they are about."""
     level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
-    runs_a, runs_b = difference.runs
-    if difference.runs == (1, 1):
-        return f"{level}, paired; about these two models, not their methods"
-    return f"{level} and {runs_a} against {runs_b} training seeds, both random"
+    runs = difference.runs
+    if runs == (1, 1):
+        return (
+            f"{level}, paired; about these two models, not their methods: another training seed "
+            "gives another model"
+        )
+    if min(runs) > 1:
+        return f"{level} and {runs[0]} against {runs[1]} training seeds, both random"
+    (several, seeds), (single, _) = sorted(zip(names, runs, strict=True), key=lambda one: -one[1])
+    return (
+        f"{level} and {seeds} training seeds of {several}, both random; {single} is this one model"
+    )
 
 
 def _end(k: float, ks: Sequence[int]) -> str:
@@ -215,7 +238,6 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJso
     sides = zip((comparison.a, comparison.b), comparison.curves, comparison.spreads, strict=True)
     return {
         "confidence": difference.confidence,
-        "runs": list(difference.runs),
         "sides": [
             {
                 "name": side.label,

@@ -6,7 +6,6 @@ Every form is one entry of `FORMS`, a function from a document to text under a f
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli import __version__
+from sage_cli.json_value import json_value
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.render import to_csv, to_latex, to_markdown
 from sage_cli.reports.table import Table
@@ -169,7 +169,7 @@ FORMS: Mapping[str, Callable[[Document], str]] = {
 def _content_in(path: Path) -> str | None:
     """The content hash that a document's JSON names; None where there is none."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = json_value(path.read_bytes())
     except (OSError, ValueError):
         return None
     return held.get("content") if isinstance(held, dict) else None

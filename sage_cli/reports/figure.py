@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,16 @@ from matplotlib.figure import Figure
 from sage_cli.reports.series import by_method
 from sage_cli.store.atomic import replacing
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito (2008), less the yellow that vanishes on paper."""
-DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 2)), (0, (1, 3)))
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Okabe and Ito (2008), less the yellow that vanishes on paper and the black of initial policies.
+"""
+INITIAL_COLOUR = "#000000"
+_INITIAL = re.compile(r"base|initial policy|sft-.*")
+"""What suites, and the ids of runs, call a policy before RL."""
+DASHES = (
+    "-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 2)), (0, (1, 3)),
+    (0, (4, 1, 1, 1, 1, 1)), (0, (7, 1)), (0, (3, 3)),
+)  # fmt: skip
 """Line styles, one more each time the colours run out."""
 MARKERS = "o^sDvPX<>ph*d"
 """Of points, each as heavy as the next."""
@@ -95,7 +103,7 @@ def outputs(stem: Path) -> tuple[Path, Path]:
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Colour and dashes of the `index`-th line; no two of the first 42 look the same."""
+    """Colour and dashes of the `index`-th line; no two of the first 54 look the same."""
     turn, colour = divmod(index, len(COLOURS))
     return {"color": COLOURS[colour], "linestyle": DASHES[turn % len(DASHES)]}
 
@@ -103,15 +111,25 @@ def line_style(index: int) -> dict[str, Any]:
 def series_styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, dashes and marker of each series: a method has a colour, its seeds share it.
 
-    Where the colours run out, a further method takes dashes and markers that the colour's methods
-    before it have left.
+    The initial policy is black in every picture, whatever stands beside it. Where the colours run
+    out, a further method takes dashes and markers that the colour's methods before it have left.
     """
     methods = by_method(labels)
     seeds = max(map(len, methods.values()), default=1)
-    styles = {}
+    initial = [
+        label for name in list(methods) if _INITIAL.fullmatch(name) for label in methods.pop(name)
+    ]
+    styles: dict[str, dict[str, Any]] = {
+        label: {
+            "color": INITIAL_COLOUR,
+            "linestyle": DASHES[place % len(DASHES)],
+            "marker": MARKERS[place % len(MARKERS)],
+        }
+        for place, label in enumerate(initial)
+    }
     for place, own in enumerate(methods.values()):
         turn, colour = divmod(place, len(COLOURS))
         for look, label in enumerate(own, turn * seeds):
             marker = MARKERS[(place if seeds == 1 else look) % len(MARKERS)]
             styles[label] = {**line_style(colour + look * len(COLOURS)), "marker": marker}
-    return styles
+    return {label: styles[label] for label in labels}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.power import Design, Population, smallest_changes
+from sage_cli.metrics.power import Design, Population, resampled_changes, smallest_changes
 from sage_cli.metrics.precision import POWER
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
@@ -19,13 +21,18 @@ from sage_cli.reports.table import Column, Measure, Row, Table
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a base: designs, ks, gains or losses, and what is assumed."""
+    """What is asked of a base: designs, ks, gains or losses, and what is assumed.
+
+    `like` names the run that the verdicts' correlation was estimated from, if any.
+    """
 
     designs: tuple[Design, ...]
     ks: tuple[int, ...]
     loss: bool
     heterogeneity: float
+    correlation: float
     confidence: float
+    like: str | None = None
 
     @property
     def change(self) -> str:
@@ -35,7 +42,10 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K)."""
+    """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K).
+
+    `ends_2DK` are the ends of their intervals.
+    """
 
     label: str
     benchmark: str
@@ -43,26 +53,39 @@ class Base:
     question: Question
     beta: tuple[float, float]
     smallest_DK: FloatArray
+    ends_2DK: FloatArray
 
     @classmethod
     def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
         """What each of the question's designs would see on problems like the counted ones."""
         population = Population.of(counts)
-        smallest_DK = smallest_changes(
-            population, question.designs, question.ks,
-            loss=question.loss, heterogeneity=question.heterogeneity,
-            confidence=question.confidence,
-        )  # fmt: skip
-        return cls(label, benchmark, counts, question, population.beta, smallest_DK)
+        designs, ks = question.designs, question.ks
+        assumed: dict[str, Any] = {
+            "loss": question.loss,
+            "heterogeneity": question.heterogeneity,
+            "correlation": question.correlation,
+            "confidence": question.confidence,
+        }
+        smallest_DK = smallest_changes(population, designs, ks, **assumed)
+        ends_2DK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
+        ends_2DK = np.where(np.isnan(smallest_DK), np.nan, ends_2DK)
+        return cls(label, benchmark, counts, question, population.beta, smallest_DK, ends_2DK)
+
+    def change(self, design: int, place: int) -> Measure:
+        """A design's smallest change at a k, with its interval."""
+        low, high = self.ends_2DK[:, design, place].tolist()
+        return Measure(float(self.smallest_DK[design, place]), interval=(low, high))
 
 
 class DesignJson(TypedDict):
-    """The smallest detectable change of a design, a value for each k."""
+    """The smallest detectable change of a design and its interval, a value for each k."""
 
     problems: int
     samples: int
     seeds: int
     smallest: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 BaseJson = TypedDict(
@@ -71,6 +94,8 @@ BaseJson = TypedDict(
         "base": str,
         "benchmark": str,
         "problems": int,
+        "correlation": float,
+        "like": str | None,
         "beta": list[float],
         "pass@k": dict[int, float],
         "designs": list[DesignJson],
@@ -93,7 +118,7 @@ class PowerData(TypedDict):
 def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
     """A table per base, one picture of all, and every number.
 
-    What is asked of the bases differs in their designs at most.
+    What is asked of the bases differs in their designs and correlations at most.
     """
     asked, tables = bases[0].question, tuple(map(power_table, bases))
     names = [Path(base.label).stem for base in bases]
@@ -125,14 +150,15 @@ def power_table(base: Base) -> Table:
     asked = base.question
     columns = (*map(Column, ("problems", "samples", "seeds")),
                *(Column(f"pass@{k}", f"smallest {asked.change}") for k in asked.ks))  # fmt: skip
+    places = range(len(asked.ks))
     rows = tuple(
-        Row((one.problems, one.samples, one.seeds, *map(Measure, map(float, smallest_K))))
-        for one, smallest_K in zip(asked.designs, base.smallest_DK, strict=True)
+        Row((one.problems, one.samples, one.seeds, *(base.change(row, k) for k in places)))
+        for row, one in enumerate(asked.designs)
     )
     now = ", ".join(f"pass@{k} {value:.3f}" for k, value in _now(base.counts, asked.ks).items())
     note = f"{base.label}: {len(base.counts)} problems counted, {now or 'too few samples for k'}"
     title = f"smallest detectable {asked.change} on {base.benchmark} from {base.label}"
-    return Table(title, columns, rows, (note,))
+    return Table(title, columns, rows, (note, _correlation_note(asked)))
 
 
 def _now(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
@@ -153,9 +179,20 @@ def _notes(asked: Question) -> tuple[str, ...]:
         f"detected: in {POWER:.0%} of repetitions by a paired test at "
         f"{1 - asked.confidence:.0%} two-sided; base and trained policy answer the same problems",
         f"assumed: problems like these, and a training that moves every problem's log-odds {alike}",
+        f"in brackets {asked.confidence:.0%} intervals, the counted problems resampled: how much "
+        "the answer depends on which problems were counted",
         "about two models, not two methods: training seeds differ besides, and count as runs in "
         "`sage compare A1,A2,A3 B1,B2,B3`",
         f"– : k exceeds the samples, or no {asked.change} is large enough to be seen",
+    )
+
+
+def _correlation_note(asked: Question) -> str:
+    source = f"estimated from {asked.like}" if asked.like else "--correlation, or --like RUN"
+    return (
+        f"verdicts of base and trained policy on a sample correlate {asked.correlation:.2f}, since "
+        f"both share their random numbers ({source}); with another evaluation seed on one side "
+        "they don't: --correlation 0"
     )
 
 
@@ -165,12 +202,15 @@ def _base_json(base: Base) -> BaseJson:
         "base": base.label,
         "benchmark": base.benchmark,
         "problems": len(base.counts),
+        "correlation": asked.correlation,
+        "like": asked.like,
         "beta": list(base.beta),
         "pass@k": _now(base.counts, asked.ks),
         "designs": [
             {"problems": one.problems, "samples": one.samples, "seeds": one.seeds,
-             "smallest": smallest_K}
-            for one, smallest_K in zip(asked.designs, base.smallest_DK, strict=True)
+             "smallest": base.smallest_DK[row], "low": base.ends_2DK[0, row],
+             "high": base.ends_2DK[1, row]}
+            for row, one in enumerate(asked.designs)
         ],
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from itertools import groupby, pairwise
 
 from sage_cli.reports.table import Cell, Column, Measure, Table, is_text
@@ -18,6 +19,7 @@ TEX = str.maketrans({
 Value = str | int | float | None
 Record = dict[str, Value]
 """A row of a CSV, as JSON has it."""
+_LINE_ENDS = re.compile(r"\s*[\r\n\v\f\x85\u2028\u2029]+\s*")
 BOOKTABS = r"% needs \usepackage{booktabs}"
 
 
@@ -25,10 +27,11 @@ def to_markdown(table: Table) -> str:
     """A pipe table; a column's group stands before its name."""
     heads = [f"{column.group} {column.name}".strip() for column in table.columns]
     aligns = [":--" if is_text(table, place) else "--:" for place in range(len(heads))]
-    body = [[str(cell).replace("|", r"\|") for cell in row.cells] for row in table.rows]
-    lines = ["| " + " | ".join(cells) + " |" for cells in (heads, aligns, *body)]
+    body = [[str(cell) for cell in row.cells] for row in table.rows]
+    escaped = [[_in_pipes(cell) for cell in cells] for cells in (heads, aligns, *body)]
+    lines = ["| " + " | ".join(cells) + " |" for cells in escaped]
     notes = [f"\n{note}" for note in table.notes]
-    return "\n".join([f"**{table.title}**\n", *lines, *notes]) + "\n"
+    return "\n".join([f"**{_LINE_ENDS.sub(' ', table.title)}**\n", *lines, *notes]) + "\n"
 
 
 def to_csv(table: Table) -> str:
@@ -36,9 +39,33 @@ def to_csv(table: Table) -> str:
     heads, rows = _spread_out(table)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows([f"{v:.10g}" if isinstance(v, float) else v for v in row] for row in rows)
+    writer.writerow(map(no_formula, heads))
+    writer.writerows(map(_in_csv, row) for row in rows)
     return text.getvalue()
+
+
+def no_formula(text: str) -> str:
+    """`text` as a cell of a CSV that no spreadsheet computes: after an apostrophe where it would.
+
+    A number stays a number, and so does a sign alone.
+    """
+    if len(text) < 2 or not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
+
+
+def _in_csv(value: Value) -> Value:
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return no_formula(value) if isinstance(value, str) else value
+
+
+def _in_pipes(text: str) -> str:
+    return _LINE_ENDS.sub(" ", text).replace("|", r"\|")
 
 
 def to_records(table: Table) -> list[Record]:

@@ -14,7 +14,8 @@ class Measure:
     """A number with, where there is one, its standard deviation or its interval.
 
     With `tiny`, one above 0 that its digits would show as 0 is shown as "<0.001"; with
-    `significant` the digits are counted from the first that isn't 0, as a setting's are.
+    `significant` the digits are counted from the first that isn't 0, as a setting's are. A value
+    of NaN is undefined; where there is an interval all the same, it is shown alone.
     """
 
     value: float
@@ -27,7 +28,7 @@ class Measure:
 
     def __str__(self) -> str:
         if math.isnan(self.value):
-            return UNDEFINED
+            return self._span() or UNDEFINED
         if self.significant:
             return f"{self.value:.{self.digits}g}"
         if self.tiny and 0 < self.value < 10.0**-self.digits:
@@ -35,10 +36,14 @@ class Measure:
         text = f"{self.value:{'+' if self.signed else ''}.{self.digits}f}"
         if self.sd is not None and not math.isnan(self.sd):
             text += f" ± {self.sd:.{self.digits}f}"
-        if self.interval is not None and not any(map(math.isnan, self.interval)):
-            low, high = (f"{end:.{self.digits}f}" for end in self.interval)
-            text += f" [{low}, {high}]"
-        return text
+        return f"{text} {self._span()}".rstrip()
+
+    def _span(self) -> str:
+        """`[0.010, 0.025]`; empty where there is no interval."""
+        if self.interval is None or any(map(math.isnan, self.interval)):
+            return ""
+        low, high = (f"{end:.{self.digits}f}" for end in self.interval)
+        return f"[{low}, {high}]"
 
     def parts(self) -> dict[str, float]:
         """Every number in it by name, "" for the value itself; undefined ones are left out."""
@@ -96,14 +101,16 @@ def is_text(table: Table, place: int) -> bool:
 def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
     """`table` where it fits, else several: each as many parts as fit, beside what is in no part.
 
-    Of a table without parts every column but the first is one.
+    In a table without parts the first columns that tell all rows apart stay, and every other
+    column is a part.
     """
     if fits(table):
         return [table]
-    if not any(map(_part, table.columns)):
-        first, *others = table.columns
-        apart = tuple(replace(column, part=column.name) for column in others)
-        table = replace(table, columns=(first, *apart))
+    named = any(map(_part, table.columns))
+    if not named:
+        keys = _key_columns(table)
+        apart = tuple(replace(column, part=column.name) for column in table.columns[keys:])
+        table = replace(table, columns=(*table.columns[:keys], *apart))
     names = list(dict.fromkeys(part for column in table.columns if (part := _part(column))))
     if len(names) < 2:
         return [table]
@@ -114,7 +121,21 @@ def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
         else:
             packed.append([name])
     cut = [_only(table, kept) for kept in packed]
+    titles = (
+        [f"{table.title}: {', '.join(kept)}" for kept in packed]
+        if named
+        else [table.title, *[f"{table.title} (continued)"] * (len(packed) - 1)]
+    )
+    cut = [replace(part, title=title) for part, title in zip(cut, titles, strict=True)]
     return [*cut[:-1], replace(cut[-1], notes=table.notes)]
+
+
+def _key_columns(table: Table) -> int:
+    """How many of the first columns it takes to tell all rows apart; 1 where none do."""
+    for count in range(1, len(table.columns)):
+        if len({row.cells[:count] for row in table.rows}) == len(table.rows):
+            return count
+    return 1
 
 
 def _part(column: Column) -> str:
@@ -126,4 +147,4 @@ def _only(table: Table, parts: Sequence[str]) -> Table:
     kept = [i for i, column in enumerate(table.columns) if _part(column) in ("", *parts)]
     columns = tuple(table.columns[i] for i in kept)
     rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)
-    return Table(f"{table.title}: {', '.join(parts)}", columns, rows)
+    return Table(table.title, columns, rows)

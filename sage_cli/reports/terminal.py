@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +15,8 @@ from sage_cli.reports.table import Table, is_text, narrowed
 
 LONG_WORD = 24
 """Longer words, as paths, may be broken; runs' names are about as long."""
+HEADER_WIDTH = 12
+"""The width in characters to which a heading is broken where its column's cells are narrower."""
 
 
 def print_document(document: Document, console: Console) -> None:
@@ -25,31 +28,32 @@ def print_document(document: Document, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table; one that is too wide for the console in parts, each with the first columns."""
+    """Print a table with its title and notes; one that is too wide for the console in parts."""
 
     def fits(part: Table) -> bool:
         lines = console.render_lines(to_rich(part), pad=False)
         text = "\n".join("".join(segment.text for segment in line) for line in lines)
         return all(word in text for word in _unbroken(part))
 
+    # titles and notes are as wide as the console: beside a narrow table they would be columns
     for part in narrowed(table, fits):
+        console.print(Text(part.title, style="bold"))
         console.print(to_rich(part))
+        for note in part.notes:
+            console.print(Text(note, style="dim"))
 
 
 def to_rich(table: Table) -> RichTable:
-    """For the terminal; print it with a rich console."""
-    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold")
-    shown.caption, shown.caption_justify = escape("\n".join(table.notes)) or None, "left"
-    for place, column in enumerate(table.columns):
-        header = "\n".join(part for part in (column.group, column.name) if part)
+    """The columns and rows for the terminal; print them with a rich console."""
+    shown = RichTable()
+    for place in range(len(table.columns)):
         words = is_text(table, place)
+        header = _header(table, place)
         shown.add_column(
-            escape(header),
+            escape("\n".join(header)),
             justify="left" if words else "right",
             overflow="fold" if words else "ellipsis",
-            min_width=None
-            if words
-            else max((len(str(r.cells[place])) for r in table.rows), default=0),
+            min_width=None if words else max(_widest_cell(table, place), *map(len, header)),
         )
     for place, row in enumerate(table.rows):
         following = table.rows[place + 1 : place + 2]
@@ -58,9 +62,22 @@ def to_rich(table: Table) -> RichTable:
     return shown
 
 
+def _header(table: Table, place: int) -> list[str]:
+    """A column's heading in lines: a long one, as a run's name, is broken at its hyphens."""
+    column = table.columns[place]
+    width = max(_widest_cell(table, place), HEADER_WIDTH)
+    return [line for part in (column.group, column.name) for line in wrap(part, width)]
+
+
+def _widest_cell(table: Table, place: int) -> int:
+    return max((len(str(row.cells[place])) for row in table.rows), default=0)
+
+
 def _unbroken(table: Table) -> Iterator[str]:
     """What has to stand in one line: numbers with their intervals, and words of usual length."""
     for place in range(len(table.columns)):
+        if not is_text(table, place):
+            yield from _header(table, place)
         for row in table.rows:
             cell = str(row.cells[place])
             words = cell.split() if is_text(table, place) else [cell]

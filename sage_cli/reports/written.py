@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from sage_cli.json_value import json_value
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ def written_reports(root: Path) -> list[Written]:
     found = []
     for file in (root / "reports").glob("*/*.json"):
         try:
-            report = json.loads(file.read_text(encoding="utf-8"))
+            report = json_value(file.read_bytes())
         except (OSError, ValueError):
             continue
         if isinstance(report, dict) and "content" in report and report.get("name") == file.stem:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sage_cli.config.plugins import named
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
-from sage_cli.store.completion import Completion
+from sage_cli.store.completion import FINISH_REASONS, Completion
 from sage_cli.store.samples import SampleSet
 
-FINISH_REASONS = ("stop", "length")
+MOST_TOKENS = 2**31 - 1
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,33 @@ def _drawn(sampler: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Comp
     """What the sampler draws; one of another package is named in what goes wrong."""
     with named("sampler", type(sampler)):
         for drawn in sampler.sample(requests):
-            if not (isinstance(drawn, Completion) and drawn.finish_reason in FINISH_REASONS):
+            if not (isinstance(drawn, Completion) and _is_whole(drawn)):
                 raise TypeError(
                     f"sample() gives {str(drawn)[:200]}, and not a Completion that ended by "
                     + " or ".join(FINISH_REASONS)
                 )
-            yield drawn
+            yield _storable(drawn)
+
+
+def _is_whole(drawn: Completion) -> bool:
+    """Whether a sample has a text, a number of tokens that can be, and ended by itself."""
+    counted = isinstance(drawn.tokens, int) and 0 <= drawn.tokens <= MOST_TOKENS
+    return isinstance(drawn.text, str) and counted and drawn.finish_reason in FINISH_REASONS
+
+
+def _storable(drawn: Completion) -> Completion:
+    """A sample with U+FFFD in the place of each half of a surrogate pair, which UTF-8 can't hold.
+
+    Left as it is it would cost the whole part that it is written with.
+    """
+    try:
+        drawn.text.encode()
+    except UnicodeEncodeError:
+        text = drawn.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    else:
+        return drawn
+    log.warning(
+        "problem %s, sample %d, seed %d: what is no character was replaced by U+FFFD",
+        drawn.problem_id, drawn.index, drawn.seed,
+    )  # fmt: skip
+    return replace(drawn, text=text)

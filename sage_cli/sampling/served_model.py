@@ -8,27 +8,35 @@ from typing import Any
 import httpx
 
 from sage_cli.errors import SamplingError
+from sage_cli.sampling.server_http import (
+    LIST_BYTES,
+    Answer,
+    Login,
+    ServerHttp,
+    UnusableAnswerError,
+)
 
 
 def served_model(
-    client: httpx.Client,
-    server: str,
+    http: ServerHttp,
+    login: Login,
     meant: str,
     named: str | None,
     setting: str = "sampling.server_model",
 ) -> str:
-    """What `server` calls the model that is meant, a folder or a name of the Hub.
+    """What a server calls the model that is meant, a folder or a name of the Hub.
 
     A server that doesn't tell, or tells of others, is refused unless the user has said in
     `setting` how it calls the model (`named`). Raises SamplingError.
     """
+    server = login.address
     try:
-        response = client.get(f"{server}/v1/models")
-    except httpx.HTTPError as error:
+        answer = http.ask(login, "/v1/models", LIST_BYTES)
+    except (httpx.RequestError, UnusableAnswerError) as error:
         raise SamplingError(
             f"{server} didn't answer: {error or type(error).__name__}", "start it, or name another"
         ) from error
-    models = _listed(response)
+    models = _listed(answer)
     names = [str(model["id"]) for model in models]
     if named is not None:
         if names and named not in names:
@@ -48,11 +56,11 @@ def served_model(
     )
 
 
-def _listed(response: httpx.Response) -> list[dict[str, Any]]:
+def _listed(answer: Answer) -> list[dict[str, Any]]:
     """The models of a server's list; none where it has no list, or one that can't be read."""
     try:
-        found = response.raise_for_status().json()["data"]
-    except (httpx.HTTPError, ValueError, LookupError, TypeError):
+        found = answer.json()["data"] if 200 <= answer.status < 300 else []
+    except (ValueError, LookupError, TypeError):
         return []
     models = found if isinstance(found, list) else []
     return [model for model in models if isinstance(model, dict) and "id" in model]

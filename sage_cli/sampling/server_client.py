@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -14,9 +14,10 @@ import httpx
 
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.balance import Balance
+from sage_cli.sampling.server_http import Answer, Login, ServerHttp, UnusableAnswerError
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
-ATTEMPTS_AT_NONSENSE = 3
+ATTEMPTS_AT_UNUSABLE = 3
 """An answer that is none may be a proxy's page of the moment, or what the server always says."""
 API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -28,12 +29,12 @@ Read = TypeVar("Read")
 class _NoAnswerError(Exception):
     """A server gave no answer, and another attempt may get one; `rest_s` is how long it asks for.
 
-    `nonsense` where it answered what holds no completion.
+    `unusable` where it answered what holds no completion.
     """
 
-    def __init__(self, why: str, rest_s: float = 0.0, *, nonsense: bool = False) -> None:
+    def __init__(self, why: str, rest_s: float = 0.0, *, unusable: bool = False) -> None:
         super().__init__(why)
-        self.rest_s, self.nonsense = rest_s, nonsense
+        self.rest_s, self.unusable = rest_s, unusable
 
 
 class BadPromptError(Exception):
@@ -49,10 +50,21 @@ class Patience:
 
 
 class ServerClient:
-    """Sends requests to the least busy of several servers."""
+    """Sends requests to the least busy of several servers, whose logins are by address.
 
-    def __init__(self, http: httpx.Client, balance: Balance, patience: Patience) -> None:
-        self._http, self._balance, self._patience = http, balance, patience
+    An answer is read up to `most_bytes`.
+    """
+
+    def __init__(
+        self,
+        http: ServerHttp,
+        logins: Mapping[str, Login],
+        balance: Balance,
+        patience: Patience,
+        most_bytes: int,
+    ) -> None:
+        self._http, self._logins, self._most_bytes = http, logins, most_bytes
+        self._balance, self._patience = balance, patience
         self._giving_up = threading.Event()
 
     def give_up(self) -> None:
@@ -66,7 +78,8 @@ class ServerClient:
 
         `read` raises ValueError, LookupError or TypeError for what isn't an answer: that, like a
         server that is busy or gone, is tried again. Raises BadPromptError for a prompt that
-        can't be answered, SamplingError when patience ends.
+        can't be answered, UnusableAnswerError where what is answered holds no completion,
+        SamplingError when patience ends.
         """
         began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
         attempts = self._patience.attempts
@@ -78,8 +91,8 @@ class ServerClient:
                     return self._ask(server, path, body_for(server), read)
                 except _NoAnswerError as error:
                     failure = error
-            if failure.nonsense:
-                attempts = min(attempts, ATTEMPTS_AT_NONSENSE)
+            if failure.unusable:
+                attempts = min(attempts, ATTEMPTS_AT_UNUSABLE)
             self._balance.failed(server, failure.rest_s)
             all_rest = self._balance.all_rest()  # else another one is asked at once
             wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
@@ -89,8 +102,11 @@ class ServerClient:
             if self._giving_up.wait(wait_s):
                 break
             attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
+        said = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
+        if failure.unusable:
+            raise UnusableAnswerError(said)
         raise SamplingError(
-            f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)",
+            said,
             "start the server again and type the same command: what was drawn is kept; "
             "sampling.server_attempts and sampling.server_patience_s say how long is tried",
         )
@@ -100,41 +116,39 @@ class ServerClient:
     ) -> Read:
         """One attempt. Raises _NoAnswerError where another one may help."""
         try:
-            response = self._http.post(f"{server}{path}", json=body)
-        except httpx.TransportError as error:
+            answer = self._http.ask(self._logins[server], path, self._most_bytes, body)
+        except httpx.RequestError as error:
             raise _NoAnswerError(f"didn't answer: {error or type(error).__name__}") from None
-        answered = f"answered {response.status_code}: {_beginning(response)}"
-        if response.is_success:
+        except UnusableAnswerError as error:
+            raise _NoAnswerError(f"can't be understood: {error}", unusable=True) from None
+        answered = f"answered {answer.status}: {answer.beginning}"
+        if 200 <= answer.status < 300:
             try:
-                return read(response.json())
-            except (ValueError, LookupError, TypeError) as error:
+                return read(answer.json())
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise _NoAnswerError(
                     f"{answered}, which holds no completion ({type(error).__name__}: {error})",
-                    _retry_after_s(response),
-                    nonsense=True,
+                    _retry_after_s(answer),
+                    unusable=True,
                 ) from None
-        if response.status_code in _ABOUT_THE_PROMPT:
+        if answer.status in _ABOUT_THE_PROMPT:
             raise BadPromptError(f"{server} {answered}")
-        if response.status_code not in _TRY_AGAIN:
+        if answer.status not in _TRY_AGAIN:
             raise SamplingError(
                 f"{server} {answered}",
                 f"check its address, the model's name and ${API_KEY_VARIABLE}",
             )
-        raise _NoAnswerError(answered, _retry_after_s(response))
+        raise _NoAnswerError(answered, _retry_after_s(answer))
 
 
-def _beginning(response: httpx.Response) -> str:
-    return " ".join(response.text[:300].split()) or "nothing"
-
-
-def _retry_after_s(response: httpx.Response) -> float:
+def _retry_after_s(answer: Answer) -> float:
     """The seconds that a server asks to be left alone, given as such or as a date; else 0."""
-    header = response.headers.get("Retry-After", "")
+    header = answer.headers.get("retry-after", "")
     try:
         return max(0.0, float(header))
     except ValueError:
         pass
     try:
         return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return 0.0

@@ -19,7 +19,10 @@ class Form(Protocol):
         ...
 
     def text(self, choice: Any) -> str:
-        """The completion in one of an answer's choices. Raises LookupError or TypeError."""
+        """The completion in one of an answer's choices.
+
+        Raises LookupError, TypeError or ValueError where it holds none.
+        """
         ...
 
 
@@ -34,7 +37,7 @@ class Completions(Form):
 
     def text(self, choice: Any) -> str:
         """What follows the prompt."""
-        return str(choice["text"])
+        return _text(choice["text"])
 
 
 class Chat(Form):
@@ -56,7 +59,16 @@ class Chat(Form):
         """The assistant's turn; reasoning that the server took out of it stands first."""
         message = choice["message"]
         reasoning = message.get("reasoning_content") or message.get("reasoning")
-        return "\n".join(part for part in (reasoning, message["content"]) if part)
+        parts = [part for part in (reasoning, message["content"]) if part is not None]
+        if not parts:
+            raise ValueError("a message without content")
+        return "\n".join(part for part in map(_text, parts) if part)
+
+
+def _text(found: Any) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f"text is {found!r:.80}")
+    return found
 
 
 def sampling_fields(p: SamplingParameters) -> dict[str, Any]:

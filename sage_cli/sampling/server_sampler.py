@@ -10,8 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-import httpx
-
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.balance import Balance
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
@@ -23,14 +21,14 @@ from sage_cli.sampling.server_client import (
     ServerClient,
 )
 from sage_cli.sampling.server_forms import Completions, Form, sampling_fields
-from sage_cli.store.completion import Completion
+from sage_cli.sampling.server_http import Login, ServerHttp, UnusableAnswerError
+from sage_cli.store.completion import FINISH_REASONS, Completion
 
 HOPELESS = 20
-"""Problems that are refused before any is answered: then it isn't the prompts."""
-
-IDLE_S = 2.0
-"""A connection that was idle for longer isn't used again: uvicorn, below vLLM and SGLang, closes it
-after 5 s, and a request that meets that would count as the server's failure."""
+"""Problems that are refused before any is answered: then it isn't the prompts. Samples in a row
+whose answers can't be used: then it isn't the samples."""
+ANSWER_BYTES, TOKEN_BYTES = 2**20, 2**10
+"""An answer is read up to the first, and the second for each token that was asked for."""
 
 
 class ServerSampler(Sampler):
@@ -59,21 +57,15 @@ class ServerSampler(Sampler):
                 "name one: --set sampling.servers='[\"http://localhost:8000\"]'",
             )
         key = os.environ.get(API_KEY_VARIABLE)
-        self._http = httpx.Client(
-            timeout=httpx.Timeout(timeout_s, connect=min(10.0, timeout_s)),
-            limits=httpx.Limits(
-                max_connections=in_flight,
-                max_keepalive_connections=in_flight,
-                keepalive_expiry=IDLE_S,
-            ),
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-        )
+        logins = [Login.of(server, key) for server in servers]
+        self._logins = {login.address: login for login in logins}
+        self._http = ServerHttp(timeout_s, in_flight)
         self._parameters, self._in_flight = parameters, in_flight
         self._form, self._patience = form or Completions(), patience or Patience()
-        self._balance = Balance([server.rstrip("/").removesuffix("/v1") for server in servers])
+        self._balance = Balance(tuple(self._logins))
         self._models = {
-            server: served_model(self._http, server, meant, model)
-            for server in self._balance.servers
+            server: served_model(self._http, login, meant, model)
+            for server, login in self._logins.items()
         }
 
     @property
@@ -89,30 +81,41 @@ class ServerSampler(Sampler):
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they arrive.
 
-        Raises SamplingError, which names a server that stays away, and at the end
-        RefusedPromptsError where servers can't answer some of the prompts.
+        Raises SamplingError, which names a server that stays away or answers nothing usable, and
+        at the end RefusedPromptsError where servers can't answer some of the prompts, or gave no
+        whole sample for them.
         """
         if self._http.is_closed:
             raise SamplingError("the server sampler was closed")
-        client = ServerClient(self._http, self._balance, self._patience)
+        client = ServerClient(
+            self._http, self._logins, self._balance, self._patience, self._most_bytes
+        )
         refused: dict[str, str] = {}
+        lacking: dict[str, str] = {}
         waiting = (
             (request, index)
             for request in requests
             for index in request.indices
             if request.problem_id not in refused
         )
-        arrived: queue.SimpleQueue[Future[Completion | None]] = queue.SimpleQueue()
+        arrived: queue.SimpleQueue[Future[Completion | UnusableAnswerError | None]]
+        arrived = queue.SimpleQueue()
         failed = threading.Event()
 
-        def one(request: SampleRequest, index: int) -> Completion | None:
+        def one(request: SampleRequest, index: int) -> Completion | UnusableAnswerError | None:
             if failed.is_set() or request.problem_id in refused:
                 return None
             try:
-                return self._completion(client, request, index, refused)
+                return self._completion(client, request, index)
+            except BadPromptError as error:
+                refused[request.problem_id] = str(error)
+            except UnusableAnswerError as error:
+                lacking[request.problem_id] = f"sample {index}, seed {request.seed}: {error}"
+                return error
             except SamplingError:
                 failed.set()
                 raise
+            return None
 
         with ThreadPoolExecutor(self._in_flight) as pool:
 
@@ -125,25 +128,36 @@ class ServerSampler(Sampler):
 
             try:
                 # as many again wait in line: no slot is idle while the caller stores what arrived
-                pending, answered = send(2 * self._in_flight), 0
+                pending, answered, unusable = send(2 * self._in_flight), 0, 0
                 while pending:
-                    completion = arrived.get().result()
+                    outcome = arrived.get().result()
                     pending += send(1) - 1
-                    if completion is not None:
-                        answered += 1
-                        yield completion
+                    if isinstance(outcome, Completion):
+                        answered, unusable = answered + 1, 0
+                        yield outcome
+                    elif outcome is not None:
+                        unusable += 1
+                        if unusable >= HOPELESS:
+                            raise SamplingError(
+                                f"{outcome}; so were {unusable} answers in a row",
+                                "see what the server answers, and type the same command again: "
+                                "what was sampled is kept",
+                            )
                     elif not answered and len(refused) >= HOPELESS:
                         break
             finally:
                 client.give_up()
                 pool.shutdown(cancel_futures=True)
-        if refused:
-            raise RefusedPromptsError(refused)
+        if refused or lacking:
+            raise RefusedPromptsError({**lacking, **refused})
 
-    def _completion(
-        self, client: ServerClient, request: SampleRequest, index: int, refused: dict[str, str]
-    ) -> Completion | None:
-        """One sample; None where its prompt is refused, which `refused` tells by problem."""
+    @property
+    def _most_bytes(self) -> int:
+        """What an answer may be long: a token is some letters, each of which may be escaped."""
+        return ANSWER_BYTES + TOKEN_BYTES * self._parameters.max_tokens
+
+    def _completion(self, client: ServerClient, request: SampleRequest, index: int) -> Completion:
+        """One sample."""
         fields = {
             **sampling_fields(self._parameters),
             **self._form.asked(request.prompt),
@@ -156,14 +170,15 @@ class ServerSampler(Sampler):
             matched = choice.get("stop_reason") or choice.get("matched_stop")
             if stop is not None and matched == stop and not text.endswith(stop):
                 text += stop
-            reason = "length" if choice["finish_reason"] == "length" else "stop"
-            tokens = int(answer["usage"]["completion_tokens"])
+            reason = choice["finish_reason"]
+            if reason not in FINISH_REASONS:
+                raise ValueError(f"finish_reason is {reason!r:.80}, and not stop or length")
+            tokens = answer["usage"]["completion_tokens"]
+            # one more than asked for, where the end of the sequence is counted
+            if type(tokens) is not int or not 0 <= tokens <= self._parameters.max_tokens + 1:
+                raise ValueError(f"completion_tokens is {tokens!r:.80}")
             return Completion(request.problem_id, index, request.seed, text, tokens, reason)
 
-        try:
-            return client.post(
-                self._form.path, lambda server: {"model": self._models[server], **fields}, read
-            )
-        except BadPromptError as error:
-            refused[request.problem_id] = str(error)
-            return None
+        return client.post(
+            self._form.path, lambda server: {"model": self._models[server], **fields}, read
+        )

@@ -18,7 +18,7 @@ def begin_anew(run: Run) -> Run:
     An earlier attempt is forgotten. Raises StoreError while somebody is writing either.
     """
     run.anew.clear()
-    if not run.manifest:
+    if not run.begun:
         run.clear()
         return run
     with writer(run.folder), writer(run.folder, LAUNCHER):
@@ -27,9 +27,14 @@ def begin_anew(run: Run) -> Run:
 
 
 def current(run: Run) -> Run:
-    """The run to go on with: `run`, or the one that was begun anew in its place."""
+    """The run to go on with: `run`, or the one that was begun anew in its place.
+
+    Raises TornError where its manifest or its configuration can't be read.
+    """
     if not run.anew.folder.is_dir():
+        run.require_whole()
         return run
+    run.anew.require_whole()
     return settled(run.anew) if run.anew.finished else run.anew
 
 

@@ -1,78 +1,97 @@
 """An archive of runs: one file with what is needed to check every number, without the weights.
 
-A tar whose first member, `archive.json`, lists every other one with its SHA-256. The same runs make
-the same bytes; the hash of that list is the archive's digest, by which it can be named in print.
+A tar whose first member, `archive.json`, lists every other one with its size and SHA-256. The same
+runs make the same bytes; the hash of that list is the archive's digest, by which it can be named in
+print. An archive may be anybody's: it is read header by header, in constant memory, and no further
+than its list says.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import secrets
 import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import BinaryIO, cast
 
 from sage_cli.content import file_hash
 from sage_cli.errors import StoreError
-from sage_cli.store.atomic import replacing
-from sage_cli.store.index import FILE as INDEX
+from sage_cli.store.archive_list import (
+    AGAIN,
+    FORMAT,
+    LIST,
+    LIST_BYTES,
+    RUNS,
+    SAMPLES,
+    Archive,
+    ListedFile,
+    belongs,
+    foreign,
+    listed,
+    not_as_made,
+    refuse_excess,
+    shown,
+)
+from sage_cli.store.atomic import replacing, storing
+from sage_cli.store.json_object import read_object
 from sage_cli.store.json_text import json_text
 from sage_cli.store.run import Run
 from sage_cli.store.samples import DESCRIPTION
 
-LIST, FORMAT = "archive.json", 1
-WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
-LEFT_OUT = ("checkpoints", "wandb", "tensorboard", "claims", INDEX)
-"""What a run or a sample set holds besides what numbers are read from."""
-RUNS, SAMPLES = "runs", "samples"
-_AGAIN = "have it made again by `sage runs archive`"
-
-
-@dataclass(frozen=True)
-class Archive:
-    """What an archive holds: its runs, the first of which it is about, and its sample sets."""
-
-    runs: tuple[str, ...]
-    sample_sets: tuple[str, ...]
-    files: Mapping[str, str]
-    digest: str
+_CHUNK = 2**20
 
 
 def write_archive(
     file: Path, runs: Sequence[Run], sample_sets: Sequence[Path], added: Mapping[str, bytes]
 ) -> Archive:
-    """Put runs and sample sets into `file`, and what `added` holds by its name inside."""
+    """Put runs and sample sets into `file`, and what `added` holds by its name inside.
+
+    Raises StoreError for what `unpacked` would refuse.
+    """
     paths = {
         f"{kind}/{folder.name}/{path.relative_to(folder).as_posix()}": path
         for kind, folders in ((RUNS, [run.folder for run in runs]), (SAMPLES, sample_sets))
         for folder in folders
         for path in sorted(folder.rglob("*"))
-        if _belongs(path, folder)
+        if path.is_file()
+        and not path.is_symlink()
+        and belongs(kind, PurePosixPath(path.relative_to(folder).as_posix()))
     }
-    hashes = {name: file_hash(path) for name, path in paths.items()}
-    hashes |= {name: hashlib.sha256(text).hexdigest() for name, text in added.items()}
-    hashes = dict(sorted(hashes.items()))
-    listed = {"format": FORMAT, "runs": [run.id for run in runs],
-              "sample_sets": [folder.name for folder in sample_sets], "files": hashes}  # fmt: skip
-    text = json_text(listed).encode()
+    files = {
+        name: ListedFile(bytes=path.stat().st_size, sha256=file_hash(path))
+        for name, path in paths.items()
+    }
+    files |= {
+        name: ListedFile(bytes=len(text), sha256=hashlib.sha256(text).hexdigest())
+        for name, text in added.items()
+    }
+    files = dict(sorted(files.items()))
+    ids, keys = tuple(run.id for run in runs), tuple(folder.name for folder in sample_sets)
+    listing = {"format": FORMAT, "runs": ids, "sample_sets": keys, "files": files}
+    text = json_text(listing).encode()
+    archive = Archive(ids, keys, files, hashlib.sha256(text).hexdigest())
+    if (why := foreign(archive)) is not None:
+        raise StoreError(f"{ids[0]} can't be archived: {why}", "rename it, or move it elsewhere")
     with (
         replacing(file) as temporary,
         temporary.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        # without extended headers, whose own sizes a reader would have to trust
+        tarfile.open(
+            fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT, encoding="utf-8"
+        ) as tar,
     ):
-        _add(tar, LIST, text)
-        for name in hashes:
-            _add(tar, name, paths[name].read_bytes() if name in paths else added[name])
-    return _archive(text, file)
+        _add(tar, LIST, len(text), BytesIO(text))
+        for name, one in files.items():
+            with paths[name].open("rb") if name in paths else BytesIO(added[name]) as content:
+                _add(tar, name, one["bytes"], cast(BinaryIO, content))
+    return archive
 
 
 def sets_of(root: Path, models: Sequence[str]) -> list[Path]:
@@ -80,10 +99,10 @@ def sets_of(root: Path, models: Sequence[str]) -> list[Path]:
     found = []
     for described in sorted((root / SAMPLES).glob(f"*/{DESCRIPTION}")):
         try:
-            listed = json.loads(described.read_text(encoding="utf-8"))
-        except ValueError:
+            description = read_object(described, AGAIN)
+        except StoreError:
             continue
-        if isinstance(listed, dict) and listed.get("model") in models:
+        if description.get("model") in models:
             found.append(described.parent)
     return found
 
@@ -94,82 +113,97 @@ def unpacked(file: Path, root: Path) -> Iterator[tuple[Archive, Path]]:
 
     Raises StoreError where the archive is torn, was changed, or holds what it doesn't list.
     """
-    root.mkdir(parents=True, exist_ok=True)
     folder = root / f".archive.{secrets.token_hex(4)}.tmp"
     try:
-        with tarfile.open(file, mode="r:gz") as tar:
-            archive = _read(tar, file, folder)
-        yield archive, folder
+        yield _unpack(file, folder), folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unpack(file: Path, folder: Path) -> Archive:
+    try:
+        with file.open("rb") as raw, gzip.GzipFile(fileobj=raw) as stream:
+            archive = _list_of(stream, file)
+            refuse_excess(archive, file.stat().st_size, file)
+            _write_members(stream, archive, file, folder)
+            return archive
     except FileNotFoundError:
         raise StoreError(
             f"there is no file {file}", "name what `sage runs archive` wrote"
         ) from None
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise StoreError(f"{file} is no archive, or torn: {error}", _AGAIN) from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        raise StoreError(f"{file} is no archive, or torn: {shown(error)}", AGAIN) from None
+    except OSError as error:
+        raise StoreError(
+            f"{file} can't be read: {error.strerror or error}", "name a file that can be read"
+        ) from error
 
 
-def _read(tar: tarfile.TarFile, file: Path, folder: Path) -> Archive:
+def _list_of(stream: gzip.GzipFile, file: Path) -> Archive:
+    first = _header(stream)
+    if first is None or first.name != LIST or not first.isreg():
+        raise StoreError(f"{file} is no archive of a run: it begins without {LIST}", AGAIN)
+    if first.size > LIST_BYTES:
+        raise not_as_made(file, f"its {LIST} has {first.size:,} bytes, more than {LIST_BYTES:,}")
+    return listed(b"".join(_content(stream, first.size)), file)
+
+
+def _write_members(stream: gzip.GzipFile, archive: Archive, file: Path, folder: Path) -> None:
     """Write every member to `folder`, each found to be what the list says."""
-    first = tar.next()
-    listing = tar.extractfile(first) if first is not None and first.name == LIST else None
-    if listing is None:
-        raise StoreError(f"{file} is no archive of a run: it begins without {LIST}", _AGAIN)
-    archive = _archive(listing.read(), file)
     left = dict(archive.files)
-    while (member := tar.next()) is not None:
-        content = tar.extractfile(member) if member.isreg() else None
-        if content is None or member.name not in left:
-            raise _changed(file, f"it holds {member.name}, which it doesn't list")
-        bytes_ = content.read()
-        if hashlib.sha256(bytes_).hexdigest() != left.pop(member.name):
-            raise _changed(file, f"{member.name} isn't what was archived")
-        place = folder / member.name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(bytes_)
+    with storing(folder.parent):
+        folder.mkdir(parents=True)
+    while (member := _header(stream)) is not None:
+        if not member.isreg() or member.name not in left:
+            raise not_as_made(file, f"it holds {shown(member.name)}, which it doesn't list")
+        expected = left.pop(member.name)
+        if member.size != expected["bytes"]:
+            raise not_as_made(file, f"{member.name} isn't what was archived")
+        place, digest = folder / member.name, hashlib.sha256()
+        with storing(folder):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            written = place.open("xb")
+        with written:
+            for chunk in _content(stream, member.size):
+                digest.update(chunk)
+                with storing(folder):
+                    written.write(chunk)
+        if digest.hexdigest() != expected["sha256"]:
+            raise not_as_made(file, f"{member.name} isn't what was archived")
     if left:
-        raise _changed(file, f"{next(iter(left))} is missing")
-    return archive
+        raise not_as_made(file, f"{next(iter(left))} is missing")
+    rest = stream.read(tarfile.RECORDSIZE + 1)
+    if len(rest) > tarfile.RECORDSIZE or rest.strip(b"\0"):
+        raise not_as_made(file, "something follows its end")
 
 
-def _archive(text: bytes, file: Path) -> Archive:
-    try:
-        listed: dict[str, Any] = json.loads(text)
-        files, runs, sets = (
-            dict(listed["files"]),
-            tuple(listed["runs"]),
-            tuple(listed["sample_sets"]),
-        )
-        if listed["format"] != FORMAT:
-            raise StoreError(
-                f"{file} has the format {listed['format']}, and this release reads {FORMAT}",
-                "use the release that wrote it",
-            )
-    except (ValueError, KeyError, TypeError) as error:
-        raise _changed(file, f"its {LIST} can't be read ({error})") from None
-    for name in files:
-        kind, *rest = PurePosixPath(name).parts
-        known = {RUNS: runs, SAMPLES: sets}.get(kind, ())
-        if len(rest) < 2 or rest[0] not in known or {"..", "/"} & {kind, *rest}:
-            raise _changed(file, f"it lists {name}, which is part of no run or sample set")
-    return Archive(runs, sets, files, hashlib.sha256(text).hexdigest())
+def _header(stream: gzip.GzipFile) -> tarfile.TarInfo | None:
+    """The next member's header; None at the end. Headers of more than a block aren't read."""
+    block = stream.read(tarfile.BLOCKSIZE)
+    if not block.strip(b"\0"):
+        return None
+    return tarfile.TarInfo.frombuf(block, "utf-8", "replace")
 
 
-def _changed(file: Path, how: str) -> StoreError:
-    return StoreError(f"{file} was changed after it was made: {how}", _AGAIN)
+def _content(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
+    """A member's content in chunks, and the zeros after it passed over."""
+    left = size
+    while left:
+        chunk = stream.read(min(left, _CHUNK))
+        if not chunk:
+            raise EOFError("it ends too early")
+        left -= len(chunk)
+        yield chunk
+    stream.read(-size % tarfile.BLOCKSIZE)
 
 
-def _belongs(path: Path, folder: Path) -> bool:
-    inside = path.relative_to(folder).parts
-    hidden = any(part.startswith(".") for part in inside)
-    return path.is_file() and not (
-        hidden or inside[0] in LEFT_OUT or path.suffix in WEIGHTS or path.is_symlink()
-    )
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add(tar: tarfile.TarFile, name: str, size: int, content: BinaryIO) -> None:
     """Without times and owners, which would make every archive another one."""
     member = tarfile.TarInfo(name)
-    member.size, member.mode = len(content), 0o644
-    tar.addfile(member, BytesIO(content))
+    member.size, member.mode = size, 0o644
+    try:
+        tar.addfile(member, content)
+    except ValueError as error:  # a name or a size that the header has no room for
+        raise StoreError(
+            f"{name} can't be archived: {error}", "give it a shorter name, or remove it"
+        ) from None

@@ -12,17 +12,21 @@ from typing import Any
 from sage_cli.errors import StoreError
 from sage_cli.store.json_text import json_text
 
+PRIVATE = 0o600
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary sibling to write to; on success it takes the place of `path`.
 
-    An OSError names `path` where it named no file: a full disk doesn't say by itself what it lacks.
+    The umask takes from `mode` what it does from all files. An OSError names `path` where it named
+    no file: a full disk doesn't say by itself what it lacks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # process ids repeat across the machines and containers that share a folder
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
@@ -37,14 +41,23 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` atomically as UTF-8."""
-    with replacing(path) as temporary:
+    """Write `text` atomically as UTF-8.
+
+    JSON that holds an address is its owner's alone to read: it may name servers and databases.
+    """
+    mode = PRIVATE if path.suffix == ".json" and "://" in text else 0o666
+    with replacing(path, mode) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` atomically as indented JSON."""
     write_text(path, json_text(value))
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read, as `opener` of `open`: logs name services too."""
+    return os.open(path, flags, PRIVATE)
 
 
 @contextmanager

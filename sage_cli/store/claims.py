@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.errors import StoreError
+from sage_cli.json_value import json_value
 from sage_cli.store.atomic import storing, write_text
 from sage_cli.store.holder import HeldError, Hold, Holder
 from sage_cli.store.lock import is_locked, locked
@@ -104,7 +105,7 @@ class Claims:
 def _read(path: Path) -> Claim:
     """What a file claims; nothing where it is absent or torn: what is drawn twice counts once."""
     try:
-        claim = json.loads(path.read_text(encoding="utf-8"))
+        claim = json_value(path.read_bytes())
         return Claim(claim["holder"], dict(claim["indices"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return Claim("", {})

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+FINISH_REASONS = ("stop", "length")
+"""What a whole sample ends by; one that was aborted or filtered is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:

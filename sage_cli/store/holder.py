@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sage_cli.errors import StoreError
+from sage_cli.json_value import json_value
 from sage_cli.store.atomic import storing, write_text
 
 BEAT_S, FRESH_S = 5.0, 30.0
@@ -71,8 +72,7 @@ class Hold:
         text = json.dumps(asdict(self._own))
         with storing(self._path.parent):
             try:
-                with self._path.open("x", encoding="utf-8") as file:
-                    file.write(text)
+                self._create(text)
                 return
             except FileExistsError:
                 if (other := living_elsewhere(self._path)) is not None:
@@ -81,6 +81,15 @@ class Hold:
         time.sleep(SETTLE_S)
         if self.lost:
             raise HeldError(f"{_read(self._path) or 'another process'}")
+
+    def _create(self, text: str) -> None:
+        """Write the file, which nobody else has. A full disk leaves none behind."""
+        with self._path.open("xb", buffering=0) as file:
+            try:
+                file.write(text.encode())
+            except OSError:
+                self._path.unlink(missing_ok=True)
+                raise
 
     def beat(self) -> None:
         """Give signs of life until `drop`, or until another process has taken over."""
@@ -145,7 +154,7 @@ def sign_of_life(path: Path, until_s: float) -> Iterator[Hold]:
 def living_elsewhere(path: Path) -> str | None:
     """The holder that the file `path` names, if it is of another host and not silent for long.
 
-    A file that is torn may be one that is being written.
+    A file that is torn may be one that is being written, which takes less than a beat.
     """
     try:
         with path.open("rb") as file:
@@ -154,8 +163,8 @@ def living_elsewhere(path: Path) -> str | None:
         return None
     if holder is not None and holder.is_of_this_host:
         return None
-    silent_s = max(0.0, _now_s(path.parent) - touched_s)
-    if silent_s >= FRESH_S:
+    silent_s = max(0.0, now_s(path.parent) - touched_s)
+    if silent_s >= (BEAT_S if holder is None else FRESH_S):
         return None
     return f"{holder or 'another process'} (last heard of {silent_s:.0f} s ago)"
 
@@ -175,12 +184,12 @@ def _read(path: Path) -> Holder | None:
 def _parsed(text: bytes) -> Holder | None:
     """What a holder's file says; None where it is torn, or of a release that wrote it otherwise."""
     try:
-        return Holder(**json.loads(text))
+        return Holder(**json_value(text))
     except (ValueError, TypeError):
         return None
 
 
-def _now_s(folder: Path) -> float:
+def now_s(folder: Path) -> float:
     """What the clock of the file server shows, which is what files are touched by.
 
     This host's own clock where nothing may be written.

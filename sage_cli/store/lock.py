@@ -8,14 +8,22 @@ from __future__ import annotations
 import errno
 import fcntl
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sage_cli.errors import StoreError
-from sage_cli.store.holder import HeldError, Hold, living_elsewhere, named_holder, sign_of_life
+from sage_cli.errors import BusyError, StoreError
+from sage_cli.store.holder import (
+    FRESH_S,
+    HeldError,
+    Hold,
+    living_elsewhere,
+    named_holder,
+    now_s,
+    sign_of_life,
+)
 
 WRITER, LAUNCHER, DRIVER = ".lock", ".launcher", ".driver"
 """The locks of who writes in a folder, of a command whose processes do, of a study's driver."""
@@ -31,15 +39,16 @@ _ADVICE = {
     errno.EDQUOT: "your quota there is used up: make room, then type the same command again",
     **dict.fromkeys(_NO_LOCKS, f"that file system has no locks (flock): {_ELSEWHERE}"),
 }
+_LOOK_S = 0.5
 _HELD: dict[Path, Hold] = {}
 """What this process holds by `writer`, by the lock's absolute path."""
 
 
 @contextmanager
 def writer(folder: Path, name: str = WRITER) -> Iterator[Hold]:
-    """Hold `folder` for writing; a second writer is refused with the first one's name."""
+    """Hold `folder` for writing; raises BusyError with the name of another one who does."""
     path = (folder / name).absolute()
-    with _refusing(path, f"{folder} is being written by {{}}") as hold:
+    with _refusing(path, f"{folder} is being written by {{}}", BusyError) as hold:
         _HELD[path] = hold
         try:
             yield hold
@@ -56,17 +65,36 @@ def driver(folder: Path, study: str) -> Iterator[Hold]:
 
 
 @contextmanager
-def _refusing(path: Path, refusal: str) -> Iterator[Hold]:
-    """Hold the lock `path`, or say in `refusal` who does."""
+def _refusing(path: Path, refusal: str, kind: type[StoreError] = StoreError) -> Iterator[Hold]:
+    """Hold the lock `path`, or raise a `kind` of error that says in `refusal` who does."""
     with ExitStack() as held:
         try:
             hold = held.enter_context(locked(path, PATIENCE_S))
         except HeldError as error:
-            raise StoreError(
+            raise kind(
                 refusal.format(error),
                 "wait until it ends, or stop it; then type the same command again",
             ) from None
+        _sweep(path)
         yield hold
+
+
+def _sweep(own: Path) -> None:
+    """Remove what killed processes left in the folder of the lock `own`, which this process holds.
+
+    Signs of life of other locks go where the lock is free, and half-written files once they are
+    old: whoever writes without a lock takes a moment.
+    """
+    for sign in own.parent.glob(".*.holder"):
+        if (lock := sign.with_suffix("")) != own:
+            with suppress(HeldError, StoreError), locked(lock, 0.0):
+                pass  # which ends by removing it
+    halves = [half for pattern in (".*.tmp", "*/.*.tmp") for half in own.parent.glob(pattern)]
+    old_s = now_s(own.parent) - FRESH_S if halves else 0.0
+    for half in halves:
+        with suppress(OSError):  # gone meanwhile, a folder, or somebody else's
+            if half.stat().st_mtime < old_s:
+                half.unlink()
 
 
 def require_held(folder: Path) -> None:
@@ -81,6 +109,20 @@ def require_held(folder: Path) -> None:
 def is_held(folder: Path) -> bool:
     """Whether a living process holds `folder` for writing, or has others do."""
     return is_locked(folder / WRITER) or is_locked(folder / LAUNCHER)
+
+
+def writer_of(folder: Path) -> str | None:
+    """The living process that writes in `folder`, or has others do, in words."""
+    return holder_of(folder) or holder_of(folder, LAUNCHER)
+
+
+def wait_for_writer(folder: Path, say: Callable[[str], None]) -> None:
+    """Return when no living process writes in `folder`; `say` is told whom that waits for."""
+    if (who := writer_of(folder)) is None:
+        return
+    say(f"waiting for {folder.name}, which {who}, is writing; Ctrl-C stops waiting")
+    while is_held(folder):
+        time.sleep(_LOOK_S)
 
 
 def holder_of(folder: Path, name: str = WRITER) -> str | None:

@@ -6,6 +6,11 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
+PRUNED = "pruned"
+"""An interruption that a sweep asked for, with its reason; the same command goes on all the same.
+"""
+
 
 class Surroundings(TypedDict):
     """Where and with what something is computed; no commit where the code is no checkout."""

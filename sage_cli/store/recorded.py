@@ -32,11 +32,25 @@ RECORDED: Mapping[str, str] = {
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions that were cut off at the limit.",
     "drawn/*": "Completions and tokens that were drawn for the step, those left out included.",
-    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch.",
+    "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch. "
+    "As TRL computes it: a mean over tokens in each micro-batch, then a mean over micro-batches.",
     "kl/reference": "Mean of log pi - log pi_ref over the drawn tokens (k1), without the guide.",
     "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
     "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
+    "mismatch/difference_mean": "vLLM: mean of |log pi - log pi_vllm| over the sampled tokens, of "
+    "the policy that drew them in the trainer and in the engine.",
+    "mismatch/difference_max": "The largest of these differences.",
+    "mismatch/ratio_min": "The smallest importance ratio pi / pi_vllm, before it is cut off: of a "
+    "token, or of a completion under `sequence_*`.",
+    "mismatch/ratio_mean": "Their mean. It is about 1; where `importance_correction` is `none` and "
+    "tempered samples are truncated, it is the kept mass.",
+    "mismatch/ratio_max": "The largest of them.",
+    "mismatch/cut": "Share of ratios above `rollout.vllm.importance_cap`, which are cut off or "
+    "count nothing.",
+    "mismatch/kl": "KL(pi_vllm || pi) in nats a token, estimated by k3.",
+    "mismatch/kept_mass": "vLLM: mean probability of the tokens that min_p, top_p and top_k keep, "
+    "over at most 256 tokens a process.",
     "guide/q_mean": "Mean of q over tokens.",
     "guide/q_min": "The smallest q of the step.",
     "guide/q_max": "The largest q of the step.",
@@ -47,7 +61,9 @@ RECORDED: Mapping[str, str] = {
     "reward/probability": "RLPR: the gold's mean probability in the answer's place.",
     "reward/formed": "RLPR: share of completions in the asked form.",
     "reward/repeating": "RLPR: share of completions that repeat themselves.",
-    "reward/spread": "RLPR: the running average of groups' deviations, by which the filter goes.",
+    "reward/deviation": "RLPR: mean deviation of the rewards within a group.",
+    "reward/spread": "RLPR: the running average of these deviations over the steps before, "
+    "by which the filter goes from step 11 on.",
     "reward/paid": "RLPR: mean of the reward that the advantages are made of.",
     "problems/tried": "Guided retries, first step: problems that were tried without a hint.",
     "problems/failed": "Those of them without a right completion.",

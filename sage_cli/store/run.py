@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import Unpack
 
-from sage_cli.errors import SageError, StoreError
+from sage_cli.errors import BusyError, StoreError
 from sage_cli.store.atomic import write_json
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_object import TornError, name_once, read_object
 from sage_cli.store.lock import LAUNCHER, is_held, writer
-from sage_cli.store.manifest import Origin
+from sage_cli.store.manifest import FINISHED, INTERRUPTED, PRUNED, RUNNING, Origin
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.names import full_name
-from sage_cli.store.surroundings import surroundings
+from sage_cli.store.recording import now, recorded
 
-FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
-PRUNED = "pruned"
-"""An interruption that a sweep asked for, with its reason; the same command goes on all the same.
-"""
+TORN = "torn"
+"""Its manifest or its configuration can't be read. Never written; see `Run.torn`."""
+ANEW = ".anew"
+"""The folder below the folder of runs in which runs are trained anew."""
 SEAL = "sealed.json"
 """In a checkpoint whose files are all on the disk."""
 
@@ -63,12 +61,12 @@ class Run:
     @property
     def metrics(self) -> MetricsFile:
         """The run's metrics.jsonl."""
-        return MetricsFile(self.folder / "metrics.jsonl")
+        return MetricsFile(self.folder / "metrics.jsonl", {"step": int})
 
     @property
     def rollouts(self) -> MetricsFile:
         """The run's rollouts.jsonl: completions that RL drew, with their verdicts."""
-        return MetricsFile(self.folder / "rollouts.jsonl")
+        return MetricsFile(self.folder / "rollouts.jsonl", {"step": int})
 
     @property
     def guide(self) -> Path:
@@ -83,18 +81,49 @@ class Run:
     @property
     def manifest(self) -> dict[str, Any]:
         """Versions, commit, host, parent, status, timings; empty for a run not yet begun."""
-        return self._read("manifest.json") if (self.folder / "manifest.json").is_file() else {}
+        return self._read("manifest.json") if self.begun else {}
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The manifest as far as it can be read: empty where it is torn."""
+        try:
+            return self.manifest
+        except TornError:
+            return {}
 
     @property
     def status(self) -> str:
         """What became of the run; one that was killed says running, and nobody holds it."""
+        if self.torn is not None:
+            return TORN
         status = str(self.manifest.get("status"))
         return INTERRUPTED if status == RUNNING and not is_held(self.folder) else status
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end."""
-        return self.manifest.get("status") == FINISHED
+        """Whether the run came to its end, and its files can be read."""
+        return self.status == FINISHED
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has a manifest, whole or torn."""
+        return (self.folder / "manifest.json").is_file()
+
+    @property
+    def torn(self) -> TornError | None:
+        """What is wrong with its manifest or its configuration; None where both can be read."""
+        try:
+            _ = self.manifest, self._read("config.json") if self.begun else None
+        except TornError as error:
+            return error
+        except StoreError:  # a manifest alone is enough to know the run by
+            return None
+        return None
+
+    def require_whole(self) -> None:
+        """Raise TornError where its manifest or its configuration can't be read."""
+        if (torn := self.torn) is not None:
+            raise torn
 
     def note(self, **fields: Any) -> None:
         """Add or change fields of the manifest (`store/manifest.py`), atomically."""
@@ -102,12 +131,20 @@ class Run:
 
     def ask(self) -> None:
         """Note that a finished run was asked for again: the latest, and no sweep's any more."""
-        self.note(asked=_now(), sweep=None)
+        self.note(asked=now(), sweep=None)
+
+    def prune(self, reason: str) -> None:
+        """Note that a sweep ended it, unless it has finished, wasn't begun, or somebody writes."""
+        if not self.known:
+            return
+        with suppress(BusyError), writer(self.folder):
+            if not self.finished:
+                self.note(status=PRUNED, reason=reason)
 
     @property
     def anew(self) -> Run:
         """Where it is trained anew: under the same name, which checkpoints and mirrors are told."""
-        return Run(self.folder.parent / ".anew" / self.id, self.planned)
+        return Run(self.folder.parent / ANEW / self.id, self.planned)
 
     def clear(self) -> None:
         """Delete everything the run holds, unless somebody is writing it."""
@@ -125,46 +162,27 @@ class Run:
             self.folder.rename(aside)
         return aside
 
-    @contextmanager
-    def recording(self, config: Mapping[str, Any], **origin: Unpack[Origin]) -> Iterator[None]:
+    def recording(
+        self, config: Mapping[str, Any], **origin: Unpack[Origin]
+    ) -> AbstractContextManager[None]:
         """Hold the directory, write configuration and manifest, and keep the status true.
 
-        An interruption or failure leaves everything that is needed to take the run up again.
-        Raises StoreError where the directory holds a run of another identity.
+        An interruption or failure leaves everything that is needed to take the run up again; a
+        refusal before anything was done leaves nothing. Raises StoreError where the directory holds
+        a run of another identity.
         """
-        with writer(self.folder) as hold:
-            self._require_same_identity()
-            began, spent_s = time.monotonic(), float(self.manifest.get("seconds", 0.0))
-            write_json(self.folder / "config.json", config)
-            created = self.manifest.get("created", _now())
-            self.note(id=self.id, identity=self.identity, created=created, started=_now(),
-                      status=RUNNING, reason=None, error=None,
-                      **surroundings(), **origin)  # fmt: skip
+        return recorded(self, config, origin)
 
-            def close(status: str, reason: str | None = None, error: str | None = None) -> None:
-                hold.require()  # whoever has taken over says what becomes of it
-                seconds = round(spent_s + time.monotonic() - began, 3)
-                self.note(status=status, reason=reason, error=error, ended=_now(), seconds=seconds)
-
-            try:
-                yield
-            except BaseException as error:
-                with suppress(OSError, StoreError):  # a full disk doesn't hide what it has caused
-                    close(*_end(error))
-                raise
-            close(FINISHED)
-
-    def _require_same_identity(self) -> None:
-        recorded = self.manifest.get("identity", self.planned) if self.manifest else self.planned
-        if self.planned is not None and recorded != self.planned:
-            raise StoreError(
-                f"{self.folder} holds another run: its identity is {recorded}, not {self.planned}",
-                "move it elsewhere, or name another folder with --runs",
-            )
+    @property
+    def _remedy(self) -> str:
+        """What to do where one of its files is torn."""
+        if self.folder.parent.name == ANEW:
+            return "type its command again with --fresh"
+        return f"put a whole copy of the file there, or `sage runs remove {self.id}`"
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
-            return read_object(self.folder / name, "restore it, or remove the run")
+            return read_object(self.folder / name, self._remedy)
         except FileNotFoundError:
             raise StoreError(f"{self.folder} is not a run: it has no {name}") from None
 
@@ -180,17 +198,33 @@ class Runs:
         return Run(self.root / f"{kind}-{label}-{identity[:8]}", identity)
 
     def all(self) -> list[Run]:
-        """Every run, oldest first."""
-        folders = (path.parent for path in self.root.glob("[!.]*/manifest.json"))
-        return sorted(map(Run, folders), key=lambda run: str(run.manifest.get("started")))
+        """Every run, oldest first; those that can't be dated because they are torn come first."""
+        torn, whole = self._read()
+        return [*torn, *whole]
+
+    def whole(self) -> list[Run]:
+        """Every run whose manifest and configuration can be read, oldest first."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[list[Run], list[Run]]:
+        """The torn runs, each of which is named once, and the others, oldest first."""
+        torn, whole = [], []
+        for folder in sorted(path.parent for path in self.root.glob("[!.]*/manifest.json")):
+            run = Run(folder)
+            if (error := run.torn) is None:
+                whole.append(run)
+            else:
+                name_once(error)
+                torn.append(run)
+        return torn, sorted(whole, key=lambda run: str(run.manifest.get("started")))
 
     def children(self, run: Run) -> list[str]:
-        """The ids of the runs that grew from `run`, oldest first."""
-        return [other.id for other in self.all() if other.manifest.get("parent") == run.id]
+        """The ids of the runs that are known to have grown from `run`, oldest first."""
+        return [other.id for other in self.whole() if other.manifest.get("parent") == run.id]
 
     def latest(self) -> Run | None:
         """The finished run that was started or asked for last and isn't a sweep's."""
-        finished = [r for r in self.all() if r.finished and not r.manifest.get("sweep")]
+        finished = [r for r in self.whole() if r.finished and not r.manifest.get("sweep")]
         return max(finished, key=_last_asked, default=None)
 
     def find(self, name: str) -> Run:
@@ -206,7 +240,8 @@ class Runs:
                 f"there is no run '{name}', nor any other in {self.root.resolve()}",
                 "go to the folder that `runs` is in, or name it: --runs FOLDER, or SAGE_RUNS",
             )
-        return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`")]
+        told = {id_: _told(run) for id_, run in runs.items()}.__getitem__
+        return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`", told)]
 
     def refuse_parent(self, run: Run) -> None:
         """Raise StoreError for a run that others grew from."""
@@ -230,19 +265,11 @@ def run_of(folder: Path) -> Run | None:
     return None
 
 
-def _end(error: BaseException) -> tuple[str, str, str | None]:
-    """Status and reason of a run that `error` ended, and the class of what failed."""
-    kind = type(error).__name__
-    if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, str(error) or "interrupted by the user", None
-    if isinstance(error, SageError):
-        return FAILED, error.cause, kind
-    return FAILED, f"{kind}: {error}", kind
+def _told(run: Run) -> str:
+    """A run's id, which names its method, with what became of it and when."""
+    started = str(run.known.get("started", ""))[:16].replace("T", " ")
+    return f"{run.id} ({', '.join(filter(None, (run.status, started)))})"
 
 
 def _last_asked(run: Run) -> str:
     return max(str(run.manifest.get(field, "")) for field in ("started", "asked"))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -24,6 +24,14 @@ OF_RL = ("rl", "rollout", "anchor", "guide")
 """
 
 
+OF_THE_METHOD = {
+    "sft": ("data.sft.name", "sft.learning_rate", "sft.steps", "sft.epochs"),
+    "rl": ("rl.algo", "rl.advantage", "guide", "anchor.kl", "anchor.estimator", "anchor.beta",
+           "rl.learning_rate", "rl.steps"),
+}  # fmt: skip
+"""By kind of run, the settings that say how it was trained; a section stands for all of its own."""
+
+
 @dataclass(frozen=True)
 class RunFacts:
     """A run's settings by dotted name, its manifest's `about`, and its figures.
@@ -49,6 +57,26 @@ class RunFacts:
             {key: manifest.get(key) for key in ABOUT},
             {**(records[-1] if records else {}), **found},
         )
+
+    @classmethod
+    def listed(cls, run: Run) -> RunFacts:
+        """The same; of a torn run its id and status, and what the manifest says where it can."""
+        torn = run.torn
+        if torn is None:
+            return cls.of(run)
+        manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
+        return cls(run, {}, {key: manifest.get(key) for key in ABOUT}, {})
+
+    @property
+    def method(self) -> dict[str, Any]:
+        """The settings that say how it was trained: algorithm, guide, anchor, learning rate."""
+        named = OF_THE_METHOD.get(str(self.about["kind"]), ())
+        return {
+            key: value
+            for name in named
+            for key, value in self.settings.items()
+            if f"{key}.".startswith(f"{name}.") and value is not None
+        }
 
     def value(self, column: str) -> Any:
         """A setting, a part of the manifest or a figure; None where the run has none of it."""

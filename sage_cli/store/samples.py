@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sage_cli.errors import StoreError
+from sage_cli.json_value import json_value
 from sage_cli.store.atomic import storing, write_json
 from sage_cli.store.claims import Claims
 from sage_cli.store.columns import as_column
@@ -87,7 +88,7 @@ class SampleSet:
     @property
     def engine(self) -> str | None:
         """The engines that drew the set, as `transformers 5.17.0`; None where none has."""
-        drawn_by = _read_engines(self.folder)
+        drawn_by = engines_of(self.folder)
         return ", ".join(dict.fromkeys(one.get("engine", "") for one in drawn_by)) or None
 
     def whole_inventory(self) -> Inventory:
@@ -127,7 +128,7 @@ class SampleSet:
         Raises StoreError where it says that the set is another one.
         """
         try:
-            described = json.loads((self.folder / DESCRIPTION).read_text(encoding="utf-8"))
+            described = json_value((self.folder / DESCRIPTION).read_bytes())
         except (OSError, ValueError):
             return False
         plain = json.loads(json.dumps(asdict(self.identity)))
@@ -169,7 +170,7 @@ class SampleSet:
                 claims.sweep()
                 if not self._is_described():
                     write_json(self.folder / DESCRIPTION, asdict(self.identity))
-                drawn_by = _read_engines(self.folder)
+                drawn_by = engines_of(self.folder)
                 if dict(provenance) not in drawn_by:
                     write_json(self.folder / ENGINES, [*drawn_by, dict(provenance)])
             known = self.inventory()
@@ -183,10 +184,10 @@ class SampleSet:
                     keep_index(self.folder, writer.inventory)
 
 
-def _read_engines(folder: Path) -> list[dict[str, str]]:
+def engines_of(folder: Path) -> list[dict[str, str]]:
     """What `engines.json` lists; nothing where it is absent or torn: the parts say it too."""
     try:
-        found = json.loads((folder / ENGINES).read_text(encoding="utf-8"))
+        found = json_value((folder / ENGINES).read_bytes())
     except (OSError, ValueError):
         return []
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

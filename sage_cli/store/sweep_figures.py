@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from sage_cli.config.objective import Objective, parse_objective
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.evaluations import name_in
+from sage_cli.store.ledger import Ledger
 from sage_cli.store.run import Run
-
-LEDGER = "ledger.jsonl"
-"""In a sweep's folder: which run is which cell's."""
 
 
 def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,12 +22,13 @@ def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
     group = config.get("tracking", {}).get("group")
     if not group:
         return {}
-    ledger = MetricsFile(run.folder.parent / "sweeps" / str(group) / LEDGER)
-    cells = [one["cell"] for one in ledger.read() if one["run"] == run.id]
+    ledger = Ledger(run.folder.parent / "sweeps" / str(group))
+    cells = [entry.cell for entry in ledger.entries() if entry.run == run.id]
     if not cells:
         return {}
     found: dict[str, Any] = {f"sweep/{key}": value for key, value in cells[-1].items()}
-    names = [Path(name.strip()).stem for name in config["evaluation"]["benchmark"].split(",")]
+    asked = config["evaluation"]["benchmark"].split(",")
+    names = [name_in(evaluations, name.strip()) for name in asked]
     for objective in map(parse_objective, config["sweep"]["objective"]):
         with suppress(KeyError):  # not measured yet, or not with so many samples
             values = [_value(objective, name, evaluations) for name in names]

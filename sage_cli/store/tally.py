@@ -20,7 +20,8 @@ RIGHT = "right"
 class Tally:
     """What was found among the first n samples of each of P problems.
 
-    `n_P` counts samples with a verdict and `right_P` the right ones of them; `statuses`, `cut_off`
+    `n_P` counts samples with a verdict and `right_P` the right ones of them, which `right_PN`
+    tells one by one (False where there is no verdict); `statuses`, `cut_off`
     (at the limit of tokens) and `tokens` are over all of these. `lacking` samples of the n x P
     aren't stored or have no verdict: a figure over n samples per problem needs none to lack.
     """
@@ -28,6 +29,7 @@ class Tally:
     problem_ids: tuple[str, ...]
     n_P: NDArray[np.int64]
     right_P: NDArray[np.int64]
+    right_PN: NDArray[np.bool_]
     statuses: Counter[str]
     cut_off: int
     tokens: int
@@ -51,11 +53,14 @@ def tally_of(
     places = np.array([place.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64)
     problem = places[inventory.problem_S[counted]]
     right = status == (statuses.index(RIGHT) if RIGHT in statuses else -1)
+    right_PN = np.zeros((len(problem_ids), n), dtype=bool)
+    right_PN[problem, inventory.index_S[counted]] = right
     by_status = np.bincount(status, minlength=len(statuses)).tolist()
     return Tally(
         tuple(problem_ids),
         _per_problem(problem, len(problem_ids)),
-        _per_problem(problem[right], len(problem_ids)),
+        right_PN.sum(axis=1, dtype=np.int64),
+        right_PN,
         Counter({name: count for name, count in zip(statuses, by_status, strict=True) if count}),
         int(as_numpy(inventory.rows["cut_off"])[counted].sum()),
         int(as_numpy(inventory.rows["tokens"])[counted].sum(dtype=np.int64)),

@@ -28,6 +28,11 @@ class VerdictStore(Annotations):
     def __init__(self, samples: SampleSet, grader: Mapping[str, Any]) -> None:
         super().__init__(samples, grader, kind="verdicts", role="grader", columns=COLUMNS)
 
+    @property
+    def seed(self) -> int:
+        """The evaluation seed of the samples."""
+        return self._samples.identity.seed
+
     def tally(self, problem_ids: Sequence[str], n: int) -> Tally:
         """Count the verdicts on samples below `n` of these problems, without reading a text."""
         inventory = self._samples.whole_inventory()

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from sage_cli.config.stored import without_services
 from sage_cli.store.run import Run
 from sage_cli.store.wandb_session import begin, chosen_mode, staging_in
 
@@ -60,7 +61,7 @@ class WandbMirror:
         return begin(
             self._run.folder,
             self._run.id,
-            config,
+            without_services(config),
             project=config["tracking"]["project"],
             group=config["tracking"]["group"],
             job_type=self._run.manifest["kind"],

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+from sage_cli.config.command_line import typed
+from sage_cli.config.consent import consents
 from sage_cli.config.ks import capped_ks
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
@@ -97,7 +98,8 @@ class Arm:
         if self.is_base:
             return self.base
         recipe, runs = RlRecipe.of(self.config), Runs(self.config.run.root)
-        return Policy.of_run(rl_run(recipe, self.base, runs, recipe.rl.processes))
+        run = rl_run(recipe, self.base, runs, recipe.rl.processes)
+        return Policy.of_run(run, consent=consents(recipe.model))
 
 
 @cache
@@ -156,15 +158,13 @@ def _measurement(
     samples.
     """
     now = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
-    typed = {text.partition("=")[0].strip() for text in overrides.sets}
+    said = {text.partition("=")[0].strip() for text in overrides.sets}
     wanted = dict(suite.protocol.settings if papers else {})
-    samples = now if "evaluation.samples" in typed else {**now, **wanted}
+    samples = now if "evaluation.samples" in said else {**now, **wanted}
     wanted["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
-    return {key: value for key, value in wanted.items() if key not in typed and now[key] != value}
+    return {key: value for key, value in wanted.items() if key not in said and now[key] != value}
 
 
 def _assignment(key: str, value: Any) -> str:
     """`key=value` so that `--set` reads the value back."""
-    if isinstance(value, str) and yaml_value(value) == value:
-        return f"{key}={value}"
-    return f"{key}={json.dumps(value)}"
+    return f"{key}={typed(value)}"

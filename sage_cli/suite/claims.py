@@ -6,8 +6,12 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from sage_cli.errors import ConfigurationError
+
+if TYPE_CHECKING:  # numpy, which a plan doesn't need
+    from sage_cli.metrics import About
 
 ALPHA = 0.05
 """A claim is decided where Holm's p is at most this."""
@@ -17,11 +21,14 @@ _CLAIM = re.compile(
 
 
 class Verdict(StrEnum):
-    """What measurements say of a claim."""
+    """What measurements say of a claim about methods, or of these models alone."""
 
     HOLDS = "holds"
     REVERSED = "reversed"
     OPEN = "not told apart"
+    AS_CLAIMED = "these models: as claimed"
+    OTHERWISE = "these models: the reverse"
+    OPEN_MODELS = "these models: not told apart"
     UNKNOWN = "not measured"
 
 
@@ -35,13 +42,20 @@ class Claim:
     benchmark: str | None
     text: str
 
-    def verdict(self, difference: float, p_holm: float) -> Verdict:
-        """From the measured a less b, and its p-value after Holm; NaN is no measurement."""
+    def verdict(self, difference: float, p_holm: float, about: About) -> Verdict:
+        """From the measured a less b, and its p-value after Holm; NaN is no measurement.
+
+        A claim is about methods: trained models alone, whose methods have too few seeds, neither
+        hold nor reverse it.
+        """
+        methods = about == "methods"
         if math.isnan(difference) or math.isnan(p_holm):
             return Verdict.UNKNOWN
         if p_holm > ALPHA or difference == 0:
-            return Verdict.OPEN
-        return Verdict.HOLDS if difference > 0 else Verdict.REVERSED
+            return Verdict.OPEN if methods else Verdict.OPEN_MODELS
+        if difference > 0:
+            return Verdict.HOLDS if methods else Verdict.AS_CLAIMED
+        return Verdict.REVERSED if methods else Verdict.OTHERWISE
 
 
 def parse_claim(text: str) -> Claim:

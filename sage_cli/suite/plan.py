@@ -11,6 +11,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from sage_cli.config.schema import SageConfig
+from sage_cli.errors import SageError
 from sage_cli.executors.build import local_places, task_resources
 from sage_cli.policies.state import state
 from sage_cli.store.identity import identity_of
@@ -102,10 +103,13 @@ class Plan:
         return self.config.run.root / "suites" / f"{self.suite.name}-{identity[:8]}"
 
     def state(self, work: SuiteWork) -> str:
-        """`done`, or what is there of a task."""
-        if work.done():
-            return DONE
-        if work.run is not None and work.run.manifest:
+        """`done`, what is there of a task, or why that can't be told."""
+        try:
+            if work.done():
+                return DONE
+        except SageError as error:
+            return f"refused: {error.cause}"
+        if work.run is not None and work.run.begun:
             found = state(work.run)
             return "trained, to be measured" if found == "finished" else found
         return "to do"

@@ -34,6 +34,9 @@ MARKS = {
     Verdict.HOLDS.value: "good",
     Verdict.REVERSED.value: "bad",
     Verdict.OPEN.value: "open",
+    Verdict.AS_CLAIMED.value: "open",
+    Verdict.OTHERWISE.value: "open",
+    Verdict.OPEN_MODELS.value: "open",
     DONE: "good",
 }
 """Words in the page's tables that have a colour."""
@@ -101,7 +104,7 @@ def _facts(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) ->
     if plan.overrides.sets:
         facts["changed"] = ", ".join(plan.overrides.sets)
     if claims:
-        facts["claims"] = ", ".join(f"{verdict}: {count}" for verdict, count in claims.items())
+        facts["claims"] = ", ".join(f"{verdict} ({count})" for verdict, count in claims.items())
     lost = [one.shown for result in found for one in result.methods if one.why]
     if lost:
         facts["incomplete"] = "; ".join(lost)

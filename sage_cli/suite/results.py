@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
 from sage_cli.policies.state import state
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.store.evaluations import evaluation_figures
+from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.suite.arms import Arm
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.plan import Part, Plan
@@ -39,6 +38,11 @@ class MethodResult:
         return f"{self.label} ({there}{self.why})"
 
     @property
+    def is_base(self) -> bool:
+        """Whether it is what RL begins with, and no training of a method."""
+        return self.arms[0].is_base
+
+    @property
     def benchmarks(self) -> tuple[str, ...]:
         """The names of what it was measured on."""
         return tuple(self.measured[0]) if self.measured else ()
@@ -46,7 +50,7 @@ class MethodResult:
     def side(self, benchmark: str) -> Side:
         """Its models on a benchmark, one for each training seed."""
         runs = tuple([one.counts for one in by[benchmark]] for by in self.measured)
-        return Side(self.label, runs)
+        return Side(self.label, runs, base=self.is_base)
 
     def spread(self, benchmark: str) -> list[Counts]:
         """What deviations are over: training seeds where there are several, else evaluation's."""
@@ -82,7 +86,7 @@ class PartResult:
     @property
     def base(self) -> MethodResult | None:
         """The first method that is no training, if it was measured."""
-        return next((one for one in self.there if one.arms[0].is_base), None)
+        return next((one for one in self.there if one.is_base), None)
 
     def method(self, label: str) -> MethodResult | None:
         """The measured method of that label, or the one that is the same."""
@@ -105,7 +109,11 @@ def _result(
 ) -> MethodResult:
     found, missing = [], []
     for arm in arms:
-        measured = plan.stored.measured(arm.policy, arm.config) if suite.measured else None
+        try:
+            measured = plan.stored.measured(arm.policy, arm.config) if suite.measured else None
+        except SageError as error:
+            missing.append(error.cause)
+            continue
         if measured is not None:
             found.append(measured)
         elif suite.measured or not arm.policy.exists:
@@ -138,7 +146,7 @@ def refuse_other_settings(arm: Arm) -> None:
     figures = evaluation_figures(run)
     wanted = {"temperature": config.sampling.temperature, "grading": config.grading.mode}
     for benchmark in map(str.strip, config.evaluation.benchmark.split(",")):
-        name = Path(benchmark).stem  # as evaluations are kept
+        name = name_in(figures, benchmark)
         found = {key: figures.get(f"eval/{name}/{key}", value) for key, value in wanted.items()}
         differing = [
             f"{key} {found[key]} instead of {value}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +10,7 @@ import numpy as np
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.answers import StoredAnswer, stored_answers
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.json_value import json_value
 from sage_cli.metrics import pooled
 from sage_cli.reports.page import ShownSample, ShownToken
 from sage_cli.store.run import Run
@@ -67,7 +67,7 @@ def _shown(
 def _guided(run: Run | None) -> dict[str, tuple[ShownToken, ...]]:
     """Problem -> the tokens of its first sample, where what the guide did to it was kept."""
     try:
-        held = json.loads(run.guide.read_text(encoding="utf-8")) if run else {}
+        held = json_value(run.guide.read_bytes()) if run else {}
         return {
             one["problem_id"]: tuple(
                 ShownToken(*each)
@@ -77,5 +77,5 @@ def _guided(run: Run | None) -> dict[str, tuple[ShownToken, ...]]:
             )
             for one in held.get("completions", ())
         }
-    except (OSError, ValueError, KeyError, TypeError):  # a look that wasn't kept whole
-        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a look that wasn't kept whole

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import SageError
 from sage_cli.policies.names import checkpoint_steps, named_policies
 from sage_cli.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
@@ -37,27 +35,28 @@ class StoredMeasurements:
         return self._benchmarks[key]
 
     def measured(self, policy: Policy, config: SageConfig) -> ByBenchmark | None:
-        """All that `config` measures of a policy; None where some of it is missing."""
-        if not policy.exists:
-            return None
-        recipe, first = EvaluationRecipe.of(config), config.evaluation.seed
-        with suppress(SageError):  # a torn set is drawn again by whoever measures
-            policy.files  # noqa: B018  raises for a model of the Hub that was never here
-            # with numpy and pyarrow, which a plan of what isn't trained doesn't need
-            from sage_cli.evaluation.sample_sets import PolicySamples
-            from sage_cli.evaluation.stored import stored_measurements
+        """All that `config` measures of a policy; None where some of it is missing.
 
-            samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
-            seeds = range(first, first + recipe.evaluation.seeds)
-            # before problems are read, which may not be here
-            if all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
-                return stored_measurements(samples, self.benchmarks(config), recipe)
-        return None
+        Raises SageError where what is stored can't be counted.
+        """
+        recipe, first = EvaluationRecipe.of(config), config.evaluation.seed
+        if not policy.is_here:
+            return None
+        # with numpy and pyarrow, which a plan of what isn't trained doesn't need
+        from sage_cli.evaluation.sample_sets import PolicySamples
+        from sage_cli.evaluation.stored import stored_measurements
+
+        samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
+        seeds = range(first, first + recipe.evaluation.seeds)
+        # before problems are read, which may not be here
+        if not all(samples.at(seed, read_only=True).folder.is_dir() for seed in seeds):
+            return None
+        return stored_measurements(samples, self.benchmarks(config), recipe)
 
     def checkpoints_are_measured(self, run: Run, config: SageConfig) -> bool:
         """Whether a finished run and all that it keeps of its way are measured."""
         if not run.finished:
             return False
-        policies = named_policies(f"{run.id}@all", Runs(run.folder.parent))
+        policies = named_policies(f"{run.id}@all", Runs(run.folder.parent), config.model)
         measured = [self.measured(one, config) is not None for one in policies]
         return all(measured) and len(measured) == len(checkpoint_steps(run)) + 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
+from sage_cli.config.consent import consents
 from sage_cli.config.load import changed
 from sage_cli.config.objective import Objective
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, pass_at_k
@@ -49,10 +48,7 @@ class Cells:
 
     def training(self, cell: Cell, seed: int = 0) -> Training:
         """The `seed`-th training of `cell`; known before anything runs."""
-        settings = {**cell, "tracking.group": self._group}
-        config = changed(self.shared, settings)
-        if seed:
-            config = changed(config, {"rl.seed": config.rl.seed + seed})
+        config = cell_config(self.shared, {**cell, "tracking.group": self._group}, seed)
         base = planned_base(SftRecipe.of(config), self._runs)
         recipe = RlRecipe.of(config)
         return Training(
@@ -60,22 +56,30 @@ class Cells:
         )
 
     def counts(self, policy: Policy, config: SageConfig) -> ByBenchmark | None:
-        """What is stored of a policy, by benchmark; None unless all of it is."""
-        if not policy.exists:
+        """What is stored of a policy, by benchmark; None unless all of it is.
+
+        Raises SageError where what is stored can't be counted.
+        """
+        if not policy.is_here:
             return None
         recipe = EvaluationRecipe.of(config)
         n = recipe.evaluation.samples
         found = {}
-        with suppress(SageError):  # a torn set is drawn again by whoever measures
-            for one in self.benchmarks:
-                ((counts,),) = stored_counts(policy, one, recipe, config.run.root, (n,)).values()
-                found[one.name] = counts
-        whole = [(counts.n_P == n).all() for counts in found.values()]
-        return found if len(whole) == len(self.benchmarks) and all(whole) else None
+        for one in self.benchmarks:
+            ((counts,),) = stored_counts(policy, one, recipe, config.run.root, (n,)).values()
+            found[one.name] = counts
+        return found if all((counts.n_P == n).all() for counts in found.values()) else None
 
     def trained(self, training: Training) -> ByBenchmark | None:
         """The counts of a training that is finished and measured; None of any other."""
-        return self.counts(Policy.of_run(training.run), training.config)
+        consent = consents(training.config.model)
+        return self.counts(Policy.of_run(training.run, consent=consent), training.config)
+
+
+def cell_config(shared: SageConfig, cell: Cell, seed: int = 0) -> SageConfig:
+    """The configuration of a cell's `seed`-th training."""
+    config = changed(shared, cell)
+    return changed(config, {"rl.seed": config.rl.seed + seed}) if seed else config
 
 
 def score(objectives: Sequence[Objective], counts: ByBenchmark) -> tuple[float, ...]:

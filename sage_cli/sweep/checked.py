@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from sage_cli.config.explain import remedy
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.sweep.space import Cell, Parameter, Range, Space, Value, Values
+from sage_cli.sweep.line import typed_value
+from sage_cli.sweep.space import Cell, Parameter, Range, Space, Value, Values, cell_key
 
 TRIED_WHOLE = 100
 """Grids of at most so many cells are tried cell by cell; of larger ones each value by itself."""
@@ -24,6 +27,7 @@ def checked(space: Space, config: SageConfig) -> Space:
     parameters = []
     for one in space.parameters:
         taken = [_taken(one, value, space, config, problems) for value in _ends(one)]
+        problems |= dict.fromkeys(_repetitions(one.name, taken))
         parameters.append(
             replace(one, domain=Values(tuple(taken))) if isinstance(one.domain, Values) else one
         )
@@ -31,10 +35,20 @@ def checked(space: Space, config: SageConfig) -> Space:
         for cell in space.cells():
             problems |= dict.fromkeys(_refusals(cell, config))
     if problems:
-        raise ConfigurationError(
-            "\n".join(problems), "`sage config show` prints every setting with its default"
-        )
+        raise ConfigurationError("\n".join(problems), remedy(list(problems)))
     return Space(tuple(parameters))
+
+
+def _repetitions(name: str, taken: Sequence[Value]) -> Iterator[str]:
+    """Values that are one to the schema, or one after rounding, and so one cell."""
+    counts = Counter(cell_key({name: value}) for value in taken)
+    for ((_, _, value),), count in counts.items():
+        if count > 1:
+            shown = typed_value(value)
+            yield (
+                f"{name} has the value {shown} {count} times: a cell is trained once, and factors "
+                "of `times` give six significant digits"
+            )
 
 
 def _ends(parameter: Parameter) -> tuple[Value, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,18 +14,21 @@ from sage_cli.executors.failures import Failure, Kind
 from sage_cli.executors.run_works import run_until_idle
 from sage_cli.executors.work import Work
 from sage_cli.executors.work_queue import WorkQueue
-from sage_cli.store.run import PRUNED
 from sage_cli.sweep.cells import ByBenchmark, Training, in_words, looks, mean_scores, score
 from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.pruning import reason_to_prune
 from sage_cli.sweep.replicates import missing_replicates
-from sage_cli.sweep.space import cell_key
+from sage_cli.sweep.space import Cell, cell_key
 from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import CellWork, Works
 
 if TYPE_CHECKING:
     from sage_cli.sweep.study import Study
+
+
+OWN = (Kind.DIVERGED, Kind.MEMORY)
+"""Failures that a cell's settings are to blame for, however many there are in a row."""
 
 
 @dataclass
@@ -58,27 +61,44 @@ class Driver:
         self._queue = WorkQueue(executor, folder.cells, settings.retries, self)
         self._pending: dict[int, Pending] = {}
         self._failed: set[int] = set()
+        self._streak: list[tuple[Proposal, Failure]] = []
         self._exhausted = False
         self._raced: set[str] = set()
         self._reported: dict[int, int] = {}
 
-    def run(self, *, detach: bool = False) -> None:
-        """Until nothing is left to do; with `detach` until all that can be submitted is."""
+    def run(self, lost: Sequence[Proposal] = (), *, detach: bool = False) -> None:
+        """Until nothing is left to do; with `detach` until all that can be submitted is.
+
+        `lost` are done proposals of whose trainings the store has not all any more.
+        """
         try:
             self._queue.add(self._works.base_measurement())
             for proposal in self._study.running():
                 self._start(proposal)
+            for proposal in lost:
+                self._expect_cell(proposal.cell)
             run_until_idle(
                 self._queue,
                 self._progress,
                 further=self._propose,
-                enough=lambda: detach or self._folder.cancelled,
+                enough=lambda: detach or self._folder.cancelled or self.stopped_by is not None,
                 look=self._prune,
             )
         finally:
             self._queue.close()
+        if self.stopped_by is not None:
+            for proposal, why in self._streak:
+                self._study.withdraw(proposal, why.kind, why.reason)
+        else:
+            self._end_streak()
         if self._folder.cancelled:
             self._progress.cancelled(self._queue.running)
+
+    @property
+    def stopped_by(self) -> Failure | None:
+        """The latest of so many failures of one kind in a row that more trainings were in vain."""
+        most = self._settings.stop_after
+        return self._streak[-1][1] if most is not None and len(self._streak) >= most else None
 
     @property
     def under_way(self) -> frozenset[int]:
@@ -108,8 +128,14 @@ class Driver:
             pending.failed = why
             self._settle(pending, work.training.seed)
 
+    def waits(self, work: Work, who: str) -> None:
+        """Another process does the work."""
+        self._progress.waits(work, who)
+
     def _propose(self) -> bool:
         """Take a further cell, or further seeds of the cells that may still be the best."""
+        if self.stopped_by is not None:
+            return False
         if not self._exhausted:
             proposal = None if self._full() else self._study.propose()
             if proposal is not None:
@@ -126,19 +152,29 @@ class Driver:
             for one in self._study.proposals()
         )
 
+    @property
+    def _seeds(self) -> range:
+        """The trainings that every cell has."""
+        return range(1 if self._settings.race else self._settings.seeds)
+
     def _start(self, proposal: Proposal) -> None:
         """Make a proposal's trainings due, as far as they aren't in the store."""
-        seeds = range(1 if self._settings.race else self._settings.seeds)
-        pending = self._pending[proposal.number] = Pending(proposal, set(seeds))
+        self._pending[proposal.number] = Pending(proposal, set(self._seeds))
+        if (why := self._expect_cell(proposal.cell, proposal.number)) is not None:
+            del self._pending[proposal.number]
+            self._fail(proposal, why)
+
+    def _expect_cell(self, cell: Cell, number: int | None = None) -> Failure | None:
+        """Make a cell's trainings due; why not, where its settings can't all hold."""
         try:
-            works = [self._works.cell(proposal.cell, seed, proposal.number) for seed in seeds]
-        except SageError as error:  # settings that can't both hold
-            pending.failed = Failure(Kind.REFUSED, error.cause)
-            self._progress.refused(in_words(proposal.cell), pending.failed, len(seeds))
-            self._settle(pending, *seeds)
-            return
+            works = [self._works.cell(cell, seed, number) for seed in self._seeds]
+        except SageError as error:
+            why = Failure(Kind.REFUSED, error.cause)
+            self._progress.refused(in_words(cell), why, len(self._seeds))
+            return why
         for work in works:
             self._expect(work)
+        return None
 
     def _expect(self, work: CellWork) -> None:
         self._folder.remember(work.training)
@@ -179,6 +215,8 @@ class Driver:
             if pending is None or not isinstance(work, CellWork) or work.training.seed:
                 continue
             for step in self._report(pending, work.training):
+                if step >= work.training.config.rl.steps:
+                    break  # all of it is spent: what is left is to measure it
                 if reason := self._reason_to_prune(pending.proposal.number):
                     self._end_cell(pending, work, reason, step)
                     break
@@ -199,30 +237,56 @@ class Driver:
         return reason_to_prune(self._settings.prune, proposals[number], others, names)
 
     def _end_cell(self, pending: Pending, work: CellWork, reason: str, step: int) -> None:
-        """End a proposal's trainings; what they saved stays, and `sage rl` would go on with it."""
+        """End a proposal's trainings; what they saved stays, and `sage rl` would go on with it.
+
+        A training that has finished meanwhile, unseen or while it was being ended, is kept.
+        """
+        if work.training.run.finished:
+            return
         number = pending.proposal.number
+        ended = self._queue.cancel(lambda one: isinstance(one, CellWork) and one.proposal == number)
+        if work.training.run.finished:
+            for one in ended:
+                self._queue.add(one)
+            return
         del self._pending[number]
-        for one in self._queue.cancel(
-            lambda one: isinstance(one, CellWork) and one.proposal == number
-        ):
-            if one.run is not None and one.run.manifest:
-                one.run.note(status=PRUNED, reason=reason)
+        for one in ended:
+            if one.run is not None:
+                one.run.prune(reason)
         self._study.prune(pending.proposal, reason, step)
         self._progress.pruned(work, reason, len(pending.due))
 
     def _pending_of(self, work: CellWork) -> Pending | None:
         return self._pending.get(work.proposal) if work.proposal is not None else None
 
-    def _settle(self, pending: Pending, *seeds: int) -> None:
-        """Tell the study, once all trainings of a proposal are settled."""
-        pending.due -= set(seeds)
+    def _settle(self, pending: Pending, seed: int) -> None:
+        """Tell the study, once all trainings of a proposal are settled.
+
+        Failures that may have one cause outside the cells wait for what becomes of the next cell.
+        """
+        pending.due.discard(seed)
         if pending.due:
             return
         del self._pending[pending.proposal.number]
-        if (why := pending.failed) is not None:
-            self._failed.add(pending.proposal.number)
-            self._study.note(pending.proposal, lines=list(why.lines))
-            self._study.fail(pending.proposal, why.kind, why.reason)
-        else:
+        why = pending.failed
+        if why is None or why.kind in OWN or why.kind not in {w.kind for _, w in self._streak}:
+            self._end_streak()
+        if why is None:
             scores = [score(self._settings.objectives, one) for one in pending.counts.values()]
             self._study.tell(pending.proposal, mean_scores(scores))
+        elif why.kind in OWN:
+            self._fail(pending.proposal, why)
+        else:
+            self._failed.add(pending.proposal.number)
+            self._streak.append((pending.proposal, why))
+
+    def _end_streak(self) -> None:
+        """What failed in a row is the cells' own, since another one came to another end."""
+        for proposal, why in self._streak:
+            self._fail(proposal, why)
+        self._streak.clear()
+
+    def _fail(self, proposal: Proposal, why: Failure) -> None:
+        self._failed.add(proposal.number)
+        self._study.note(proposal, lines=list(why.lines))
+        self._study.fail(proposal, why.kind, why.reason)

@@ -34,7 +34,7 @@ class Duration:
 def seconds_per_step(runs: Runs, config: SageConfig) -> tuple[float, int] | None:
     """The mean over the latest finished runs with the same model and batch; None without any."""
     wanted = _shape(config.model_dump(mode="json"))
-    found = [each for run in reversed(runs.all()) if (each := _per_step(run, wanted)) is not None]
+    found = [each for run in reversed(runs.whole()) if (each := _per_step(run, wanted)) is not None]
     latest = found[:LATEST]
     return (sum(latest) / len(latest), len(latest)) if latest else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,14 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.atomic import write_json
+from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.json_object import read_object
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.sweep_figures import LEDGER
+from sage_cli.store.ledger import Entry, Ledger
 from sage_cli.sweep.cells import Training
-from sage_cli.sweep.space import Cell
 
-Planned = tuple[Cell, int, str]
-"""A cell, the number of its training, and the run's id."""
-
-STATE, CANCEL = "state.json", "cancel"
-"""What the driver writes for readers, and what a reader asks it to stop by."""
+STATE, CANCEL, MARK = "state.json", "cancel", "mark"
+"""What the driver writes for readers, what a reader asks it to stop by, and what a study in a
+database knows the folder by."""
 AGAIN = "remove it and type the same command again"
 """What helps where one of these files is torn."""
 
@@ -54,6 +51,7 @@ class SweepFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.ledger = Ledger(path)
 
     @property
     def name(self) -> str:
@@ -77,9 +75,26 @@ class SweepFolder:
             )
         write_json(file, dict(settings))
 
+    def require_storage(self, storage: str | None) -> None:
+        """Raise ConfigurationError where the study is in a database and none is named.
+
+        A stored configuration's isn't taken over: passwords would go where a file says.
+        """
+        file = self.path / STATE
+        held = read_object(file, AGAIN).get("storage") if file.is_file() else None
+        if held and storage is None:
+            raise ConfigurationError(
+                f"the study of {self.name} is in the database {held}",
+                f"name it: --storage {held}",
+            )
+
     def keep_config(self, config: SageConfig) -> None:
         """Leave the configuration with which the sweep goes on."""
         write_json(self.path / "config.json", config.model_dump(mode="json"))
+
+    def mark(self) -> str:
+        """What tells this folder from all others, here and on other machines; made once."""
+        return mark_of(self.path) or _new_mark(self.path)
 
     @property
     def cells(self) -> Path:
@@ -93,16 +108,8 @@ class SweepFolder:
     def remember(self, training: Training) -> None:
         """Enter a training's run in the ledger, unless it is there."""
         run = training.run.id
-        if run not in {known for _, _, known in self.ledger()}:
-            self._ledger.append({"cell": dict(training.cell), "seed": training.seed, "run": run})
-
-    def ledger(self) -> list[Planned]:
-        """Every training that the sweep ever planned, in the order of planning."""
-        return [(one["cell"], one["seed"], one["run"]) for one in self._ledger.read()]
-
-    @property
-    def _ledger(self) -> MetricsFile:
-        return MetricsFile(self.path / LEDGER)
+        if run not in {entry.run for entry in self.ledger.entries()}:
+            self.ledger.append(Entry(dict(training.cell), training.seed, run))
 
     @property
     def cancelled(self) -> bool:
@@ -112,3 +119,15 @@ class SweepFolder:
     def forget_cancel(self) -> None:
         """Begin without what was asked of an earlier driver."""
         (self.path / CANCEL).unlink(missing_ok=True)
+
+
+def mark_of(sweep: Path) -> str | None:
+    """The mark of a sweep's folder; None where it has none."""
+    file = sweep / MARK
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else None
+
+
+def _new_mark(sweep: Path) -> str:
+    mark = secrets.token_hex(8)
+    write_text(sweep / MARK, mark)
+    return mark

@@ -70,13 +70,14 @@ def _domain(text: str, part: str) -> dict[str, Any]:
 def _written(parameter: Parameter) -> str:
     domain = parameter.domain
     if isinstance(domain, Values):
-        shown = "|".join(map(_text, domain.values))
+        shown = "|".join(map(typed_value, domain.values))
     else:
         kinds = (":log" if domain.log else "") + (":int" if domain.integer else "")
-        shown = f"{_text(domain.low)}:{_text(domain.high)}{kinds}"
-    conditions = [f"{key}={'|'.join(map(_text, of))}" for key, of in parameter.when.items()]
+        shown = f"{typed_value(domain.low)}:{typed_value(domain.high)}{kinds}"
+    conditions = [f"{key}={'|'.join(map(typed_value, of))}" for key, of in parameter.when.items()]
     return " if ".join(filter(None, (f"{parameter.key}={shown}", " and ".join(conditions))))
 
 
-def _text(value: Value) -> str:
+def typed_value(value: Value) -> str:
+    """A value as it would be typed: `true`, `1` for 1.0."""
     return str(value).lower() if isinstance(value, bool) else re.sub(r"\.0$", "", str(value))

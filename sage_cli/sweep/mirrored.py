@@ -19,7 +19,7 @@ def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSe
     result = StoredSweep(report.folder).result
     assert result is not None  # `report` was written there
     picture = SweepPicture(
-        config=dict(facts),
+        config={name: value for name, value in facts.items() if name != "storage"},
         cells=[
             {**row, "state": state}
             for row, state in zip(to_records(cells_table(result)), _states(result), strict=True)

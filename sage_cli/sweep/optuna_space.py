@@ -67,6 +67,14 @@ class OptunaSpace:
             if one.name in params
         }
 
+    def strange(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters of a trial that the space doesn't have, or with values it hasn't."""
+        return {
+            name: value
+            for name, value in params.items()
+            if name not in self._distributions or not _holds(self._distributions[name], value)
+        }
+
     def suggest(self, trial: Trial) -> Cell:
         """What the trial's sampler chooses for the parameters, each where it exists."""
         cell: dict[str, Value] = {}
@@ -92,6 +100,13 @@ class OptunaSpace:
     def _value(self, name: str, chosen: Any) -> Value:
         found: Value = self._sorted_values[name][chosen] if name in self._sorted_values else chosen
         return found
+
+
+def _holds(among: BaseDistribution, value: Any) -> bool:
+    try:
+        return among._contains(among.to_internal_repr(value))
+    except ValueError:
+        return False
 
 
 def _suggested(trial: Trial, name: str, among: BaseDistribution) -> Any:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document
 from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell
 from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.sweep.cells import mean_scores, score
+from sage_cli.sweep.cells import ByBenchmark, mean_scores, score
 from sage_cli.sweep.prepared import Sweep
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.space import Parameter, Range
@@ -39,6 +40,27 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
     )
 
 
+def lost(study: Study, sweep: Sweep) -> list[Proposal]:
+    """The done proposals of whose first seeds the store has not all results any more."""
+    done = (one for one in study.proposals() if one.state is State.DONE)
+    return [one for one in done if _stored(one, sweep)[1] is not None]
+
+
+def _stored(one: Proposal, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | None]:
+    """What the store has of a cell, by run, and what of a done cell it should have and hasn't."""
+    found, missing = {}, None
+    try:
+        for seed in range(sweep.config.sweep.seeds):
+            training = sweep.cells.training(one.cell, seed)
+            if (counts := sweep.cells.trained(training)) is not None:
+                found[training.run.id] = counts
+            elif seed in sweep.first_seeds:
+                missing = missing or f"{training.run.id}, or some of its samples, can't be read"
+    except SageError as error:
+        missing = error.cause
+    return found, missing
+
+
 def _axis(one: Parameter) -> Axis:
     domain = one.domain
     if isinstance(domain, Range):
@@ -48,14 +70,14 @@ def _axis(one: Parameter) -> Axis:
 
 def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:
     """A proposal with all of its seeds that are measured, those of a race among them."""
-    trainings = [sweep.cells.training(one.cell, s) for s in range(sweep.config.sweep.seeds)]
-    found = {t.run.id: counts for t in trainings if (counts := sweep.cells.trained(t)) is not None}
+    found, missing = _stored(one, sweep)
     cell = SweepCell(one.cell, one.state.value, runs=tuple(found))
+    if one.state is State.DONE and missing is not None:
+        # the study knows what it was; nothing can be said of its noise
+        return replace(cell, state="missing", values=one.values, missing=missing)
     if one.state is State.DONE:
         scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
-        # the runs may be gone, and the values stay
-        values = mean_scores(scores) if scores else one.values
-        return replace(cell, values=values, counts=tuple(found.values()) or None)
+        return replace(cell, values=mean_scores(scores), counts=tuple(found.values()))
     if one.state is State.FAILED:
         lines = tuple(one.attrs.get("lines", ()))
         why = CellFailure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)

@@ -69,5 +69,8 @@ def prepared(config: SageConfig) -> Sweep:
     name = sweep_name(shared, space.keys)
     benchmarks = load_benchmarks(shared.evaluation, shared.data)
     folder = SweepFolder(sweep_folder(config.run.root, name))
-    total = len(list(space.cells())) if sampler == "grid" else settings.trials or TRIALS
+    known = list(space.cells()) if sampler == "grid" else space.listed()
+    wanted = None if sampler == "grid" else settings.trials or TRIALS
+    counts = (wanted, None if known is None else len(known))
+    total = min(count for count in counts if count is not None)
     return Sweep(config, space, sampler, total, Cells(shared, name, benchmarks), folder)

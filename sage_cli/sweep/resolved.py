@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
+from sage_cli.config.explain import remedy
 from sage_cli.config.layers import leaves
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -40,9 +41,7 @@ def resolved(written: WrittenSpace, config: SageConfig) -> Space:
         found = [_with_its_guides(one, found, problems) for one in found]
         problems += _unmeetable(found)
     if problems:
-        raise ConfigurationError(
-            "\n".join(problems), "`sage config show` prints every setting with its default"
-        )
+        raise ConfigurationError("\n".join(problems), remedy(list(problems)))
     return Space(tuple(_in_order(found)))
 
 
@@ -68,7 +67,8 @@ def _domain(one: WrittenParameter, key: str, configured: Mapping[str, object]) -
             f"the space multiplies {key}, which is {centre!r} here: choose what has it "
             "(as --guide branch), or give the values themselves"
         )
-    return Values(tuple(round(factor * centre, 6) for factor in one.times))
+    # six digits of a small learning rate too, and none of 0.1 * 3's last ones
+    return Values(tuple(float(f"{factor * centre:.6g}") for factor in one.times))
 
 
 def _conditions(

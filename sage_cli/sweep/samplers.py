@@ -47,13 +47,13 @@ class _Sobol(QMCSampler):
         return self._space
 
 
-def sampler(name: str, seed: int, asked: int, space: OptunaSpace) -> BaseSampler:
-    """A sampler for the ask after `asked` others.
+def sampler(name: str, seed: int, asked: int, withdrawn: int, space: OptunaSpace) -> BaseSampler:
+    """A sampler for the ask after `asked` others that count and `withdrawn` ones that don't.
 
-    What it draws depends on the study's content, the seed and that number alone, so that a driver
+    What it draws depends on the study's content, the seed and those numbers alone, so that a driver
     that was started again proposes what it would have proposed.
     """
-    own = int(np.random.SeedSequence([seed, asked]).generate_state(1)[0])
+    own = int(np.random.SeedSequence([seed, asked + withdrawn]).generate_state(1)[0])
     if name == "qmc" or (name in ("tpe", "gp") and asked < STARTUP):
         return _Sobol(space.always, seed, rest=RandomSampler(seed=own))
     if name == "tpe":

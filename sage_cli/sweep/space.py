@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -13,6 +13,8 @@ from sage_cli.errors import ConfigurationError
 Value = float | int | str | bool
 Cell = Mapping[str, Value]
 """Values by setting, as {"guide.tau": 0.465, "guide.rho": 0.775}."""
+LISTED = 10_000
+"""Cells that are counted one by one; of more a sampler doesn't come to the end."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,16 @@ class Space:
                 f"a grid has values, and {names} has a range",
                 f"write values, as {self.ranges[0].name}=0.1|0.2|0.3, or choose --sampler tpe",
             )
+        yield from self._combined()
+
+    def listed(self) -> list[Cell] | None:
+        """Every cell, whole numbers of a range too; None where that can't be listed, or is long."""
+        return None if self.size is None or self.size > LISTED else list(self._combined())
+
+    def _combined(self) -> Iterator[Cell]:
+        """Every cell once, the last parameter fastest, of values and of ranges of whole numbers."""
         seen = set()
-        for combination in product(*(one.domain.values for one in self.parameters)):  # type: ignore[union-attr]
+        for combination in product(*(_each(one.domain) for one in self.parameters)):
             cell = self.existing(dict(zip(self.keys.values(), combination, strict=True)))
             if (key := cell_key(cell)) not in seen:
                 seen.add(key)
@@ -150,6 +160,12 @@ def cell_key(cell: Cell) -> tuple[tuple[str, str, Value], ...]:
 
 def _kind(value: object) -> str:
     return "number" if type(value) in (int, float) else type(value).__name__
+
+
+def _each(domain: Values | Range) -> Sequence[Value]:
+    if isinstance(domain, Values):
+        return domain.values
+    return range(int(domain.low), int(domain.high) + 1)
 
 
 def _count(domain: Values | Range) -> int | None:

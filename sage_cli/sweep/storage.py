@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 import warnings
 from collections.abc import Callable
@@ -16,7 +15,9 @@ from optuna.storages import BaseStorage, JournalStorage, RDBStorage, get_storage
 from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from sage_cli.config.passwords import secrets_of, taken, without_passwords
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.sweep.lease import Owner, owner_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
@@ -46,11 +47,6 @@ def open_storage(place: Path | str, *, write: bool) -> BaseStorage:
     return JournalStorage(JournalFileBackend(str(path)))
 
 
-def shown(url: str) -> str:
-    """The URL without its password."""
-    return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*:).*@", r"\1***@", url))
-
-
 def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
     """What `operation` returns; where the database is away it is tried again for a while."""
     began, pause_s = time.monotonic(), 0.2
@@ -66,29 +62,47 @@ def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
             pause_s = min(2 * pause_s, 5.0)
 
 
-def remove_studies(url: str, sweep: str) -> None:
-    """Delete a sweep's views from a database that it may share with other sweeps."""
+def remove_studies(url: str, sweep: str, mark: str | None) -> list[Owner]:
+    """Delete a sweep's views from a database that it may share with other sweeps.
+
+    Those that another folder than the one with this `mark` drives, or drove last, stay; returns
+    which folders' those are.
+    """
     storage = open_storage(url, write=True)
+    others = {}
 
     def removed() -> None:
         for name in optuna.get_all_study_names(storage):
             if name.startswith(f"{sweep}/"):
-                optuna.delete_study(study_name=name, storage=storage)
+                owner = owner_of(optuna.load_study(study_name=name, storage=storage))
+                if owner is None or owner.mark == mark:
+                    optuna.delete_study(study_name=name, storage=storage)
+                else:
+                    others[name] = owner
 
     patiently(url, removed)
+    return list(others.values())
 
 
-def _database(url: str) -> BaseStorage:
+def _database(typed: str) -> BaseStorage:
+    """A database; the driver gets its password beside the URL, which errors and records quote."""
+    url: str = taken(typed)
+    options = {"pool_pre_ping": True, "connect_args": secrets_of(url)}
     try:
-        return get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
-    except (ArgumentError, NoSuchModuleError) as error:
+        return get_storage(RDBStorage(url, engine_kwargs=options))
+    except NoSuchModuleError as error:
         raise ConfigurationError(
-            f"sweep.storage '{shown(url)}' is no database's URL: {_first_line(error, url)}",
-            "write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
+            f"sweep.storage '{url}' is of no database that SQLAlchemy knows: {_first_line(error)}",
+            "write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
+        ) from None
+    except ArgumentError:  # what can't be read is not quoted: it may hold a password
+        raise ConfigurationError(
+            "sweep.storage is no database's URL",
+            "write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
         ) from None
     except ImportError as error:
         raise ConfigurationError(
-            f"sweep.storage '{shown(url)}' needs a package that isn't installed: {error}",
+            f"sweep.storage '{url}' needs a package that isn't installed: {error}",
             "install it, as with pip install 'psycopg[binary]' for postgresql://",
         ) from None
     except (DBAPIError, StorageInternalError, OSError) as error:
@@ -98,16 +112,14 @@ def _database(url: str) -> BaseStorage:
 def _unreachable(place: str, error: Exception) -> StoreError:
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
     return StoreError(
-        f"the study's database {shown(place)} can't be reached: {_first_line(cause, place)}",
-        "see that it runs and that sweep.storage names it; what was done is kept, and the same "
-        "command goes on from there",
+        f"the study's database {without_passwords(place)} can't be reached: {_first_line(cause)}",
+        "see that it runs, that sweep.storage names it, and that a password is in $PGPASSWORD or "
+        "~/.pgpass if it wants one; what was done is kept, and the same command goes on from there",
     )
 
 
-def _first_line(error: BaseException | None, url: str) -> str:
+def _first_line(error: BaseException | None) -> str:
     text = str(getattr(error, "orig", None) or error).strip()
-    secret = re.search(r"://[^:/@]*:(.*)@", url)
-    text = text.replace(secret[1], "***") if secret and secret[1] else text
     return text.splitlines()[0] if text else type(error).__name__
 
 

@@ -13,12 +13,13 @@ from optuna.samplers import BaseSampler
 
 from sage_cli.errors import StoreError
 from sage_cli.store.identity import identity_of
+from sage_cli.sweep.lease import Lease, Owner
 from sage_cli.sweep.optuna_space import OptunaSpace, ordered_lists
 from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.samplers import sampler
 from sage_cli.sweep.space import Cell, Space, cell_key, from_plain
 from sage_cli.sweep.storage import open_storage, patiently
-from sage_cli.sweep.trials import REPEATS, Trials
+from sage_cli.sweep.trials import REPEATS, WITHDRAWN, Trials
 
 PATIENCE = 25
 """How often in a row a sampler may propose what is known before it is no longer asked."""
@@ -28,7 +29,7 @@ class Study:
     """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
     `name` is `<sweep>/<8 hex>`; `failed` are the proposals that failed for an earlier driver and
-    wait to be proposed again.
+    wait to be proposed again; `before` is who drove it last, if that was from another folder.
     """
 
     def __init__(self, place: Path | str, study: optuna.Study) -> None:
@@ -41,6 +42,8 @@ class Study:
         self._optuna_space = OptunaSpace(self.space, about.get("ordered", ()))
         self._trials = Trials(place, study, self._optuna_space)
         self.failed: list[Proposal] = []
+        self.lease: Lease | None = None
+        self.before: Owner | None = None
 
     @classmethod
     def open(
@@ -52,12 +55,14 @@ class Study:
         seed: int,
         objectives: Sequence[str],
         determinants: Mapping[str, Any] | None = None,
+        owner: Owner | None = None,
     ) -> Study:
         """The driver's own: `place` is the sweep's folder, or a database's URL.
 
         The view is told by everything that is given but `place`; `determinants` are whatever else
-        decides the values. Proposals that an earlier driver left running still run; cells that
-        failed for it are proposed again before any other.
+        decides the values. In a database it is held for `owner` until `close`. Proposals that an
+        earlier driver left running still run; cells that failed for it are proposed again before
+        any other.
         """
         about = {
             "space": space.plain(),
@@ -83,7 +88,12 @@ class Study:
                 study.set_metric_names(list(objectives))
             return study
 
-        found = cls(place, patiently(place, opened))
+        study = patiently(place, opened)
+        found = cls(place, study)
+        if isinstance(place, str) and owner is not None:
+            lease = Lease(study, owner, lambda operation: patiently(place, operation))
+            found.before = lease.take()
+            found.lease = lease
         found._trials.tidy()
         found.failed = [one for one in found.proposals() if one.state is State.FAILED]
         return found
@@ -100,6 +110,11 @@ class Study:
         except KeyError:
             raise StoreError(f"there is no study '{name}'") from None
         return cls(place, found)
+
+    def close(self) -> None:
+        """Let another driver have the study."""
+        if self.lease is not None:
+            self.lease.drop()
 
     def proposals(self) -> list[Proposal]:
         """Every cell once, in the order of their first proposals, with the latest that it led to.
@@ -118,15 +133,23 @@ class Study:
         What a sampler proposes again is told what is known of it, and the sampler asked again;
         where it doesn't get away from that, one of the cells that are left is drawn at random.
         """
+        self._require_held()
         if self.failed:
             failed = self.failed.pop(0)
             return self._trials.begin(failed.cell, {"again": failed.number})
         met = {cell_key(one.cell): one for one in self.proposals()}
+        while self._trials.enqueued():  # by somebody who has a cell in mind
+            proposed = self._trials.ask(self._sampler())
+            known = met.get(cell_key(proposed.cell))
+            if known is None:
+                return proposed
+            self._repeat(proposed, known)
         left = self._left(met)
         if left == []:
             return None
         if left and self.sampler == "grid":
-            return self._trials.begin(left[0], {})
+            tried = set(map(cell_key, self._trials.withdrawn()))
+            return self._trials.begin(min(left, key=lambda cell: cell_key(cell) in tried), {})
         for _ in range(PATIENCE):
             proposed = self._trials.ask(self._sampler())
             known = met.get(cell_key(proposed.cell))
@@ -139,17 +162,29 @@ class Study:
 
     def tell(self, proposal: Proposal, values: Sequence[float]) -> None:
         """The proposal is done, with these values of the objectives."""
+        self._require_held()
         if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
             raise ValueError(f"{', '.join(self.objectives)} can't be {list(values)}")
         self._trials.complete(proposal, values)
 
     def fail(self, proposal: Proposal, failure: str, reason: str) -> None:
         """The proposal has no values: the class of its failure, and what happened."""
+        self._require_held()
         self._trials.note(proposal, {"failure": failure, "reason": reason})
+        self._trials.close(proposal)
+
+    def withdraw(self, proposal: Proposal, failure: str, reason: str) -> None:
+        """The proposal counts as never made: what was in its way lay outside the cell.
+
+        Samplers are asked anew, and a grid has its cell after those that nobody tried.
+        """
+        self._require_held()
+        self._trials.note(proposal, {WITHDRAWN: True, "failure": failure, "reason": reason})
         self._trials.close(proposal)
 
     def prune(self, proposal: Proposal, reason: str, step: int) -> None:
         """The proposal was ended at a step because it lagged."""
+        self._require_held()
         self._trials.note(proposal, {"reason": reason, "step": step})
         self._trials.close(proposal, pruned=True)
 
@@ -189,14 +224,20 @@ class Study:
             found[objective] = {name: shares[name] for name in names if name in shares}
         return found
 
+    def _require_held(self) -> None:
+        """Raise StoreError where another driver has taken the study over."""
+        if self.lease is not None:
+            self.lease.require()
+
     def _sampler(self) -> BaseSampler:
-        return sampler(self.sampler, self.seed, self._trials.asked(), self._optuna_space)
+        withdrawn = len(self._trials.withdrawn())
+        counted = self._trials.asked()
+        return sampler(self.sampler, self.seed, counted, withdrawn, self._optuna_space)
 
     def _left(self, met: Mapping[Any, Proposal]) -> list[Cell] | None:
-        """The cells that nobody has met; None where ranges leave too many to list."""
-        if self.space.ranges:
-            return None
-        return [cell for cell in self.space.cells() if cell_key(cell) not in met]
+        """The cells that nobody has met; None where there are too many to list."""
+        cells = list(self.space.cells()) if self.sampler == "grid" else self.space.listed()
+        return None if cells is None else [cell for cell in cells if cell_key(cell) not in met]
 
     def _repeat(self, proposed: Proposal, known: Proposal) -> None:
         self._trials.note(proposed, {REPEATS: known.number})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,8 +15,10 @@ from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.space import Cell, cell_key
 from sage_cli.sweep.storage import patiently
 
-LOOK, REPEATS = "look at ", "repeats"
-"""Names of what is noted: the objectives at a step, and whom a trial repeats."""
+log = logging.getLogger(__name__)
+LOOK, REPEATS, WITHDRAWN = "look at ", "repeats", "withdrawn"
+"""Names of what is noted: the objectives at a step, whom a trial repeats, and that it counts as
+never asked for."""
 _STATES = {
     TrialState.RUNNING: State.RUNNING,
     TrialState.COMPLETE: State.DONE,
@@ -48,12 +51,37 @@ class Trials:
         """How many trials there are, without those whose values weren't all chosen."""
         return len(self._whole())
 
+    def withdrawn(self) -> list[Cell]:
+        """The cells of the trials that count as never asked for."""
+        found = (trial for trial in self._all() if WITHDRAWN in trial.user_attrs)
+        return [self._space.from_params(trial.params) for trial in found]
+
     def tidy(self) -> None:
         """Close what a killed driver left that is no proposal: asks that it didn't finish."""
         running = {one.number for one in self.proposals() if one.state is State.RUNNING}
         for trial in self._all():
-            if not trial.state.is_finished() and trial.number not in running:
+            if trial.state is TrialState.RUNNING and trial.number not in running:
                 self._close(trial.number, None, TrialState.FAIL)
+
+    def enqueued(self) -> bool:
+        """Whether somebody enqueued a trial (`study.enqueue_trial`), which `ask` takes up first.
+
+        One whose values the space doesn't hold is closed, and named.
+        """
+        waiting = (trial for trial in self._all() if trial.state is TrialState.WAITING)
+        return bool([trial for trial in waiting if self._fits(trial)])
+
+    def _fits(self, trial: FrozenTrial) -> bool:
+        wanted = {**trial.params, **trial.system_attrs.get("fixed_params", {})}
+        if not (strange := self._space.strange(wanted)):
+            return True
+        log.warning(
+            "trial %d, which was enqueued, is left out: the space doesn't hold %s",
+            trial.number,
+            ", ".join(f"{name}={value}" for name, value in strange.items()),
+        )
+        self._set_state(trial, TrialState.FAIL)
+        return False
 
     def ask(self, sampler: optuna.samplers.BaseSampler) -> Proposal:
         """A running proposal of the sampler's."""
@@ -110,7 +138,9 @@ class Trials:
         return [
             trial
             for trial in self._all()
-            if self._space.from_params(trial.params) in self._space.space
+            if trial.state is not TrialState.WAITING
+            and WITHDRAWN not in trial.user_attrs
+            and self._space.from_params(trial.params) in self._space.space
         ]
 
     def _proposal(self, trial: FrozenTrial) -> Proposal:
@@ -143,6 +173,11 @@ class Trials:
         self._patiently(
             lambda: self._study.tell(number, values, state=state, skip_if_finished=True)
         )
+
+    def _set_state(self, trial: FrozenTrial, state: TrialState) -> None:
+        """Close a trial that nobody has begun, which `tell` refuses."""
+        storage = self._study._storage
+        self._patiently(lambda: storage.set_trial_state_values(trial._trial_id, state))
 
     def _store(self, method: str, proposal: Proposal, *given: Any) -> None:
         """Call a method of Optuna's storage that says something of a trial."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
+from sage_cli.store.identity import identity_of
 from sage_cli.sweep.cells import mean_scores, score
+from sage_cli.sweep.lease import Owner
 from sage_cli.sweep.prepared import Sweep
 from sage_cli.sweep.space import Cell, cell_key
 from sage_cli.sweep.study import Study
@@ -11,7 +15,7 @@ from sage_cli.sweep.study import Study
 def open_study(sweep: Sweep) -> Study:
     """The view of the sweep's study that its space, sampler, objectives and seeds make.
 
-    A new view begins with what earlier ones found.
+    A new view begins with what earlier ones found. It is to be closed.
     """
     settings = sweep.config.sweep
     study = Study.open(
@@ -22,10 +26,12 @@ def open_study(sweep: Sweep) -> Study:
         settings.seed,
         settings.objective,
         {"seeds": settings.seeds, "race": settings.race, "prune": settings.prune},
+        _owner(sweep),
     )
     there = {cell_key(one.cell) for one in study.proposals()}
     found: dict[object, tuple[Cell, list[tuple[float, ...]]]] = {}
-    for cell, seed, _ in sweep.folder.ledger():
+    sweep.folder.ledger.mend()
+    for cell, seed in ((entry.cell, entry.seed) for entry in sweep.folder.ledger.entries()):
         if cell_key(cell) in there or cell not in sweep.space or seed not in sweep.first_seeds:
             continue
         counts = sweep.cells.trained(sweep.cells.training(cell, seed))
@@ -36,3 +42,10 @@ def open_study(sweep: Sweep) -> Study:
         if len(scores) == len(sweep.first_seeds):
             study.known(cell, mean_scores(scores), source="an earlier view of this sweep")
     return study
+
+
+def _owner(sweep: Sweep) -> Owner:
+    """The sweep's folder, as a study in a database knows it."""
+    recipe = identity_of("sweep", sweep.determinants)[:8]
+    folder = sweep.folder
+    return Owner(folder.mark(), str(folder.path.resolve()), recipe, socket.gethostname())

@@ -20,6 +20,7 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.signals import OptionalSignal
+from sage_cli.models.dropout import switch_off_own_dropout
 from sage_cli.objectives import log_ratio, reward_to_go
 from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
 from sage_cli.training.token_record import TokenRecord
@@ -64,6 +65,8 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         self._buffered: dict[str, Any] | None = None
         self._view: dict[str, Any] = {}
         super().__init__(**arguments)
+        for model in (self.model, self.ref_model):
+            switch_off_own_dropout(model)
         if guide.reads_reference_entropy and self.ref_model is not None:
             add_fused_lm_head(
                 self.accelerator.unwrap_model(self.ref_model),

@@ -28,7 +28,7 @@ def carry_out(
     if finished:
         trainer._load_from_checkpoint(str(checkpoint))
         return
-    trainer.add_callback(interruption)
+    interruption.watch(trainer)
     with memory_explained(need, run), interruption:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
 

@@ -5,13 +5,14 @@ The seal says which run wrote them, so that another run's are refused rather tha
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+from sage_cli.config.training import RlSection
 from sage_cli.errors import Interrupted, StoreError
+from sage_cli.json_value import json_value
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import require_held
@@ -63,9 +64,14 @@ def interrupted(number: int, run: Run) -> Interrupted:
     return Interrupted(number, f"{run.id} is saved at step {step}" if step else None)
 
 
-def prepare_resume(run: Run, model: Any = None) -> Path | None:
-    """The checkpoint of `model` to go on from; records of later steps are forgotten."""
+def prepare_resume(run: Run, rl: RlSection, model: Any = None) -> Path | None:
+    """The checkpoint of `model` to resume from; records of later steps are forgotten.
+
+    Raises StoreError where it was saved inside a generation batch.
+    """
     checkpoint = newest_sealed(run.checkpoints, model)
+    if checkpoint is not None:
+        _refuse_inside_batch(checkpoint, rl)
     for file in (run.metrics, run.rollouts):
         file.rewind(step_of(checkpoint) if checkpoint else 0)
     return checkpoint
@@ -95,6 +101,24 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
             f"{checkpoint} is of another model than the one that is trained: {', '.join(found)}",
             f"remove {checkpoint}, or begin again with --fresh",
         )
+
+
+def _refuse_inside_batch(checkpoint: Path, rl: RlSection) -> None:
+    """The rest of a batch's completions isn't saved: they would be sampled anew, by another policy.
+
+    The last step's checkpoint is the finished policy, wherever it lies.
+    """
+    step, batch = step_of(checkpoint), rl.steps_per_batch
+    if step % batch == 0 or step >= rl.steps:
+        return
+    first = step - step % batch + 1
+    raise StoreError(
+        f"{checkpoint} was saved inside a generation batch, that of steps {first} to "
+        f"{first + batch - 1}, whose completions aren't stored: resumed from there, the training "
+        "would be another one",
+        f"remove {checkpoint}, and the training resumes from the one before it or begins again; "
+        "or type the command with --fresh",
+    )
 
 
 def rotate(folder: Path, keep: int | None, every: int = 1) -> None:
@@ -131,10 +155,10 @@ def _is_whole(checkpoint: Path) -> bool:
 def _sealed(checkpoint: Path) -> dict[str, Any]:
     """What the seal says; nothing where there is none, or a torn one."""
     try:
-        sealed: dict[str, Any] = json.loads((checkpoint / SEAL).read_text(encoding="utf-8"))
+        sealed = json_value((checkpoint / SEAL).read_bytes())
     except (OSError, ValueError):
         return {}
-    return sealed
+    return sealed if isinstance(sealed, dict) else {}
 
 
 def _run(checkpoints: Path) -> str:

@@ -32,22 +32,24 @@ class ReferenceCompletions:
         completions: Mapping[str, Sequence[Completion]],
         tokenizer: Any,
         stop: str | None,
+        rows: Sequence[int],
     ) -> ReferenceCompletions:
-        """From stored completions by problem id.
+        """From stored completions by problem id, of the prompts `rows` that the training comes to.
 
         End-of-sequence is there where it was drawn, and not after a text that ended at `stop`.
-        Raises TrainingError when a problem has none.
+        Raises TrainingError when one of those problems has none.
         """
-        ids = []
-        for problem in problems:
+        ids: list[list[Sequence[int]]] = [[] for _ in problems]
+        for row in rows:
+            problem = problems[row]
             drawn = completions.get(problem.id, ())
             if not drawn:
                 raise TrainingError(
                     f"problem {problem.id} has no completion of the reference, which --kl forward "
                     "needs",
-                    "draw anchor.reference_samples completions for every training problem",
+                    "draw anchor.reference_samples completions for every problem of the training",
                 )
-            ids.append([token_ids(tokenizer, completion, stop) for completion in drawn])
+            ids[row] = [token_ids(tokenizer, completion, stop) for completion in drawn]
         return cls(ids)
 
     def take(self, prompt_row_B: Tensor, turn_B: Tensor) -> tuple[Tensor, Tensor]:

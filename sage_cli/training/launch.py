@@ -16,15 +16,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
+from sage_cli.config.consent import typed_again
 from sage_cli.config.launching import SHARDED, distributed_type
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.progress import Progress
-from sage_cli.store.atomic import write_json
+from sage_cli.store.atomic import private, write_json
 from sage_cli.store.lock import writer
-from sage_cli.store.run import FAILED, Run
+from sage_cli.store.manifest import FAILED
+from sage_cli.store.run import Run
 from sage_cli.training import lifeline
 from sage_cli.training.checkpoints import interrupted, prepare_resume
 from sage_cli.training.processes import PROCESSES_VARIABLE
@@ -76,7 +78,9 @@ def train_together(
     `shown` maps metrics to the names beside the bar.
     """
     stored = run.folder / "config.json"
+    settings = config.model_dump(mode="json")
     words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
+    words += typed_again(config)
     words += ["--init", init] if init else []
     accelerate = config.rl.accelerate
     by = accelerate_configuration(accelerate) if accelerate else None
@@ -84,12 +88,12 @@ def train_together(
     with ExitStack() as held:
         with writer(run.folder):  # nothing is touched that somebody else is training
             held.enter_context(lifeline.lifeline(run.folder))
-            prepare_resume(run)  # records to be forgotten go before anybody follows them
-            write_json(stored, config.model_dump(mode="json"))
+            prepare_resume(run, config.rl)  # records to be forgotten go before anybody follows them
+            write_json(stored, settings)
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
         watch = held.enter_context(watched(run, silent, "rl", progress, shown))
-        run_together(command, config.rl.processes, run, watch.on_step)
+        run_together(command, config.rl.processes, run, watch.on_step, config.rl.steps_per_batch)
 
 
 def launch_command(
@@ -103,12 +107,15 @@ def launch_command(
     return [sys.executable, "-m", *launcher, "-m", *module]
 
 
-def run_together(command: Sequence[str], processes: int, run: Run, on_step: OnStep) -> None:
+def run_together(
+    command: Sequence[str], processes: int, run: Run, on_step: OnStep, period: int = 1
+) -> None:
     """Run the processes of `launch_command` to their end and hear each new record of `run`.
 
     What they print goes to processes.log. They live no longer than this process, which holds
     `lifeline(run.folder)`. Raises TrainingError when they fail, and Interrupted when a signal asked
-    to stop: it is passed on and waited for, a second one ends them at once.
+    to stop: it is passed on and waited for, a second one ends them at once. They can stop after a
+    multiple of `period` steps.
     """
     # one thread each: two processes with two threads on two cores slow each other down sixfold
     environment = {
@@ -121,8 +128,8 @@ def run_together(command: Sequence[str], processes: int, run: Run, on_step: OnSt
     metrics.parent.mkdir(parents=True, exist_ok=True)
     metrics.touch()
     with (
-        StopSignals(patient=False) as signals,
-        log.open("w") as output,
+        StopSignals(patient=False, period=period) as signals,
+        open(log, "w", opener=private) as output,
         metrics.open(encoding="utf-8") as lines,
     ):
         lines.seek(0, os.SEEK_END)
@@ -135,6 +142,7 @@ def run_together(command: Sequence[str], processes: int, run: Run, on_step: OnSt
                 if signals.number:
                     lifeline.ask_to_stop(run.folder, signals.number)
                 for record in _new_records(lines):
+                    signals.done(record["step"], record["of"])
                     on_step(record)
                 time.sleep(POLL_S)
         finally:

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from sage_cli.config.fields import settings
+from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.training import SftSection, batch_of
+from sage_cli.config.training import RlSection, SftSection, batch_of
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.run import Run
 from sage_cli.training.checkpoints import saved_step
@@ -54,8 +55,8 @@ def loading(recipe: RlRecipe) -> MemoryNeed:
         changes["model.tuning"] = "lora"
     elif model.dtype != "bfloat16":
         changes["model.dtype"] = "bfloat16"
-    changes["rl.processes"] = _sharded(recipe)
-    if recipe.rl.optimizer != "adamw_8bit":
+    changes |= _sharded(recipe.rl)
+    if recipe.rl.optimizer != "adamw_8bit" and sharded_by(recipe.rl.accelerate) is None:
         changes["rl.optimizer"] = "adamw_8bit"
     return MemoryNeed("policy, reference and what draws its rollouts", changes)
 
@@ -72,7 +73,7 @@ def training(recipe: RlRecipe, processes: int) -> MemoryNeed:
     changes["rollout.max_tokens"] = max(1, rollout.max_tokens // 2)
     if recipe.model.tuning == "full":
         changes["model.tuning"] = "lora"
-    changes["rl.processes"] = _sharded(recipe)
+    changes |= _sharded(recipe.rl)
     what = f"{micro_batch} completions of up to {rollout.max_tokens:,} tokens at once"
     return MemoryNeed(what, changes, ("rl.micro_batch", micro_batch))
 
@@ -134,8 +135,10 @@ def fitting_micro_batch(micro_batch: int, resident: int, peak: int, total: int) 
     return max(1, min(micro_batch - 1, math.floor(micro_batch * room / max(per_row, 1))))
 
 
-def _sharded(recipe: RlRecipe) -> str:
-    return f"{2 * recipe.rl.processes} with rl.accelerate=fsdp2"
+def _sharded(rl: RlSection) -> dict[str, str]:
+    """Twice as many processes that hold a share each, where the method can be spread."""
+    spread = spread_over(2 * rl.processes, rl)
+    return {"rl.processes": spread} if spread else {}
 
 
 def _saved(run: Run) -> str:

@@ -18,6 +18,13 @@ def training_order(population: int, rl: RlSection) -> list[int]:
     return permutations(population, count, rl.seed)
 
 
+def rows_seen(population: int, rl: RlSection) -> list[int]:
+    """The prompts that a training comes to; all of them where dynamic sampling may replace some."""
+    if rl.dynamic_sampling:
+        return list(range(population))
+    return sorted(set(training_order(population, rl)))
+
+
 def permutations(population: int, count: int, seed: int) -> list[int]:
     """The first `count` of permutations of `population`, one after the other."""
     order: list[int] = []

@@ -11,6 +11,7 @@ from trl import DPOConfig, DPOTrainer
 
 from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
+from sage_cli.models.dropout import switch_off_own_dropout
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
 from sage_cli.training.carry_out import carry_out, save_policy
@@ -62,7 +63,7 @@ def train_preferences(
     `first` is added to the first step's record. Raises Interrupted after the step, with a
     checkpoint, in which a signal asked to stop.
     """
-    checkpoint = prepare_resume(run, model)
+    checkpoint = prepare_resume(run, recipe.rl, model)
     done = step_of(checkpoint) if checkpoint else 0
     trainer = build_preference_trainer(recipe, model, reference, tokenizer, pairs, run)
     trainer.add_callback(_Recorder(run, on_step, first, looks))
@@ -85,6 +86,8 @@ def build_preference_trainer(
         processing_class=tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
+    for model in (trainer.model, trainer.ref_model):
+        switch_off_own_dropout(model)
     return trainer
 
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOTrainer
 
-from sage_cli.errors import DataError
+from sage_cli.errors import DataError, StoreError
 from sage_cli.grading.extract import AnswerTags, answer_begin
 from sage_cli.objectives.probability_reward import (
     mean_probability,
@@ -22,12 +23,16 @@ from sage_cli.objectives.probability_reward import (
 from sage_cli.problems.problem import Problem
 from sage_cli.training.verdicts import GradeCompletions, VerdictReward
 
+_AT_START = "golds_at_start"
+"""What a checkpoint calls the golds' first probabilities, in the order of the prompts."""
+
 
 class ProbabilityReward(VerdictReward):
     """TRL's reward function that pays for the gold's probability in the answer's place.
 
-    A completion without an answer between the tags has the probability 0. `running` is the average
-    deviation within groups, over the steps of the training so far.
+    A completion without an answer between the tags has the probability 0. `deviations` are the
+    groups' mean deviations of rewards, of each generation batch so far: RLPR's steps. `earlier` are
+    the records of the batches before.
     """
 
     __name__ = "probability"
@@ -49,22 +54,49 @@ class ProbabilityReward(VerdictReward):
                     "leave such problems out of data.rl, or use rl.reward=verdict",
                 )
         self.prompts, self.tags, self.filter_below = prompts, tags, filter_below
-        told = [one["reward/spread"] for one in earlier if "reward/spread" in one]
-        self.running: float | None = told[-1] if told else None
+        self.deviations: list[float] = [one["reward/deviation"] for one in earlier]
         self._trainer: Any = None
-        self._at_start: list[float] = []
 
-    def begin_with(self, trainer: Any) -> None:
-        """Remember each gold's probability right after its prompt, before anything is trained."""
+    def read_through(self, trainer: Any) -> None:
+        """Take the policy from this trainer, by the time of the first batch as it is trained."""
         self._trainer = trainer
-        self._at_start = self._chances(
-            [text + self.tags.open for text, _ in self.prompts],
-            [problem.gold for _, problem in self.prompts],
+
+    def _at_start(self) -> list[float]:
+        """Each gold's probability right after its prompt, before anything was trained.
+
+        Computed with the first batch, when the model has its place and its precision, and kept in
+        the checkpoints from then on.
+        """
+        memory = self._trainer.reward_memory
+        if _AT_START not in memory:
+            if step := self._trainer.state.global_step:
+                raise StoreError(
+                    f"the checkpoint of step {step} has no probabilities of the golds at the "
+                    "start, which rl.reward 'probability' compares with: an earlier release "
+                    "wrote it",
+                    "type the command with --fresh",
+                )
+            memory[_AT_START] = self._shared(range(len(self.prompts)))
+        found: list[float] = memory[_AT_START]
+        return found
+
+    def _shared(self, numbers: Sequence[int]) -> list[float]:
+        """What `_at_start` says of these prompts; each process computes an equal share of them."""
+        state = self._trainer.accelerator
+        share = -(-len(numbers) // state.num_processes)
+        begin = state.process_index * share
+        # the last share is filled up, because processes that share a model compute in step
+        mine = [numbers[min(i, len(numbers) - 1)] for i in range(begin, begin + share)]
+        chances = self._chances(
+            [self.prompts[number][0] + self.tags.open for number in mine],
+            [self.prompts[number][1].gold for number in mine],
         )
+        together: list[float] = gather_object(chances)
+        return together[: len(numbers)]
 
     def __call__(self, *, completions: list[str], gold: list[str], **known: Any) -> list[float]:
         """Rewards for TRL, which says the prompts and their numbers; verdicts are kept beside."""
-        prompts, row = known["prompts"], known["row"]
+        prompts, row, at_start = known["prompts"], known["row"], self._at_start()
         super().__call__(completions=completions, gold=gold)
         begins = [answer_begin(text, self.tags) for text in completions]
         chances = self._chances(
@@ -82,7 +114,7 @@ class ProbabilityReward(VerdictReward):
         rows = zip(chances, row, formed, repeating, strict=True)
         self.record = self._means(chances, formed, repeating)
         return [
-            probability_reward(b, self._at_start[number], formed=well, repeats=again)
+            probability_reward(b, at_start[number], formed=well, repeats=again)
             for b, number, well, again in rows
         ]
 
@@ -90,17 +122,20 @@ class ProbabilityReward(VerdictReward):
         """The batch's advantages, 0 in the groups that RLPR leaves out."""
         group = int(trainer.num_generations)
         rewards_PN = trainer.rewards_BF.sum(dim=1).reshape(-1, group)
-        keep_P = self.keep(rewards_PN, trainer.state.global_step + 1)
+        keep_P = self.keep(rewards_PN)
         keep_B = keep_P.repeat_interleave(group)[batch["row_ids_B"]]
         advantages: Tensor = batch["advantages"]
         return advantages * keep_B.reshape(-1, *[1] * (advantages.dim() - 1))
 
-    def keep(self, rewards_PN: Tensor, step: int) -> Tensor:
-        """True (P,) for the groups of all processes that teach in `step`, which counts from 1."""
+    def keep(self, rewards_PN: Tensor) -> Tensor:
+        """True (P,) for the groups of all processes that teach in the next generation batch."""
         spread_P = rewards_PN.std(dim=1)
-        self.running = running_spread(self.running, spread_P)
-        keep_P = telling_groups(spread_P, self.running, self.filter_below, step)
-        self.record["reward/spread"] = self.running
+        average = running_spread(self.deviations)
+        keep_P = telling_groups(spread_P, average, self.filter_below)
+        self.deviations.append(spread_P.double().mean().item())
+        self.record["reward/deviation"] = self.deviations[-1]
+        if average is not None:
+            self.record["reward/spread"] = average
         self.record["groups/filtered"] = int((~keep_P).sum())
         self.record["reward/paid"] = rewards_PN.mean().item()
         return keep_P

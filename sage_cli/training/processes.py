@@ -6,7 +6,8 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sage_cli.config.launching import ADAPTERS_UNDER_ZERO_3, ZERO_3
+from sage_cli.config.launching import Sharding, unfit_for
+from sage_cli.config.training import RlSection
 from sage_cli.errors import ConfigurationError, TrainingError
 
 if TYPE_CHECKING:
@@ -39,12 +40,19 @@ def require_all_processes() -> None:
         )
 
 
-def require_stage_for(tuning: str) -> None:
-    """Raise ConfigurationError under a launcher that shards in a way that `tuning` can't bear."""
-    deepspeed = _launcher_says("ACCELERATE_USE_DEEPSPEED")
-    stage = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE")
-    if tuning == "lora" and deepspeed and stage == str(ZERO_3):
-        raise ConfigurationError(ADAPTERS_UNDER_ZERO_3)
+def require_fit(rl: RlSection, tuning: str) -> None:
+    """Raise ConfigurationError under a launcher whose sharding can't train `rl` and `tuning`."""
+    if unfit := unfit_for(_launchers_sharding(), rl, tuning):
+        raise ConfigurationError("\n".join(unfit))
+
+
+def _launchers_sharding() -> Sharding | None:
+    """What accelerate says in the environment of the processes that it starts."""
+    if _launcher_says("ACCELERATE_USE_DEEPSPEED"):
+        return Sharding("DEEPSPEED", int(os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2")))
+    if _launcher_says("ACCELERATE_USE_FSDP"):
+        return Sharding("FSDP", int(os.environ.get("FSDP_VERSION", "1")))
+    return None
 
 
 def require_alone(loss: str) -> None:

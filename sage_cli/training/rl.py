@@ -29,7 +29,7 @@ from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.memory_errors import loading, memory_explained, training
-from sage_cli.training.order import training_order
+from sage_cli.training.order import rows_seen, training_order
 from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes, world_size
@@ -40,7 +40,7 @@ from sage_cli.training.rollout_engine import settled_engine
 from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.verdicts import VerdictReward
-from sage_cli.training.vllm_rollouts import as_launched, context_length, seeded_engine
+from sage_cli.training.vllm_rollouts import as_launched, context_length, engine_as_asked
 from sage_cli.training.watch import OnStep
 
 
@@ -54,11 +54,12 @@ def train_rl(
     """
     recipe = replace(recipe, rollout=settled_engine(recipe.rollout, world_size()))
     with join_processes().main_process_first():
-        checkpoint = prepare_resume(run, inputs.model)
+        checkpoint = prepare_resume(run, recipe.rl, inputs.model)
     done = step_of(checkpoint) if checkpoint else 0
-    with as_launched(), seeded_engine(recipe.rl.seed, done), memory_explained(loading(recipe), run):
+    engine = engine_as_asked(recipe.rl.seed, done, recipe.rollout.logprobs_mode)
+    with as_launched(), engine, memory_explained(loading(recipe), run):
         trainer = build_trainer(recipe, inputs, tracking, run, on_step)
-    interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.iterations)
+    interruption = Interruption(run, recipe.rl.save_minutes, period=recipe.rl.steps_per_batch)
     need, finished = training(recipe, world_size()), done >= recipe.rl.steps
     carry_out(trainer, run, checkpoint, interruption, need, finished=finished)
     save_policy(trainer, run)
@@ -101,7 +102,7 @@ def build_trainer(
     )
     trainer.remove_callback(PrinterCallback)
     if isinstance(reward, ProbabilityReward):
-        reward.begin_with(trainer)
+        reward.read_through(trainer)
     if inputs.looks is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
             "evaluation.every looks at the policy in one process, and the launcher spreads it over "
@@ -117,7 +118,8 @@ def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
         return VerdictReward(inputs.grader)
     prompt = recipe.prompt
     tags = AnswerTags(prompt.answer_open, prompt.answer_close)
-    earlier = run.metrics.read()
+    records, each = run.metrics.read(), recipe.rl.steps_per_batch
+    earlier = [record for record in records if (record["step"] - 1) % each == 0]
     return ProbabilityReward(inputs.grader, inputs.prompts, tags, recipe.rl.reward_filter, earlier)
 
 
@@ -169,4 +171,5 @@ def _forward(recipe: RlRecipe, inputs: RlInputs) -> ReferenceCompletions | None:
     problems = [problem for _, problem in inputs.prompts]
     drawn = inputs.reference_completions or {}
     stop = PromptTemplate(recipe.prompt, "").stop
-    return ReferenceCompletions.encode(problems, drawn, inputs.tokenizer, stop)
+    rows = rows_seen(len(problems), recipe.rl)
+    return ReferenceCompletions.encode(problems, drawn, inputs.tokenizer, stop, rows)

@@ -16,6 +16,7 @@ from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages, updat
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
+from sage_cli.training.mismatch import kept_mass_record
 from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.phases import peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
@@ -177,6 +178,7 @@ class RlTrainer(RolloutTrainer):
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
             **(self.dynamic.record if self.dynamic else {}),
             **self.reward.record,
+            **kept_mass_record(self, batch),
             **self.drawn_record(),
         }
 
@@ -196,6 +198,7 @@ class RlTrainer(RolloutTrainer):
             "of": self.state.max_steps,
             "loss": float(logs["loss"]),
             **token_statistics(signals, self.guide),
+            **self.mismatch_record(signals),
             **self._forward_record(),
             **self._batch_record,
             "clip_ratio": logs.get("clip_ratio/region_mean"),

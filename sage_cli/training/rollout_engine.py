@@ -33,6 +33,8 @@ def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
         if obstacle:
             raise ConfigurationError(f"rollout.backend 'vllm' {obstacle[0]}", obstacle[1])
         _require_groups(rollout, processes)
+        if problem := rollout.correction_problem():
+            raise ConfigurationError(f"rollout.{problem[0]}", problem[1])
     return rollout.model_copy(update={"backend": backend})
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from sage_cli.training.dynamic_sampling import Drawn, Row
+from sage_cli.training.mismatch import add_mismatch, mismatch_statistics
 from sage_cli.training.phases import Phases
 from sage_cli.training.rl_inputs import Draw, Ids
 from sage_cli.training.sealing_trainer import SealingTrainer
@@ -75,6 +77,18 @@ class RolloutTrainer(SealingTrainer):
         model = self.accelerator.unwrap_model(self.model_wrapped)
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
         return self.draw(model, prompt_ids, batch, self._count[0]), None
+
+    def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
+        super()._shape_anchor(batch, logps_BT, entropy_BT)
+        if "sampling_per_token_logps" in batch:
+            whole = self.vllm_importance_sampling_mode.startswith("sequence")
+            add_mismatch(self.tokens, batch, logps_BT, whole=whole)
+
+    def mismatch_record(self, signals: dict[str, Tensor]) -> dict[str, float]:
+        """How far the engine's probabilities are from the trainer's, where it says them."""
+        corrected = self.vllm_importance_sampling_correction
+        cap = self.vllm_importance_sampling_clip_max if corrected else None
+        return mismatch_statistics(signals, cap)
 
     def drawn_record(self) -> dict[str, int]:
         """What all processes have drawn since `begin_rollouts`."""

@@ -98,17 +98,20 @@ def tokenized(
     prompts = tokenizer([example.prompt for example in kept], **encode)["input_ids"]
     completions = tokenizer([example.completion for example in kept], **encode)["input_ids"]
     rows: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
+    too_long: list[int] = []
     for example, prompt, completion in zip(kept, prompts, completions, strict=True):
         ids = [*prompt, *completion, tokenizer.eos_token_id]
         if len(ids) > max_length:
+            too_long.append(len(ids))
             continue
         hidden = len(prompt) if example.loss == "completion" else 0
         rows["input_ids"].append(ids)
         rows["labels"].append([IGNORED] * hidden + ids[hidden:])
     if not rows["input_ids"]:
         raise DataError(
-            f"none of the {len(kept)} demonstrations fits in {max_length} tokens",
-            f"use --set sft.max_length=N with N above {max_length}",
+            f"none of the {len(kept):,} demonstrations fits in sft.max_length={max_length} tokens: "
+            f"the shortest has {min(too_long):,}, the longest {max(too_long):,}",
+            f"--set sft.max_length={max(too_long)} keeps them all",
         )
     return rows
 

@@ -26,12 +26,15 @@ class TokenRecord:
             self._parts[name].append(values_BT[chosen_BT])
 
     def drain(self, accelerator: Any) -> dict[str, Tensor]:
-        """The step's signals over all processes, in double precision on the CPU; then empty."""
+        """The step's signals over all processes, in double precision on the CPU; then empty.
+
+        The main process has them; of the others each gets none.
+        """
         flat = {name: torch.cat(parts) for name, parts in sorted(self._parts.items())}
         self._parts.clear()
         if accelerator.num_processes > 1:
             flat = {name: _gather(values_T, accelerator) for name, values_T in flat.items()}
-        return {name: values_T.double().cpu() for name, values_T in flat.items()}
+        return {name: values_T.cpu().double() for name, values_T in flat.items()}
 
 
 def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, float]:
@@ -55,8 +58,12 @@ def token_statistics(signals: dict[str, Tensor], guide: Guide) -> dict[str, floa
 
 
 def _gather(values_T: Tensor, accelerator: Any) -> Tensor:
-    """Values of unequal count from all processes, in the processes' order."""
+    """Values of unequal count from all processes, in their order, in the main one; else none."""
     counts = accelerator.gather(torch.tensor([len(values_T)], device=accelerator.device)).tolist()
     padded_T = accelerator.pad_across_processes(values_T, dim=0)
-    rows = accelerator.gather(padded_T).split(max(counts))
+    if not accelerator.is_main_process:
+        torch.distributed.gather(padded_T)
+        return values_T[:0]
+    rows = [torch.empty_like(padded_T) for _ in counts]
+    torch.distributed.gather(padded_T, rows)
     return torch.cat([row[:count] for row, count in zip(rows, counts, strict=True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from trl.generation import vllm_generation
 
-from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.rollout import LogprobsMode, RolloutSection
 from sage_cli.errors import ConfigurationError
 
 _CHANGED = (
@@ -61,25 +62,37 @@ def as_launched() -> Iterator[None]:
 
 
 @contextmanager
-def seeded_engine(seed: int, step: int) -> Iterator[None]:
-    """Inside, TRL's colocated engine is built with a seed of (seed, its rank, first step).
+def engine_as_asked(seed: int, step: int, logprobs_mode: LogprobsMode) -> Iterator[None]:
+    """Inside, TRL's colocated engine is built with our seed and with `logprobs_mode`.
 
-    TRL passes the rank alone, so that two training seeds would draw the same rollouts, and a
-    resumed training those of its beginning.
+    The seed is of (seed, its rank, first step). TRL passes the rank alone, so that two training
+    seeds would draw the same rollouts, and a resumed training those of its beginning. TRL also
+    asks for probabilities after truncation, whose ratio with the trainer's is the mass kept. Its
+    advice to a server's user to do the same isn't passed on: `require_rollouts` asks the server.
     """
+    logger = logging.getLogger("trl.trainer.grpo_trainer")
+    logger.addFilter(_not_on_logprobs)
     plain = getattr(vllm_generation, "LLM", None)
-    if plain is None:
-        yield
-        return
 
     def build(**arguments: Any) -> Any:
-        return plain(**{**arguments, "seed": engine_seed(seed, arguments["seed"], step)})
+        ours = {
+            "seed": engine_seed(seed, arguments["seed"], step),
+            "logprobs_mode": logprobs_mode,
+        }
+        return plain(**{**arguments, **ours})  # type: ignore[misc]
 
-    vllm_generation.LLM = build
+    if plain is not None:
+        vllm_generation.LLM = build
     try:
         yield
     finally:
-        vllm_generation.LLM = plain
+        logger.removeFilter(_not_on_logprobs)
+        if plain is not None:
+            vllm_generation.LLM = plain
+
+
+def _not_on_logprobs(record: logging.LogRecord) -> bool:
+    return "--logprobs-mode" not in record.getMessage()
 
 
 def engine_seed(seed: int, rank: int, step: int) -> int:

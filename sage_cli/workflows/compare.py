@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +64,7 @@ def compare(
         comparisons = compare_named(
             a, b, counts.__getitem__, ks,
             confidence=evaluation.confidence, resamples=evaluation.bootstrap, labels=labels,
+            bases={name for name, one in policies.items() if not is_training(one)},
         )  # fmt: skip
         document = comparison_document(comparisons, provenance)
         return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
@@ -101,8 +102,12 @@ def compare_named(
     confidence: float = 0.95,
     resamples: int = 2000,
     labels: SideLabels = (None, None),
+    bases: Set[str] = frozenset(),
 ) -> dict[str, Comparison]:
-    """Compare the runs named `a` with those named `b` on every benchmark that all of them have."""
+    """Compare the runs named `a` with those named `b` on every benchmark that all of them have.
+
+    `bases` are the names that no training of a method stands behind.
+    """
     refuse_twice(a, b, {name: name for name in (*a, *b)})
     first, *others = (counts_of(name) for name in (*a, *b))
     shared = [name for name in first if all(name in other for other in others)]
@@ -112,10 +117,15 @@ def compare_named(
             "name one with --benchmark NAME",
         )
     label_a, label_b = _labels(a, b, labels)
+
+    def side(label: str, names: Sequence[str], benchmark: str) -> Side:
+        runs = tuple(counts_of(name)[benchmark] for name in names)
+        return Side(label, runs, base=bases >= set(names))
+
     return {
         benchmark: compare_sides(
-            Side(label_a, tuple(counts_of(name)[benchmark] for name in a)),
-            Side(label_b, tuple(counts_of(name)[benchmark] for name in b)),
+            side(label_a, a, benchmark),
+            side(label_b, b, benchmark),
             ks,
             confidence=confidence,
             resamples=resamples,
@@ -155,6 +165,14 @@ def _one_policy(name: str, runs: Runs, config: SageConfig) -> Policy:
 def is_counts_file(name: str) -> bool:
     """Whether `name` is a file of counts and not a run or a model."""
     return Path(name).suffix in COUNTS_FILES
+
+
+def is_training(policy: Policy) -> bool:
+    """Return True for a run of RL: another seed would give another model of its method.
+
+    A model after SFT, or as it was published, is what methods begin with.
+    """
+    return policy.run is not None and policy.run.manifest.get("kind") == "rl"
 
 
 def _folder(

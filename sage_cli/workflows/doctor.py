@@ -22,8 +22,6 @@ from sage_cli.executors.build import local_places, require_executor
 from sage_cli.models.tokenizer_files import TokenizerFacts
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.policy import Policy
-from sage_cli.problems.demonstrations import demonstrator
-from sage_cli.problems.load import worked_rows
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.sampling.build import chosen_backend
@@ -33,6 +31,7 @@ from sage_cli.store.requirements import require_tested_versions
 from sage_cli.store.run import Runs
 from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.plugins import require_plugins
+from sage_cli.workflows.sft import sft_inputs
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,12 @@ def _template(config: SageConfig) -> str:
 
 
 def _demonstrations(config: SageConfig) -> str:
-    if demonstrator(config.data) is not None:
-        return "generated"
-    problem, _ = next(worked_rows(config.data.sft, config.data))
-    return f"its first row is a worked problem, from {problem.meta.get('origin', 'a file')}"
+    from sage_cli.training.sft import tokenized
+
+    tokenizer, _, examples = sft_inputs(SftRecipe.of(config))
+    most = config.sft.max_length
+    fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
+    return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
 
 
 def _training(config: SageConfig) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.errors import StoreError
+from sage_cli.config.consent import CONSENT
+from sage_cli.config.load import load
+from sage_cli.config.model import PretrainedModel
+from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
 from sage_cli.policies.exported import SAGE_FILE
 from sage_cli.policies.names import named_policy
@@ -16,6 +20,9 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.atomic_folder import replacing_folder
 from sage_cli.store.run import Runs, run_of
 from sage_cli.store.surroundings import surroundings
+
+LOADING = ("model.revision", CONSENT)
+"""The settings that say how a model is loaded."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +53,17 @@ def export(
     *,
     force: bool = False,
     dtype: str = "auto",
+    sets: Sequence[str] = (),
 ) -> Exported:
     """Write the policy called `name` to `folder`: merged weights, tokenizer and `sage.json`.
 
     `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
     type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
-    of a bfloat16 model is rounded once more. Raises StoreError where `folder` holds something: with
-    `force` an earlier model there is replaced, anything else never.
+    of a bfloat16 model is rounded once more. `sets` are `model.revision=...` and
+    `model.trust_remote_code=...` as they are typed. Raises StoreError where `folder` holds
+    something: with `force` an earlier model there is replaced, anything else never.
     """
-    policy = named_policy(name, Runs(root))
+    policy = named_policy(name, Runs(root), _model(name, sets))
     check_destination(folder, policy, force)
     with progress.doing(f"loading {policy.label}"):
         tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
@@ -82,6 +91,19 @@ def export(
         tokenizer.save_pretrained(temporary)
         write_json(temporary / SAGE_FILE, asdict(exported))
     return exported
+
+
+def _model(name: str, sets: Sequence[str]) -> PretrainedModel:
+    """How the model called `name` is loaded. Raises ConfigurationError for settings about more."""
+    for text in sets:
+        if text.partition("=")[0].strip() not in LOADING:
+            raise ConfigurationError(
+                f"an export has nothing to do with --set {text}",
+                f"it takes {' and '.join(LOADING)}",
+            )
+    model = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config.model
+    assert isinstance(model, PretrainedModel)  # as the flag says
+    return model
 
 
 def check_destination(folder: Path, policy: Policy, force: bool) -> None:

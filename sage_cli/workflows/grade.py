@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.grading import Grade, Grader
 from sage_cli.grading.status import STATUSES
+from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 
 _AT_ONCE = 1024
@@ -120,8 +120,8 @@ def _read(path: Path) -> Iterator[Item | Malformed]:
 
 def _row(number: int, line: bytes) -> Iterator[Item | Malformed]:
     try:
-        row: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        row: Any = json_value(line)
+    except ValueError as error:
         yield Malformed(number, f"not JSON: {str(error)[:200]}")
         return
     if not isinstance(row, dict):

@@ -166,7 +166,7 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     runs = Runs(config.run.root)
     known = any(run.id == parent for run in runs.all())
     section = config.model if isinstance(config.model, PretrainedModel) else None
-    start = named_policy(parent, runs) if known else Policy(parent, section=section)
+    start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
     reference = reference_policy(start, RlRecipe.of(config))
     return reference.model(dtype=trained_dtype(config.model))
 

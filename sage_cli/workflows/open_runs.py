@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
 from sage_cli.config.presets import read_layer
 from sage_cli.config.recipe import EvaluationRecipe
@@ -88,7 +89,7 @@ class OpenedRun:
         evaluation settings apply where no other benchmark, number of samples or of seeds is named.
         """
         asked = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
-        stored = read_layer(self.run.folder / "config.json")
+        stored = without_consent(read_layer(self.run.folder / "config.json"))
         config = load(flags={"evaluation": asked}, stored=stored).config
         recipe, root = EvaluationRecipe.of(config), self.run.folder.parent
         n, first = recipe.evaluation.samples, recipe.evaluation.seed
@@ -108,15 +109,15 @@ class OpenedRun:
 
 @dataclass(frozen=True)
 class OpenedRuns:
-    """All runs of a folder, oldest first."""
+    """All runs of a folder, oldest first, but those that are torn, which are named."""
 
     root: Path
 
     def __iter__(self) -> Iterator[OpenedRun]:
-        return map(OpenedRun, Runs(self.root).all())
+        return map(OpenedRun, Runs(self.root).whole())
 
     def __len__(self) -> int:
-        return len(Runs(self.root).all())
+        return len(Runs(self.root).whole())
 
     def __getitem__(self, name: str) -> OpenedRun:
         """A run by its id, or a part of it that only one has."""

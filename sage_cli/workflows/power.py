@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -16,7 +17,8 @@ from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
-from sage_cli.metrics.power import HETEROGENEITY, Design
+from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
+from sage_cli.metrics.verdicts import verdict_correlation
 from sage_cli.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -42,12 +44,15 @@ def power(
     k: str | None = None,
     loss: bool = False,
     heterogeneity: float = HETEROGENEITY,
+    correlation: float | None = None,
+    like: str | None = None,
 ) -> Report:
     """The smallest gain (or `loss`) that each design would detect on each base.
 
     A name is a file of counts, or a run or model whose stored samples are counted; without names
     it is the latest run. Nothing is drawn. Without `problems`, as many as were counted, twice and
-    four times that; without `k`, 1 and the powers of 16 up to the samples.
+    four times that; without `k`, 1 and the powers of 16 up to the samples. `like` is a run from
+    whose stored verdicts the correlation with each base's is estimated.
     """
     n, s = whole_numbers("--samples", samples), whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
@@ -58,16 +63,25 @@ def power(
             "to 10",
             f"use 0 where all problems change alike; the default is {HETEROGENEITY:g}",
         )
+    if correlation is not None and not (0 <= correlation <= 1 and like is None):
+        raise ConfigurationError(
+            f"--correlation is {correlation:g}" + (f" beside --like {like}" if like else ""),
+            "give a number from 0 to 1, or --like RUN to have it estimated",
+        )
     with progress.doing("counting what is stored of the bases"):
         found, provenance = _bases(config, names)
     counted = min(len(counts) for _, _, counts in found)
     designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
-    asked = Question(designs, ks, loss, heterogeneity, config.evaluation.confidence)
+    fixed = CORRELATION if correlation is None else correlation
     bases = []
     for label, benchmark, counts in found:
+        together = fixed if like is None else _correlation(config, like, label, benchmark, counts)
+        asked = Question(
+            designs, ks, loss, heterogeneity, together, config.evaluation.confidence, like
+        )
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             bases.append(Base.of(label, benchmark, counts, asked))
-    folder = _folder(config.run.root, bases, asked)
+    folder = _folder(config.run.root, bases)
     with progress.doing("drawing and writing the report"):
         return power_document(bases, provenance).write(folder)
 
@@ -113,11 +127,31 @@ def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Prove
     return found, replace(provenance, files=hashes or None)
 
 
-def _folder(root: Path, bases: Sequence[Base], asked: Question) -> Path:
+def _correlation(
+    config: SageConfig, like: str, label: str, benchmark: str, counts: Counts
+) -> float:
+    """How the base's verdicts correlate with those of the run `like`, where both are stored."""
+    recipe = EvaluationRecipe.of(config)
+    (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
+    n, found = recipe.evaluation.samples, float("nan")
+    for one in load_benchmarks(recipe.evaluation, recipe.data):
+        if one.name == benchmark:
+            stored = stored_counts(policy, one, recipe, config.run.root, (n,))[n]
+            found = verdict_correlation(counts, pooled(stored))
+    if math.isnan(found):
+        raise StoreError(
+            f"{like} and {label} have no stored verdicts on the same samples of {benchmark}",
+            f"type sage passk {label} {like} first, or give --correlation",
+        )
+    return max(found, 0.0)
+
+
+def _folder(root: Path, bases: Sequence[Base]) -> Path:
     """Told by the counts and by what is asked of them."""
     content = [
         [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
         for base in bases
     ]
-    identity = identity_of("power", {"bases": content, "asked": repr(asked)})
+    asked = [repr(base.question) for base in bases]
+    identity = identity_of("power", {"bases": content, "asked": asked})
     return root / "reports" / f"power-{Path(bases[0].label).stem}-{identity[:8]}"

@@ -14,7 +14,7 @@ from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.development import development
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.final import FinalMeasurement
-from sage_cli.evaluation.reference import reference_samples
+from sage_cli.evaluation.reference import problems_held, reference_samples
 from sage_cli.evaluation.retries import train_by_retries
 from sage_cli.evaluation.rewarded import train_by_rewards
 from sage_cli.evaluation.rollouts import require_rollouts
@@ -46,7 +46,7 @@ from sage_cli.training.processes import (
     processes_here,
     require_all_processes,
     require_alone,
-    require_stage_for,
+    require_fit,
 )
 from sage_cli.workflows.rl_plan import planned_parent, planned_run, processes
 from sage_cli.workflows.sft import base_policy
@@ -75,7 +75,7 @@ def rl(
     recipe = RlRecipe.of(config)
     if is_launched():
         follow()
-        require_stage_for(recipe.model.tuning)
+        require_fit(recipe.rl, recipe.model.tuning)
         require_alone(recipe.rl.loss)
         _require_base(config, init)
         if not join_processes().is_main_process:
@@ -107,7 +107,8 @@ def rl(
     if recipe.anchor.kl == "forward":
         reference = reference_samples(recipe, base, config.run.root)
         with Drawing(reference, config.sampling, progress) as drawing:
-            drawing.draw(recipe.rl.seed, problems, recipe.anchor.reference_samples)
+            held = problems_held(problems, recipe.rl)
+            drawing.draw(recipe.rl.seed, held, recipe.anchor.reference_samples)
     if not is_launched() and _trains_apart(recipe, measured=measurement is not None):
         start = init or (str(base.run.folder) if base.run else None)
         train_together(config, run, start, progress, SHOWN)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from sage_cli.config.consent import consents
 from sage_cli.config.in_words import Stage, rl_facts
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.missing import plan_measurement
+from sage_cli.evaluation.reference import reference_facts
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
 from sage_cli.policies.names import named_policy
@@ -33,7 +35,8 @@ def planned_run(config: SageConfig, parent: Policy) -> Run:
 
 def planned_policy(config: SageConfig, init: str | None = None) -> Policy:
     """The policy that `sage rl` ends with, trained or not yet."""
-    return Policy.of_run(planned_run(config, planned_parent(config, init)))
+    run = planned_run(config, planned_parent(config, init))
+    return Policy.of_run(run, consent=consents(config.model))
 
 
 def plan(
@@ -49,12 +52,21 @@ def plan(
     """
     recipe, parent = RlRecipe.of(config), planned_parent(config, init)
     run = planned_run(config, parent)
+    policy = Policy.of_run(run, consent=consents(config.model))
     return [
         plan_base(SftRecipe.of(config), parent)
         if init is None
         else Stage("start", {"policy": parent.label}),
-        Stage("RL", {**run_facts(run), **rl_facts(recipe), **rl_hours(recipe)}),
-        *([plan_measurement(config, [Policy.of_run(run)])] if measure else []),
+        Stage(
+            "RL",
+            {
+                **run_facts(run),
+                **rl_facts(recipe),
+                **reference_facts(recipe, parent, config.run.root),
+                **rl_hours(recipe),
+            },
+        ),
+        *([plan_measurement(config, [policy])] if measure else []),
         *(memory_stages(config, card(gpu), base=init is None, measure=measure) if gpu else []),
     ]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from sage_cli.config.consent import consents
 from sage_cli.config.in_words import Stage, sft_facts
-from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel
+from sage_cli.config.model import PromptSection, ScratchModel
 from sage_cli.config.recipe import SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.errors import ConfigurationError
+from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.planning.cards import card
@@ -24,9 +26,13 @@ from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.store.anew import begin_anew, current, settled
+from sage_cli.store.lock import wait_for_writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.optimizers import require_optimizer
+
+if TYPE_CHECKING:
+    from sage_cli.training.sft import Example
 
 SHOWN = {"loss": "loss", "mean_token_accuracy": "accuracy"}
 
@@ -70,10 +76,17 @@ def sft(
 
 
 def base_policy(config: SageConfig, progress: Progress) -> Policy:
-    """The base of `config`: trained first where that is needed and not yet done."""
+    """The base of `config`: trained first where that is needed and not yet done.
+
+    One that another process is training is waited for, and taken over if that process dies.
+    """
     base = planned_base(SftRecipe.of(config), Runs(config.run.root))
-    if not base.exists:  # one that is being trained anew beside it changes nothing yet
-        return Policy.of_run(sft(config, progress))
+    while not base.exists:  # one that is being trained anew beside it changes nothing yet
+        if base.run is not None:
+            wait_for_writer(current(base.run).folder, progress.say)
+        if not base.exists:
+            with suppress(BusyError):  # another process took the lock since
+                return Policy.of_run(sft(config, progress), consent=consents(config.model))
     if base.run is not None:
         progress.say(f"base [bold]{base.label}[/] is trained already")
     return base
@@ -138,20 +151,15 @@ def _train(
     """Train `run`, or a fresh one beside it, whatever can fail before done before; which it is."""
     from sage_cli.training.checkpoints import refuse_foreign
     from sage_cli.training.hardware import release_memory
-    from sage_cli.training.sft import Example, train_sft
+    from sage_cli.training.sft import train_sft
     from sage_cli.training.watch import watched
 
     if not fresh:
         refuse_foreign(run.checkpoints)
-    tokenizer = _tokenizer(recipe.model)
     with progress.doing(f"making demonstrations of {recipe.data.sft.name}"):
-        demonstrations = _demonstrations(recipe, tokenizer)
+        tokenizer, template, examples = sft_inputs(recipe)
     with progress.doing("loading the model"):
-        model, tokenizer = _start(recipe, tokenizer, demonstrations)
-    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
-    examples = [
-        Example(*_texts(template, shown), recipe.sft.loss or shown.loss) for shown in demonstrations
-    ]
+        model = _start(recipe, tokenizer)
     if fresh:
         run = begin_anew(run)
     settings = config.model_dump(mode="json")
@@ -170,11 +178,30 @@ def _train(
     return run
 
 
-def _demonstrations(recipe: SftRecipe, tokenizer: Any) -> list[Demonstration]:
-    """The demonstrations, long ones left out where there is a tokenizer to measure them."""
-    if tokenizer is None:
-        return load_demonstrations(recipe.data, recipe.sft)
-    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+def sft_inputs(recipe: SftRecipe) -> tuple[Any, PromptTemplate, list[Example]]:
+    """The tokenizer, the prompt template and the texts that SFT trains on; loads no weights."""
+    from sage_cli.models.scratch import build_tokenizer
+    from sage_cli.training.sft import Example
+
+    section = recipe.model
+    if isinstance(section, ScratchModel):
+        demonstrations = load_demonstrations(recipe.data, recipe.sft)
+        texts = (f"{shown.question}\n{shown.working}" for shown in demonstrations)
+        tokenizer = build_tokenizer(section, tags(recipe.prompt), texts)
+        template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+    else:
+        tokenizer = Policy(section.path, section=section).tokenizer()
+        template = PromptTemplate.from_section(recipe.prompt, tokenizer)
+        demonstrations = _short_demonstrations(recipe, tokenizer, template)
+    loss = recipe.sft.loss
+    examples = [Example(*_texts(template, one), loss or one.loss) for one in demonstrations]
+    return tokenizer, template, examples
+
+
+def _short_demonstrations(
+    recipe: SftRecipe, tokenizer: Any, template: PromptTemplate
+) -> list[Demonstration]:
+    """The demonstrations without those that `data.sft.max_prompt_share` leaves out."""
 
     def length(shown: Demonstration) -> int:
         whole = recipe.data.sft.measured == "conversation"
@@ -189,27 +216,16 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
     return template.render(shown.question), template.complete(shown.working, shown.answer)
 
 
-def _tokenizer(section: PretrainedModel | ScratchModel) -> Any:
-    """The tokenizer that comes with the model; None where it is still to be built."""
-    if isinstance(section, ScratchModel):
-        return None
-    return Policy(section.path, section=section).tokenizer()
-
-
-def _start(
-    recipe: SftRecipe, tokenizer: Any, demonstrations: Sequence[Demonstration]
-) -> tuple[Any, Any]:
-    """The untrained policy and its tokenizer."""
+def _start(recipe: SftRecipe, tokenizer: Any) -> Any:
+    """The untrained policy."""
     from sage_cli.models.load import attach_lora, load_section
-    from sage_cli.models.scratch import build_scratch, build_tokenizer
+    from sage_cli.models.scratch import build_scratch
 
     section = recipe.model
     if isinstance(section, ScratchModel):
-        texts = (f"{shown.question}\n{shown.working}" for shown in demonstrations)
-        tokenizer = build_tokenizer(section, tags(recipe.prompt), texts)
-        return build_scratch(section, tokenizer), tokenizer
+        return build_scratch(section, tokenizer)
     model = load_section(section)
-    return (attach_lora(model, section.lora) if section.tuning == "lora" else model), tokenizer
+    return attach_lora(model, section.lora) if section.tuning == "lora" else model
 
 
 def tags(prompt: PromptSection) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from sage_cli.analysis.registry import find_analysis
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.run_works import run_works
+from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page
@@ -19,7 +19,7 @@ from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.suite.arms import Overrides
 from sage_cli.suite.declaration import Analysis
-from sage_cli.suite.plan import Part, Plan, planned
+from sage_cli.suite.plan import DONE, Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
 from sage_cli.suite.results import results
 from sage_cli.workflows.analyze import answer
@@ -69,7 +69,7 @@ def carry_out(plan: Plan, progress: Progress) -> None:
         failures = run_works(plan.works, executor, tasks, RETRIES, progress)
         kept = {name: asdict(why) for name, why in failures.items()}
         write_json(plan.folder / FAILURES, kept)
-    if failures and not any(work.done() for work in plan.works if work.needs is not None):
+    if failures and not any(plan.state(work) == DONE for work in plan.works if work.needs):
         reasons = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
         raise TrainingError(
             "\n".join(["no task of any method was finished", *reasons]),
@@ -104,7 +104,7 @@ def _planned(name: str, overrides: Overrides, progress: Progress) -> Plan:
 def _failures(path: Path) -> dict[str, str]:
     """Why tasks were given up, by name; a torn file is as good as none: it is told again."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = json_value(path.read_bytes())
         return {name: f"{why['kind']}: {why['reason']}" for name, why in held.items()}
     except (OSError, ValueError, TypeError, KeyError):
         return {}

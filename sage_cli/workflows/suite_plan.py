@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sage_cli.config.ks import capped_ks
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
@@ -44,6 +45,14 @@ def _notes(plan: Plan) -> list[str]:
         f"{part.suite.name}: {label} is {other} under these settings, and is run once"
         for part in plan.parts
         for label, other in part.same.items()
+    ]
+    notes += [
+        f"{part.suite.name}: k ends at {arm.config.evaluation.samples}, not as in the suite's "
+        f"{part.suite.k}: evaluation.samples is {arm.config.evaluation.samples}"
+        for part in plan.parts
+        for arm in part.arms[:1]
+        if part.suite.measured
+        and capped_ks(part.suite.k, arm.config.evaluation.samples) != part.suite.k
     ]
     commits = {
         arm.config.model.path: pinned_revision(arm.config.model.path, arm.config.model.revision)

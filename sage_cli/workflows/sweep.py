@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from sage_cli.sweep.cells import Training, in_words
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.duration import duration, seconds_per_step
 from sage_cli.sweep.mirrored import mirror_report
-from sage_cli.sweep.outcome import outcome
+from sage_cli.sweep.outcome import lost, outcome
 from sage_cli.sweep.prepared import Sweep, prepared
 from sage_cli.sweep.proposal import State
 from sage_cli.sweep.sweep_progress import SweepProgress
@@ -57,22 +58,39 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     works = Works(
         search.cells, search.folder.name, share, replace(share, threads=share.threads * among)
     )
-    with driver(search.folder.path, search.folder.name):
+    with ExitStack() as held:
+        held.enter_context(driver(search.folder.path, search.folder.name))
         search.folder.require_same(search.determinants)
+        search.folder.require_storage(config.sweep.storage)
         search.folder.keep_config(config)
         search.folder.forget_cancel()
-        study = open_study(search)
+        with progress.doing("asking who drives the study"):
+            study = held.enter_context(closing(open_study(search)))
+        if study.before is not None:
+            progress.say(
+                f"the study was driven from {study.before.folder} on {study.before.host} before: "
+                "of its cells those that aren't in this folder of runs are trained again"
+            )
         facts = search.facts(study)
         each = len(search.first_seeds)
         shown = SweepProgress(progress, search.folder, facts, search.total * each)
-        shown.count_earlier([one.state for one in study.proposals()], each)
+        again = lost(study, search)
+        known = [one for one in study.proposals() if one not in again]
+        shown.count_earlier([one.state for one in known], each)
         drive = Driver(search.settings, study, works, executor, search.folder, shown)
         try:
-            drive.run(detach=detach)
+            drive.run(again, detach=detach)
         finally:
             shown.close()
         report = outcome(search, study, drive.under_way).write(search.folder.path)
         mirror_report(report, facts, config.tracking)
+    if (why := drive.stopped_by) is not None:
+        raise TrainingError(
+            f"{config.sweep.stop_after} cells in a row failed in one way, so that the sweep was "
+            f"stopped; the last: {why.kind}: {why.reason}",
+            f"see what is in their way (logs: {search.folder.cells}) and type the same command "
+            "again: these cells count as not tried; sweep.stop_after=null goes on regardless",
+        )
     proposals = study.proposals()
     if proposals and all(one.state is State.FAILED for one in proposals):
         raise TrainingError(

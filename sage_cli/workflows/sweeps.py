@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from sage_cli.config.command_line import options_for
+from sage_cli.config.load import load
+from sage_cli.config.presets import read_layer
+from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.reports.sweeps.data import SweepCell, SweepResult, Value
-from sage_cli.store.json_text import json_text
+from sage_cli.reports.sweeps.data import SweepCell, SweepResult
+from sage_cli.store.json_object import read_object
+from sage_cli.sweep.cells import cell_config
+from sage_cli.sweep.folder import AGAIN, mark_of
+from sage_cli.sweep.shared import shared_config
 from sage_cli.sweep.stored import StoredSweep
 
 
@@ -21,8 +28,8 @@ from sage_cli.sweep.stored import StoredSweep
 class Best:
     """The best cell by one objective, by its number in the report.
 
-    `words` are what sets it on a command line; `alike` are the numbers of the cells that can't be
-    told apart from it, None where the noise isn't known.
+    `words` are the command that trains its first run, or finds it; `alike` are the numbers of the
+    cells that can't be told apart from it, None where the noise isn't known.
     """
 
     objective: str
@@ -91,8 +98,11 @@ def cancel(sweep: StoredSweep) -> str:
     )
 
 
-def remove(sweep: StoredSweep) -> None:
-    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven."""
+def remove(sweep: StoredSweep) -> list[str]:
+    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven.
+
+    A study in a database that another folder drives, or drove last, stays: sentences that say so.
+    """
     if sweep.driven_by:
         raise StoreError(
             f"{sweep.name} is driven by {sweep.driven_by}",
@@ -104,11 +114,14 @@ def remove(sweep: StoredSweep) -> None:
             f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
             f"{sweep.folder / 'cells' / 'jobs.json'}, and remove the sweep then",
         )
+    kept = []
     if url := sweep.state.get("storage"):
         from sage_cli.sweep.storage import remove_studies
 
-        remove_studies(url, sweep.name)
+        others = dict.fromkeys(map(str, remove_studies(url, sweep.name, mark_of(sweep.folder))))
+        kept = [f"its study in the database stays: it is driven by {other}" for other in others]
     sweep.remove()
+    return kept
 
 
 def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
@@ -145,20 +158,26 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
         cell,
         cell.values[result.objectives.index(objective)],
         result.interval(place, objective),
-        as_words(cell.settings),
+        command_of(sweep, cell),
         tuple(sorted(one + 1 for one in result.alike(objective) - {place})) if known else None,
     )
 
 
-def as_words(settings: Mapping[str, Value]) -> str:
-    """Settings as a command line takes them, all digits of numbers with them."""
-    return " ".join(f"--set {shlex.quote(f'{key}={_typed(v)}')}" for key, v in settings.items())
+def command_of(sweep: StoredSweep, cell: SweepCell) -> str:
+    """The `sage rl` that leads to the cell's first run, all digits of numbers in it.
 
-
-def _typed(value: Value) -> str:
-    return value if isinstance(value, str) else json_text(value).strip()
+    Where settings can't be said in words it names the configuration that the driver kept.
+    """
+    stored = load(stored=read_layer(sweep.folder / "config.json")).config
+    config = cell_config(shared_config(stored), cell.settings)
+    words = options_for(config)
+    if words is None:
+        (kept, *_) = [sweep.folder / "cells" / f"{run}.json" for run in cell.runs]
+        words = ("--config", str(kept))
+    return shlex.join(("sage", "rl", *words))
 
 
 def _go_on(sweep: StoredSweep) -> str:
-    config = shlex.quote(str(sweep.folder / "config.json"))
-    return f"`sage sweep --config {config}` goes on with it"
+    file = sweep.folder / "config.json"
+    services = service_words(read_object(file, AGAIN)) if file.is_file() else []
+    return f"`{shlex.join(['sage', 'sweep', '--config', str(file), *services])}` goes on with it"

@@ -26,22 +26,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.cluster)
 
 
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[Cluster]:
-    """A Ray cluster of two nodes with a core each, for as long as the tests in RAY_ADDRESS."""
+def _ray_cluster() -> Cluster:
     if find_spec("ray") is None:
         pytest.skip("Ray isn't installed (make test-cluster)")
-    import ray
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
     )
     cluster.add_node(num_cpus=1)
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Cluster]:
+    """A Ray cluster of two nodes with a core each, for as long as the tests in RAY_ADDRESS."""
+    cluster = _ray_cluster()
+    import ray
+
     os.environ["RAY_ADDRESS"] = cluster.address
     yield cluster
     del os.environ["RAY_ADDRESS"]
     ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture
+def mortal_ray_cluster() -> Iterator[Cluster]:
+    """Another one, which a test may kill."""
+    cluster = _ray_cluster()
+    yield cluster
     cluster.shutdown()
 
 
@@ -56,10 +70,20 @@ def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmClu
         del os.environ["SLURM_CONF"]
 
 
+def _postgresql(password: str | None) -> Iterator[PostgresqlServer]:
+    if find_spec("psycopg") is None or PostgresqlServer.program("initdb") is None:
+        pytest.skip("needs PostgreSQL and psycopg (make test-cluster)")
+    with TemporaryDirectory() as folder, PostgresqlServer(Path(folder), password) as server:
+        yield server
+
+
 @pytest.fixture
 def postgresql() -> Iterator[PostgresqlServer]:
     """A PostgreSQL server with an empty database of its own."""
-    if find_spec("psycopg") is None or PostgresqlServer.program("initdb") is None:
-        pytest.skip("needs PostgreSQL and psycopg (make test-cluster)")
-    with TemporaryDirectory() as folder, PostgresqlServer(Path(folder)) as server:
-        yield server
+    yield from _postgresql(None)
+
+
+@pytest.fixture(scope="session")
+def guarded_postgresql() -> Iterator[PostgresqlServer]:
+    """One that wants the password `s3cret:of/a@database`."""
+    yield from _postgresql("s3cret:of/a@database")

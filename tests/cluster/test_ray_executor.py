@@ -1,8 +1,11 @@
 """The Ray executor keeps the contract on a real cluster of two nodes, one of which is lost."""
 
 import os
+import secrets
 import signal
 import time
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +14,12 @@ from free_port import free_port
 from sage_cli.errors import ExecutorError
 from sage_cli.executors.contract import ExecutorContract, escaped, living, shell
 from sage_cli.executors.executor import End, Fate, Resources
+
+
+def contents(files):
+    for file in files:
+        with suppress(OSError):  # of a process that has just ended
+            yield file.read_bytes()
 
 
 @pytest.mark.usefixtures("ray_cluster")
@@ -37,6 +46,26 @@ executor = RayExecutor(None, Resources(), grace_s=1)
             go.touch()
             assert self.ends(executor, jobs) == [End(Fate.EXITED, 0)] * 2
             self.until(lambda: not living(pids))
+
+    def test_the_environment_is_written_nowhere(self, tmp_path, ray_cluster):
+        """A driver's tokens reach a task, and neither a command line nor a file of Ray's."""
+        go, token = tmp_path / "go", f"token-{secrets.token_hex(16)}"
+        os.environ["SAGE_TRIED"] = token
+        try:
+            with self.executor(tmp_path) as executor:
+                work = f'echo "$SAGE_TRIED"; until [ -e {go} ]; do sleep 0.1; done'
+                task = shell(tmp_path, "a", work)
+                jobs = executor.submit([task])
+                self.until(lambda: task.log.is_file() and token in task.log.read_text())
+                lines = list(contents(Path("/proc").glob("[0-9]*/cmdline")))
+                go.touch()
+                assert self.ends(executor, jobs) == [End(Fate.EXITED, 0)]
+        finally:
+            del os.environ["SAGE_TRIED"]
+        session = Path(ray_cluster.head_node.get_session_dir_path())
+        files = list(contents(file for file in session.rglob("*") if file.is_file()))
+        assert files
+        assert not any(token.encode() in text for text in (*lines, *files))
 
     def test_what_no_node_has(self):
         from sage_cli.executors.on_ray import RayExecutor
@@ -72,6 +101,7 @@ def test_a_task_that_is_cancelled_while_it_is_started_may_save(tmp_path, monkeyp
     from sage_cli.executors.leashed import Leashed
 
     started, saved = tmp_path / "started", tmp_path / "saved"
+    before = signal.getsignal(signal.SIGINT)
 
     class Interrupted(Leashed):
         def __init__(self, *arguments):
@@ -87,4 +117,4 @@ def test_a_task_that_is_cancelled_while_it_is_started_may_save(tmp_path, monkeyp
     end = on_ray._run(shell(tmp_path, "a", work), dict(os.environ), tmp_path, 20.0)
     assert saved.exists()
     assert end.code == 5
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before

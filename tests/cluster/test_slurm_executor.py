@@ -67,7 +67,7 @@ executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_
         pickle = tmp_path / "slurm" / f"{job}_submitted.pkl"
         pickle.rename(pickle.with_name("4711_submitted.pkl"))
         with self.executor(tmp_path) as executor:
-            assert executor.adopt(shell(tmp_path, "a", "true"), "4711")
+            assert executor.adopt("4711")
             (end,) = self.ends(executor, ["4711"])
         assert end.fate == Fate.LOST
         assert "Slurm says: nothing of it any more" in end.reason
@@ -99,7 +99,7 @@ executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_
         slurm_cluster.lose("n1")
         self.until(lambda: at_work() == 1)
         with self.executor(tmp_path) as executor:
-            assert all(executor.adopt(task, job) for task, job in zip(tasks, jobs, strict=True))
+            assert all(map(executor.adopt, jobs))
             assert executor.ended() == {}
             slurm_cluster.start("n1")
             self.until(lambda: at_work() == 2)

@@ -11,12 +11,16 @@ import pytest
 from sweep_lab import SweepLab, kill
 from warm import Warm
 
+from sage_cli.sweep.storage import open_storage
+
 pytestmark = pytest.mark.timeout(1500)
 
 GRID = ([0, 1, 2], [0.8, 1.0, 1.2])
 """Nine cells: one dies once, one always."""
 SMALL_GRID = ([0, 1], [0.8, 1.0])
 """Four cells: one dies once."""
+SOUND_GRID = ([0, 1], [1.0, 1.2])
+"""Four cells, none of which dies by itself."""
 NO_GPU = ("--set", "executor.gpus=0")
 """On clusters a training has a GPU unless it is told otherwise."""
 
@@ -95,6 +99,38 @@ def test_a_ray_cluster_that_loses_a_node(lab, ray_cluster):
     _, errors = driver.communicate(timeout=600)
     assert driver.returncode == 0, errors[-3000:]
     complete(lab, lab.run(*words), done=4)
+
+
+def killed(cluster: Any, what: str) -> None:
+    """SIGKILL to parts of a Ray cluster."""
+    if what == "control service":
+        cluster.head_node.kill_gcs_server(check_alive=False)
+        return
+    if what == "whole cluster":
+        cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
+    cluster.remove_node(cluster.head_node, allow_graceful=False)
+
+
+@pytest.mark.parametrize("what", ["control service", "head", "whole cluster"])
+def test_a_ray_cluster_that_dies(lab, ray_cluster, mortal_ray_cluster, what):
+    """The sweep stops and says so, no cell is to blame, and another cluster goes on with them."""
+    words = ("--space", lab.space(*SOUND_GRID), "--executor", "ray", *NO_GPU, "--address")
+    address = mortal_ray_cluster.address  # which it forgets when it dies
+    driver = lab.start(*words, address)
+    lab.wait_until(lambda: lab.runs or driver.poll() is not None)
+    killed(mortal_ray_cluster, what)
+    _, errors = driver.communicate(timeout=120)
+    assert driver.returncode == 2, errors[-3000:]
+    assert errors.count("╭") == 1, errors[-3000:]
+    assert f"Ray cluster at {address} is gone" in " ".join(errors.split())
+    assert "Traceback" not in errors
+    (study,) = lab.folder.glob("runs/sweeps/*")
+    storage = open_storage(study, write=False)
+    (known,) = storage.get_all_studies()
+    states = {trial.state.name for trial in storage.get_all_trials(known._study_id)}
+    assert states <= {"RUNNING", "COMPLETE"}, errors[-3000:]
+    complete(lab, lab.run(*words, ray_cluster.address), done=4)
+    assert len(lab.runs) == 4
 
 
 def test_a_slurm_whose_node_dies_and_whose_driver_is_killed(lab, slurm_cluster):

@@ -18,6 +18,7 @@ import pytest
 import torch
 from free_port import free_port
 from offline_wandb import read_offline
+from pyarrow.parquet import read_metadata
 from safetensors.torch import load_file
 from toy_policy import base, tokenizer
 from typer.testing import CliRunner
@@ -269,5 +270,10 @@ def test_forward_kl_draws_its_samples_once(
     assert first.exit_code == 0, first.output
     assert "sample base" in first.output
     assert all("kl/forward" in record for record in records(tmp_path))
+    planned = CliRunner().invoke(app, [*common, "--set", "rl.learning_rate=0.1", "--dry-run"])
+    # 3 steps of 4 prompts, of more than twice as many problems
+    assert "0 of 24 to sample, 2 of each of 12" in words(planned.output)
+    parts = (tmp_path / "runs" / "samples").glob("*/*.parquet")
+    assert sum(read_metadata(part).num_rows for part in parts) == 24
     again = CliRunner().invoke(app, [*common, "--seed", "1", "--fresh"])
     assert again.exit_code == 0, again.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import signalling_writer
 from random_model import random_model
 from warm import Warm
 
@@ -50,14 +50,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Lab:
     return Lab(folder, warm)
 
 
-def start(lab: Lab, root: str, sage: str | None = None) -> subprocess.Popen[str]:
-    """`sage passk` on that model as it is typed, at a temperature at which samples part."""
+def start(lab: Lab, root: str, *program: str) -> subprocess.Popen[str]:
+    """`sage passk`, or what `program` makes of it, at a temperature at which samples part."""
     words = f"passk model --preset tiny --benchmark problems.jsonl --runs {root} --json"
     words += f" --k 1,256 --n {N}"
     settings = ("sampling.temperature=0.7", "sampling.batch_rows=256", "sampling.max_tokens=8")
     sets = [word for setting in settings for word in ("--set", setting)]
     return subprocess.Popen(
-        [sage or lab.warm.sage, *words.split(), *sets],
+        [*(program or (lab.warm.sage,)), *words.split(), *sets],
         cwd=lab.folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         stdout=subprocess.PIPE,
@@ -70,6 +70,11 @@ def finish(started: subprocess.Popen[str]) -> tuple[int, str]:
     """Exit code and what was said on stderr."""
     _, said = started.communicate(timeout=PATIENCE_S)
     return started.returncode, said
+
+
+def signalling(python: str, number: int, part: int, moment: str) -> tuple[str, ...]:
+    """The program that sends itself a signal at a moment of a part that it writes."""
+    return (python, signalling_writer.__file__, str(number), str(part), moment)
 
 
 def await_rows(lab: Lab, root: str, count: int) -> int:
@@ -112,15 +117,12 @@ def test_killed_three_times_and_resumed_equals_uninterrupted(
     lab: Lab, straight: dict[tuple[str, int], str]
 ) -> None:
     assert len(straight) == PROBLEMS * N
-    survived = 0
-    for _ in range(3):
-        started = start(lab, "killed")
-        seen = await_rows(lab, "killed", survived)
-        time.sleep(random.uniform(0, 0.05))
-        started.send_signal(signal.SIGKILL)
-        assert finish(started)[0] == -signal.SIGKILL
-        survived = len(list(stored(lab, "killed")))
-        assert seen <= survived < PROBLEMS * N
+    held = [0]
+    for part, moment in ((1, "writing"), (2, "written"), (3, "writing")):
+        program = signalling(lab.warm.python, signal.SIGKILL, part, moment)
+        assert finish(start(lab, "killed", *program))[0] == -signal.SIGKILL
+        held.append(len(list(stored(lab, "killed"))))
+    assert held[1] == 0 < held[2] < held[3] < PROBLEMS * N
     code, said = finish(start(lab, "killed"))
     assert code == 0, said
     rows = list(stored(lab, "killed"))
@@ -132,10 +134,10 @@ def test_killed_three_times_and_resumed_equals_uninterrupted(
 def test_a_second_command_shares_the_work_and_waits_for_the_rest(
     lab: Lab, straight: dict[tuple[str, int], str]
 ) -> None:
-    # one that is stopped by a signal that nobody can hand on, and that is named by its number
-    first = start(lab, "shared", str(Path(sys.executable).with_name("sage")))
-    await_rows(lab, "shared", 0)
-    first.send_signal(signal.SIGSTOP)
+    # one that is stopped, which begins cold since it is named by its number
+    program = signalling(sys.executable, signal.SIGSTOP, 1, "written")
+    first = start(lab, "shared", *program)
+    os.waitid(os.P_PID, first.pid, os.WSTOPPED)
     held = len(list(stored(lab, "shared")))
     second = start(lab, "shared")
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -24,17 +23,21 @@ EVERYTHING = {(problem, i): f"{prompt}{i}" for problem, prompt in PROMPTS.items(
 
 pytestmark = pytest.mark.slow
 
-Start = Callable[[float], subprocess.Popen[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a process that fills the set, with that many seconds a sample."""
+    """Starts a process that fills the set, with that many seconds a sample.
+
+    With a part's number and a moment it kills itself then.
+    """
     started: list[subprocess.Popen[str]] = []
 
-    def begin(pause_s: float) -> subprocess.Popen[str]:
+    def begin(pause_s: float, *killed: object) -> subprocess.Popen[str]:
+        words = map(str, (tmp_path, pause_s, *((int(signal.SIGKILL), *killed) if killed else ())))
         process = subprocess.Popen(
-            [sys.executable, shared_filling.__file__, str(tmp_path), str(pause_s)],
+            [sys.executable, shared_filling.__file__, *words],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -83,21 +86,16 @@ def test_two_share_the_work(tmp_path: Path, start: Start) -> None:
 
 
 def test_one_is_killed_and_the_other_draws_the_rest(tmp_path: Path, start: Start) -> None:
-    for _ in range(2):
-        doomed, other = start(0.003), start(0.01)
-        before = len(list(tmp_path.glob("samples/*/part-*.parquet")))
-        await_parts(tmp_path, before + random.randint(2, 6))
-        time.sleep(random.uniform(0, 0.03))
-        doomed.send_signal(signal.SIGKILL)
-        other.send_signal(signal.SIGKILL)
-        assert doomed.wait() == -signal.SIGKILL
-        assert other.wait() == -signal.SIGKILL
-    doomed, other = start(0.003), start(0.003)
+    for part, moment in ((2, "written"), (3, "writing")):
+        for doomed in [start(0.003, part, moment), start(0.01, 5 - part, moment)]:
+            assert doomed.wait() == -signal.SIGKILL
     before = len(list(tmp_path.glob("samples/*/part-*.parquet")))
-    await_parts(tmp_path, before + 4)
-    doomed.send_signal(signal.SIGKILL)
-    drawn, _ = finish(other)
+    doomed = start(0.03, 4, "writing")  # the last part of what it claimed first
+    await_parts(tmp_path, before + 1)
+    drawn, _ = finish(start(0.003))
+    assert doomed.wait() == -signal.SIGKILL
     assert drawn
+    finish(start(0.0))  # whoever comes next sweeps, should the doomed have been the last to end
     assert_whole(tmp_path)
 
 

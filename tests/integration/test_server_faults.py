@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
+import socket
+import threading
 import time
+import tracemalloc
+import zlib
+from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from endpoint import Answer, Endpoint, serving, text_for
 
 from sage_cli.config.model import PromptSection
+from sage_cli.config.passwords import VARIABLE
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling import server_client
 from sage_cli.sampling.contract import SamplerContract
@@ -19,6 +30,7 @@ from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
 from sage_cli.sampling.server_client import Patience
 from sage_cli.sampling.server_forms import Chat
+from sage_cli.sampling.server_http import Login, ServerHttp
 from sage_cli.sampling.server_sampler import HOPELESS, ServerSampler
 from sage_cli.store.samples import SampleIdentity, SampleSet
 
@@ -102,7 +114,202 @@ def test_an_answer_that_holds_no_completion_is_named(
         list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
     assert f"{endpoint.address} answered 200" in refusal.value.cause
     assert "holds no completion" in refusal.value.cause
-    assert len(endpoint.bodies) == server_client.ATTEMPTS_AT_NONSENSE
+    assert len(endpoint.bodies) == server_client.ATTEMPTS_AT_UNUSABLE
+
+
+def choice_with(**fields: Any) -> Any:
+    """An endpoint's way of answering with another choice; `tokens` stands in `usage`."""
+
+    def says(_: dict[str, Any], usual: Answer) -> Answer:
+        if "tokens" in fields:
+            usual[1]["usage"]["completion_tokens"] = fields["tokens"]
+        changed = {key: value for key, value in fields.items() if key != "tokens"}
+        usual[1]["choices"][0] |= changed
+        return usual
+
+    return says
+
+
+UNUSABLE = {
+    "abort": (choice_with(finish_reason="abort"), "finish_reason is 'abort'"),
+    "error": (choice_with(finish_reason="error"), "finish_reason is 'error'"),
+    "filter": (choice_with(finish_reason="content_filter"), "finish_reason is 'content_filter'"),
+    "no reason": (choice_with(finish_reason=None), "finish_reason is None"),
+    "a list of reasons": (choice_with(finish_reason=["stop"]), r"finish_reason is \['stop'\]"),
+    "no text": (choice_with(text=None), "text is None"),
+    "a number": (choice_with(text=7), "text is 7"),
+    "negative": (choice_with(tokens=-1), "completion_tokens is -1"),
+    "huge": (choice_with(tokens=2**40), f"completion_tokens is {2**40}"),
+    "a half": (choice_with(tokens=2.5), "completion_tokens is 2.5"),
+    "infinity": (choice_with(tokens=float("inf")), "completion_tokens is inf"),
+    "true": (choice_with(tokens=True), "completion_tokens is True"),
+    "many digits": (lambda *_: (200, b'{"choices": 1%s}' % (b"0" * 9999), {}), "ValueError"),
+    "deep": (lambda *_: (200, b"[" * 200_000, {}), "RecursionError"),
+    "text of text": (lambda *_: (200, {"choices": ["x"], "usage": {}}, {}), "TypeError"),
+}
+
+
+@pytest.mark.parametrize(("says", "said"), UNUSABLE.values(), ids=UNUSABLE)
+def test_an_answer_that_is_no_whole_sample_costs_that_sample_alone(
+    endpoint: Endpoint, tmp_path: Path, says: Any, said: str
+) -> None:
+    """All others are stored, it is asked for again with a bound, and named."""
+    bad = sample_seed(5, "b", 3)
+    endpoint.says = lambda body, usual: says(body, usual) if body["seed"] == bad else usual
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
+    prompts = {name: f"{name}=" for name in ("a", "b", "c")}
+    with pytest.raises(RefusedPromptsError, match="1 problem lacks samples") as refusal:
+        fill(samples, prompts, 8, sampler_of(endpoint))
+    assert re.search(f"b: sample 3, seed 5: {endpoint.address} .*{said}", refusal.value.cause)
+    assert "sampling.backend" in str(refusal.value.next_step)
+    times = sum(body["seed"] == bad for body in endpoint.bodies)
+    assert times == server_client.ATTEMPTS_AT_UNUSABLE
+    held = samples.inventory()
+    assert [held.count_missing([name], 8) for name in prompts] == [0, 1, 0]
+    assert list(held.missing("b", 8)) == [3]
+    endpoint.says = lambda _, usual: usual
+    assert fill(samples, prompts, 8, sampler_of(endpoint)).drawn == 1
+
+
+def test_an_answer_that_is_broken_off_once_is_asked_for_again(endpoint: Endpoint) -> None:
+    def says(body: dict[str, Any], usual: Answer) -> Answer:
+        first = sum(one["seed"] == body["seed"] for one in endpoint.bodies) == 1
+        return choice_with(finish_reason="abort", text="half")(body, usual) if first else usual
+
+    endpoint.says = says
+    drawn = list(sampler_of(endpoint, in_flight=1).sample(asked("a")))
+    assert [one.text for one in drawn] == [text_for("a=", sample_seed(5, "a", i)) for i in (0, 1)]
+
+
+def test_length_is_kept_as_length(endpoint: Endpoint) -> None:
+    endpoint.says = choice_with(finish_reason="length", text="", tokens=17)
+    (one,) = sampler_of(endpoint).sample(asked("a", n=1))
+    assert (one.finish_reason, one.text, one.tokens) == ("length", "", 17)
+
+
+def test_a_server_that_answers_nothing_usable_any_more_is_given_up(endpoint: Endpoint) -> None:
+    def says(_: dict[str, Any], usual: Answer) -> Answer:
+        return (200, b"<html>oops</html>", {}) if len(endpoint.bodies) > 8 else usual
+
+    endpoint.says = says
+    arrived = []
+    with pytest.raises(SamplingError, match=f"oops.*so were {HOPELESS} answers in a row"):
+        arrived += sampler_of(endpoint).sample(asked(*map(str, range(100)), n=4))
+    # what is in flight or waits in line is asked for beside the twenty
+    assert len(endpoint.bodies) <= 8 + (HOPELESS + 8 + 4) * server_client.ATTEMPTS_AT_UNUSABLE
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [("a\ud83dz", "a\ufffdz"), ("\ude00", "\ufffd"), ("\ud83d\ude00 \ud83d", "\U0001f600 \ufffd")],
+)
+def test_half_a_character_is_replaced_and_said_so(
+    endpoint: Endpoint, tmp_path: Path, caplog: pytest.LogCaptureFixture, sent: str, kept: str
+) -> None:
+    bad = sample_seed(5, "b", 1)
+
+    def says(body: dict[str, Any], usual: Answer) -> Answer:
+        return choice_with(text=sent)(body, usual) if body["seed"] == bad else usual
+
+    endpoint.says = says
+    samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
+    assert fill(samples, {"a": "a=", "b": "b="}, 4, sampler_of(endpoint)).drawn == 8
+    texts = {(one.problem_id, one.index): one.text for one in samples.completions()}
+    assert texts["b", 1] == kept
+    assert texts["a", 1] == text_for("a=", sample_seed(5, "a", 1))
+    assert "problem b, sample 1, seed 5" in caplog.text
+    assert "U+FFFD" in caplog.text
+
+
+def dripping(head: bytes, drop: bytes) -> Any:
+    """A server that answers `head` and then `drop` ten times a second; its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(head)
+            for _ in range(600):
+                connection.sendall(drop)
+                time.sleep(0.1)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listening, f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("head", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n"),
+        (b"", b"H"),
+    ],
+    ids=["the body", "headers", "the first line"],
+)
+def test_a_server_that_drips_is_left_at_the_deadline(head: bytes, drop: bytes) -> None:
+    """Each read succeeds, so that no time-out of a read is ever met."""
+    listening, address = dripping(head, drop)
+    http, began_s = ServerHttp(timeout_s=1.0), time.monotonic()
+    with (
+        listening,
+        pytest.raises(httpx.ReadTimeout, match=r"whole answer in 1 s \(sampling.timeout_s\)"),
+    ):
+        http.ask(Login.of(address), "/v1/models", 10**6)
+    assert 0.9 < time.monotonic() - began_s < 20  # it would go on for a minute
+    http.close()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", ""])
+def test_an_answer_without_end_is_cut_off(endpoint: Endpoint, encoding: str) -> None:
+    """64 MiB of blanks, which gzip makes a thousandth of: memory never holds them."""
+    pack = zlib.compressobj(wbits=31 if encoding == "gzip" else 15)
+    blanks = b" " * 2**26
+    bomb = pack.compress(blanks) + pack.flush() if encoding else blanks
+    endpoint.says = lambda *_: (200, bomb, {"Content-Encoding": encoding} if encoding else {})
+    tracemalloc.start()
+    with pytest.raises(RefusedPromptsError, match=r"longer than 1,064,960 bytes"):
+        list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # 2^20 + 16 x 2^10 bytes, some copies of them, and what the endpoint sends
+    assert most < 2**23
+
+
+def test_answers_that_a_proxy_packs_are_read(endpoint: Endpoint) -> None:
+    def says(_: dict[str, Any], usual: Answer) -> Answer:
+        return 200, gzip.compress(json.dumps(usual[1]).encode()), {"Content-Encoding": "gzip"}
+
+    endpoint.says = says
+    assert len(list(sampler_of(endpoint).sample(asked("a")))) == 2
+    for encoding, said in (("br", "wasn't asked for"), ("gzip", "is no gzip")):
+        endpoint.says = lambda *_, encoding=encoding: (200, b"{}", {"Content-Encoding": encoding})
+        with pytest.raises(RefusedPromptsError, match=said):
+            list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
+
+
+def test_a_user_and_a_password_are_sent_and_named_nowhere(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv("SAGE_SERVER_API_KEY", "k3y")
+    typed = endpoint.address.replace("http://", "http://ann:s3c%40ret@") + "/v1"
+    list(ServerSampler([typed], OFF, meant="tiny").sample(asked("a", n=1)))
+    basic = b64encode(b"ann:s3c@ret").decode()
+    assert set(endpoint.authorizations) == {f"Basic {basic}"}
+    endpoint.authorizations.clear()
+    list(sampler_of(endpoint).sample(asked("a", n=1)))
+    assert set(endpoint.authorizations) == {"Bearer k3y"}
+    endpoint.says = lambda *_: (401, {"error": "no"}, {})
+    with pytest.raises(SamplingError) as refusal:
+        list(ServerSampler([typed], OFF, meant="tiny").sample(asked("a", n=1)))
+    assert "s3c" not in str(refusal.value)
+    with pytest.raises(SamplingError, match="is no server's address"):
+        ServerSampler(["http://h:port"], OFF, meant="tiny")
 
 
 def test_a_proxys_page_of_the_moment_is_got_over(endpoint: Endpoint) -> None:
@@ -124,7 +331,7 @@ def test_one_prompt_that_is_too_long_does_not_stop_the_others(
     endpoint.says = says
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
     prompts = {name: f"{name}=" for name in ("a", "long", "b", "c")}
-    with pytest.raises(RefusedPromptsError, match="1 problems have no samples") as refusal:
+    with pytest.raises(RefusedPromptsError, match="1 problem lacks samples") as refusal:
         fill(samples, prompts, 8, sampler_of(endpoint))
     assert list(refusal.value.reasons) == ["long"]
     assert "maximum context length" in refusal.value.reasons["long"]
@@ -241,6 +448,10 @@ def test_reasoning_that_a_server_takes_out_of_the_text_is_put_before_it() -> Non
     assert chat.text(both) == "hm\nso 3"
     assert chat.text({"message": {"reasoning": "cut off", "content": None}}) == "cut off"
     assert chat.text({"message": {"content": "3"}}) == "3"
+    assert chat.text({"message": {"content": ""}}) == ""
+    for nothing in (None, 3, ["3"]):
+        with pytest.raises((TypeError, ValueError)):
+            chat.text({"message": {"content": nothing}})
 
 
 class TestChat(SamplerContract):

@@ -337,7 +337,19 @@ def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) ->
 
 
 def test_without_any_run_the_base_is_trained_and_measured(lab: Lab) -> None:
-    words = ("passk", *PRESETS, "--set", "sft.steps=2", "--runs", "other", "--k", "1,2", "--n", "2")
+    words = (
+        "passk",
+        *PRESETS,
+        "--set",
+        "sft.steps=2",
+        "--train",
+        "--runs",
+        "other",
+        "--k",
+        "1,2",
+        "--n",
+        "2",
+    )
     (curve,) = lab.json(*words)["curves"]
     assert curve["policy"].startswith("sft-arithmetic-")
     assert [path.name for path in (lab.folder / "other").glob("sft-*")] == [curve["policy"]]

@@ -86,3 +86,20 @@ def test_what_a_driver_leaves_can_be_read(lab: SweepLab, survived: Any) -> None:
     state = json.loads((lab.folder / folder / "state.json").read_text())
     assert state["cells"]["left"] == 0
     assert (lab.folder / folder / "config.json").is_file()
+
+
+def test_two_drivers_that_need_one_base_wait_for_each_other(tmp_path: Path, warm: Warm) -> None:
+    """They also share a cell, which either of them trains."""
+    lab = SweepLab(tmp_path, warm, ["--set", "sft.steps=900"])  # seconds, in which both begin
+    grids = {"one": lab.space([0], [0.8]), "two": lab.space([0, 0.5], [0.8])}
+    drivers = [
+        lab.start("--study", name, "--space", space, "--workers", "1", "--json")
+        for name, space in grids.items()
+    ]
+    ends = [driver.communicate(timeout=600) for driver in drivers]
+    for driver, (out, said) in zip(drivers, ends, strict=True):
+        assert driver.returncode == 0, said[-4000:]
+        assert {cell["state"] for cell in json.loads(out)["cells"]} == {"done"}
+    said = " ".join(" ".join(said.split()) for _, said in ends)
+    assert "waiting: base" in said, said
+    assert [run["status"] for run in lab.runs] == ["finished"] * 2

@@ -97,6 +97,32 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guid
     assert_close(*runs, tolerance=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("rl", "step", "differ"),
+    [
+        ({}, 0, False),
+        ({"loss": "dapo"}, 0, False),
+        ({"entropy_coefficient": 0.1}, 0, True),
+        (
+            {"entropy_target": 5.0, "entropy_coefficient_step": 0.1},
+            1,
+            True,
+        ),  # its coefficient begins at 0
+        ({"loss": "bnpo"}, 0, True),
+    ],
+)
+def test_micro_batches_matter_where_the_methods_page_says(
+    bench: Any, configure: Any, rl: dict[str, Any], step: int, *, differ: bool
+):
+    """The gradient on the same completions, whose lengths differ."""
+    norms = []
+    for micro in (16, 4):
+        section = {"steps": 2, "micro_batch": micro, "learning_rate": 1e-2, "warmup_ratio": 0.0}
+        config = configure(rl=section | rl, anchor={"kl": "none"})
+        norms.append(bench.run(config, f"of-{micro}")[step]["grad_norm"])
+    assert (abs(norms[0] / norms[1] - 1) > 2e-5) is differ
+
+
 @pytest.mark.parametrize("loss", ["grpo", "bnpo", "dapo", "dr_grpo"])
 def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
     config = configure(rl={"loss": loss})

@@ -16,22 +16,22 @@ from sharded_run import SAVED, STEPS, train
 from warm import Warm
 
 from sage_cli.training.checkpoints import newest_sealed, step_of
+from sage_cli.training.probability_reward import ProbabilityReward
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 pytestmark = pytest.mark.skipif(
     torch.cuda.device_count() == 1, reason="takes two GPUs, or none: then CPUs over gloo"
 )
-TUNINGS = ("full", "lora")
-FILES = {"full": "model.safetensors", "lora": "adapter_model.safetensors"}
+KINDS = ("full", "lora", "rlpr")
+FILES = dict.fromkeys(KINDS, "model.safetensors") | {"lora": "adapter_model.safetensors"}
 
 
 @pytest.fixture(scope="module")
 def trained(base: Path, warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where both tunings were trained sharded, and taken up again in the middle."""
+    """A folder where each kind was trained sharded, and taken up again in the middle."""
     folder = tmp_path_factory.mktemp("sharded")
     orders = [
-        {"base": str(base), "folder": str(folder), "tuning": tuning, "resumed": True}
-        for tuning in TUNINGS
+        {"base": str(base), "folder": str(folder), "kind": kind, "resumed": True} for kind in KINDS
     ]
     launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     command = [sys.executable, "-m", *launcher, str(SUPPORT / "sharded_run.py"), json.dumps(orders)]
@@ -44,13 +44,13 @@ def trained(base: Path, warm: Warm, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tuning", TUNINGS)
-def test_a_sharded_training_goes_on_from_its_checkpoint(trained: Path, tuning: str):
-    run = trained / tuning
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sharded_training_goes_on_from_its_checkpoint(trained: Path, kind: str):
+    run = trained / kind
     last = newest_sealed(run / "checkpoints")
     assert last is not None
     assert step_of(last) == STEPS
-    whole, resumed = (load_file(run / place / FILES[tuning]) for place in ("whole", "model"))
+    whole, resumed = (load_file(run / place / FILES[kind]) for place in ("whole", "model"))
     assert whole.keys() == resumed.keys()
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
     steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -60,23 +60,39 @@ def test_a_sharded_training_goes_on_from_its_checkpoint(trained: Path, tuning: s
 
 @pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="in bfloat16 sums of another order differ")
-@pytest.mark.parametrize("tuning", TUNINGS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_trains_what_one_process_trains(
-    trained: Path, base: Path, tmp_path: Path, tuning: str, monkeypatch: pytest.MonkeyPatch
+    trained: Path, base: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ):
     """At step 0 the reference was checked; its divergence is the same at every step."""
     from trl import GRPOTrainer
 
     monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", GRPOTrainer._generate_single_turn)
-    train({"base": str(base), "folder": str(tmp_path), "tuning": tuning})
+    monkeypatch.setattr(ProbabilityReward, "_chances", ProbabilityReward._chances)
+    monkeypatch.setattr(GRPOTrainer, "formed", False, raising=False)
+    train({"base": str(base), "folder": str(tmp_path), "kind": kind})
 
     def records(folder: Path) -> list[dict[str, Any]]:
-        text = (folder / tuning / "metrics.jsonl").read_text()
+        text = (folder / kind / "metrics.jsonl").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
+    def golds(folder: Path) -> list[float]:
+        kept = folder / kind / f"checkpoints/checkpoint-{SAVED}/reward.json"
+        found: list[float] = json.loads(kept.read_text())["golds_at_start"]
+        return found
+
     for ours, theirs in zip(records(trained), records(tmp_path), strict=True):
-        for key in ("reward", "loss", "kl/reference", "entropy", "grad_norm"):
+        of_kind = ("reward/paid", "reward/probability") if kind == "rlpr" else ("kl/reference",)
+        for key in ("reward", "loss", "entropy", "grad_norm", *of_kind):
             assert ours[key] == pytest.approx(theirs[key], abs=1e-5, rel=1e-4), key
-    one = load_file(tmp_path / tuning / "model" / FILES[tuning])
-    for name, tensor in load_file(trained / tuning / "model" / FILES[tuning]).items():
+    if kind == "rlpr":
+        assert golds(trained) == pytest.approx(golds(tmp_path), abs=1e-6)
+        # of 15 problems each process has 8 at the start, and of 16 completions 8 in each step;
+        # what is resumed reads no problems again
+        of_each = [(trained / f"golds-{n}").read_text().split() for n in (0, 1)]
+        assert of_each == [["8"] * (1 + STEPS + STEPS - SAVED)] * 2
+        # half are formed, and some are worth more than that
+        assert max(record["reward/paid"] for record in records(trained)) > 0.0502
+    one = load_file(tmp_path / kind / "model" / FILES[kind])
+    for name, tensor in load_file(trained / kind / "model" / FILES[kind]).items():
         torch.testing.assert_close(tensor, one[name], atol=1e-4, rtol=1e-4)

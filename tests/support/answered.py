@@ -38,14 +38,15 @@ def answered(
     benchmark: str = "arithmetic",
     *,
     parts: int = 1,
+    seed: int = 0,
 ) -> Answers:
     """Samples by problem, stored in so many parts, judged and read."""
     problems = tuple(
         Problem(id_, benchmark, f"{id_}?", "1", (meta or {}).get(id_, {})) for id_ in samples
     )
-    stored = SampleSet(root, SampleIdentity(policy, "t" * 12, {"temperature": 1.0}, 0))
+    stored = SampleSet(root, SampleIdentity(policy, "t" * 12, {"temperature": 1.0}, seed))
     rows = [
-        (Completion(id_, index, 0, one.text, one.tokens, one.reason), one)
+        (Completion(id_, index, seed, one.text, one.tokens, one.reason), one)
         for id_, of in samples.items()
         for index, one in enumerate(of)
     ]

@@ -21,8 +21,11 @@ class Endpoint:
     address: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    authorizations: list[str | None] = field(default_factory=list)
     models: Any = field(default_factory=lambda: [{"id": "tiny", "root": "models/tiny"}])
     """What `/v1/models` lists."""
+    logprobs_mode: str | None = None
+    """What `/server_info` says, as under vLLM's development mode; None: no such path."""
     stumbles: int = 0
     """Answers 503 to so many requests."""
     dies_after: int | None = None
@@ -63,7 +66,11 @@ def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
             self.wfile.write(content)
 
         def do_GET(self) -> None:
-            if endpoint.models is None:
+            endpoint.authorizations.append(self.headers["Authorization"])
+            if self.path.startswith("/server_info") and endpoint.logprobs_mode:
+                model = {"model_config": {"logprobs_mode": endpoint.logprobs_mode}}
+                self.answer(200, {"vllm_config": model}, {})
+            elif endpoint.models is None or self.path.startswith("/server_info"):
                 self.answer(404, {"error": "no such path"}, {})
             else:
                 self.answer(200, {"object": "list", "data": endpoint.models}, {})
@@ -71,6 +78,7 @@ def serve(endpoint: Endpoint) -> ThreadingHTTPServer:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
+                endpoint.authorizations.append(self.headers["Authorization"])
                 endpoint.bodies.append(body)
                 endpoint.paths.append(self.path)
                 asked = len(endpoint.bodies)

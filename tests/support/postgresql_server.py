@@ -13,13 +13,14 @@ UNPRIVILEGED = 65534  # nobody: the server refuses to run as root
 
 
 class PostgresqlServer:
-    """Starts with a `with`, and ends with it; `url` is for SQLAlchemy.
+    """Starts with a `with`, and ends with it; `url` is for SQLAlchemy, without the password.
 
-    `folder` is to be open to others, unlike those of pytest, where its user isn't who runs tests.
+    Without a `password` it trusts everybody. `folder` is to be open to others, unlike those of
+    pytest, where its user isn't who runs tests.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._port = folder, free_port()
+    def __init__(self, folder: Path, password: str | None = None) -> None:
+        self._folder, self._port, self._password = folder, free_port(), password
         self.url = f"postgresql+psycopg://sage@127.0.0.1:{self._port}/postgres"
         self._user = UNPRIVILEGED if os.geteuid() == 0 else None
         if self._user is not None:
@@ -32,7 +33,11 @@ class PostgresqlServer:
         return shutil.which(name, path=os.pathsep.join([*folders, os.environ["PATH"]]))
 
     def __enter__(self) -> PostgresqlServer:
-        self._run("initdb", "--auth=trust", "--username=sage", "--no-sync")
+        how = ["--auth=trust"]
+        if self._password is not None:
+            (self._folder / "password").write_text(self._password)
+            how = ["--auth=scram-sha-256", f"--pwfile={self._folder / 'password'}"]
+        self._run("initdb", *how, "--username=sage", "--no-sync")
         self.start()
         return self
 

@@ -23,13 +23,17 @@ from trl import GRPOTrainer
 
 from sage_cli.config.presets import read_yaml, shipped
 from sage_cli.models.load import load_model
+from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes
 
 STEPS, SAVED = 4, 2
 
 
-def sections(tuning: str) -> dict[str, Any]:
-    """Of a training whose loss has a reference, and whose completions are fixed."""
+def sections(kind: str) -> dict[str, Any]:
+    """Of a training whose completions are fixed.
+
+    `full` and `lora` tune a policy that has a reference, `rlpr` all weights by probabilities.
+    """
     rl = {
         "steps": STEPS,
         "save_every": SAVED,
@@ -37,7 +41,21 @@ def sections(tuning: str) -> dict[str, Any]:
         "warmup_ratio": 0.0,
         "loss": "dapo",
     }
-    return {"rl": rl, "anchor": {"beta": 0.1}, "model": {"tuning": tuning}}
+    if kind == "rlpr":
+        rl |= {"reward": "probability", "reward_filter": 0.1}
+        return {"rl": rl, "anchor": {"kl": "none"}, "model": {"tuning": "full"}}
+    return {"rl": rl, "anchor": {"beta": 0.1}, "model": {"tuning": kind}}
+
+
+def policy(bench: Bench, kind: str) -> Any:
+    """The policy as it starts; under `rlpr` unsure enough for every gold to have a chance."""
+    if kind == "lora":
+        return adapted(bench, configuration(**sections(kind)))
+    model = load_model(bench.base, trainable=True)
+    if kind == "rlpr":
+        with torch.no_grad():
+            model.lm_head.weight.mul_(0.1)
+    return model
 
 
 def shard() -> None:
@@ -50,21 +68,34 @@ def shard() -> None:
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
 
 
+def noted(folder: Path, chances: Any = ProbabilityReward._chances) -> Any:
+    """How many golds this process is asked for at once, a line for each time."""
+    mine = folder / f"golds-{PartialState().process_index}"
+
+    def asked(self: ProbabilityReward, contexts: Any, golds: Any) -> list[float]:
+        with mine.open("a") as lines:
+            lines.write(f"{len(golds)}\n")
+        found: list[float] = chances(self, contexts, golds)
+        return found
+
+    return asked
+
+
 def train(order: dict[str, Any]) -> None:
     """Train it whole, then once more from the checkpoint in the middle; note both weights."""
     GRPOTrainer._generate_single_turn = fixed_completions
+    GRPOTrainer.formed = order["kind"] == "rlpr"
     base, folder = Path(order["base"]), Path(order["folder"])
+    ProbabilityReward._chances = noted(folder)
     bench = Bench(base, AutoTokenizer.from_pretrained(base), folder)
-    config, main = configuration(**sections(order["tuning"])), PartialState().is_main_process
+    kind, main = order["kind"], PartialState().is_main_process
 
     def run() -> None:
-        lora = order["tuning"] == "lora"
-        model = adapted(bench, config) if lora else load_model(base, trainable=True)
-        bench.run(config, order["tuning"], model=model)
+        bench.run(configuration(**sections(kind)), kind, model=policy(bench, kind))
         PartialState().wait_for_everyone()
 
     run()
-    trained = folder / order["tuning"]
+    trained = folder / kind
     if order.get("resumed"):
         if main:
             (trained / "model").rename(trained / "whole")

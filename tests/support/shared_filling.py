@@ -1,6 +1,7 @@
 """A process that fills the sample set below argv[1] as fast as argv[2] says (seconds a sample).
 
-Says what it drew as JSON when it ends. Chunks are small, so that writers meet often.
+Further arguments are those of `signalling_writer`. Says what it drew as JSON when it ends. Chunks
+are small, so that writers meet often.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from signalling_writer import signal_at
 
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SampleRequest
@@ -40,6 +43,9 @@ class Slow:
 
 
 def main() -> None:
+    if len(sys.argv) > 3:
+        number, part, moment = sys.argv[3:]
+        signal_at(int(number), int(part), moment)
     writer.CHUNK, writer.FLUSH_ROWS, writer.POLL_S = CHUNK, FLUSH_ROWS, 0.05
     drawn: list[tuple[str, int]] = []
     fill(

@@ -9,6 +9,7 @@ from typing import Any
 
 from sweep_cells import GRID, MEMORY, PASS_1, at, done
 
+from sage_cli.config.load import load
 from sage_cli.config.objective import Objective
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import SweepCell
@@ -31,7 +32,7 @@ def sweep_folder(
     storage: str | None = None,
     **report: Any,
 ) -> Path:
-    """`root`/sweeps/`name` with its report, its state and a stand-in for its configuration.
+    """`root`/sweeps/`name` with its report, its state and its configuration.
 
     Without pictures, which nobody who lists or shows sweeps looks at.
     """
@@ -39,7 +40,8 @@ def sweep_folder(
     document = sweep_document(GRID, objectives, cells, Provenance(), **report)
     replace(document, figures=()).write(folder)
     keep_state(folder, storage=storage)
-    write_json(folder / "config.json", {"sweep": {"study": name}})
+    config = load(["tiny"], {"guide": {"name": "branch"}, "sweep": {"study": name}}).config
+    write_json(folder / "config.json", config.model_dump(mode="json"))
     return folder
 
 

@@ -1,14 +1,17 @@
 """A training of the toy policy as a process of its own: python toy_run.py JSON, a list of orders.
 
-To be killed, or launched in several processes. With `fixed` the completions are a function of the
+To be launched in several processes, or killed: `signal` is a number, a step and a moment of it, at
+which the process sends itself that signal. With `fixed` the completions are a function of the
 prompt and of the row within its group, so that any number of processes sees the same.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from sage_cli.config import plugins
 from sage_cli.config.training import ADVANTAGES_GROUP
 from sage_cli.objectives import AdvantageInputs, group_advantages
 from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.second_stage import SecondStage
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]
@@ -80,6 +84,32 @@ def registered(group: str, **_: Any) -> tuple[EntryPoint, ...]:
     return (found,) if group == ADVANTAGES_GROUP else ()
 
 
+MOMENTS: dict[str, tuple[Any, str, Callable[..., int]]] = {
+    "computing": (GRPOTrainer, "training_step", lambda self, *_: _done(self) + 1),
+    "recorded": (Safeguards, "check", lambda _, record: record["step"]),
+    "saving": (GRPOTrainer, "_save_optimizer_and_scheduler", lambda self, *_: _done(self)),
+}
+"""A method that is about to be called at a moment, and how its arguments tell the step: before its
+loss, after its record was written, in the middle of its checkpoint."""
+
+
+def _done(trainer: GRPOTrainer) -> int:
+    return int(trainer.state.global_step)
+
+
+def signal_at(number: int, step: int, moment: str) -> None:
+    """Have this process send itself a signal at that moment of a step."""
+    owner, name, step_of = MOMENTS[moment]
+    method = getattr(owner, name)
+
+    def signalling(self: Any, *arguments: Any, **named: Any) -> Any:
+        if step_of(self, *arguments) == step:
+            os.kill(os.getpid(), number)
+        return method(self, *arguments, **named)
+
+    setattr(owner, name, signalling)
+
+
 def main(*orders: dict[str, Any]) -> None:
     for order in orders:
         train(order)
@@ -91,6 +121,8 @@ def train(order: dict[str, Any]) -> None:
         GRPOTrainer._generate_single_turn = fixed_completions
         GRPOTrainer.formed = order.get("formed", False)
         SecondStage._draw = second_stage
+    if "signal" in order:
+        signal_at(*order["signal"])
     base = Path(order["base"])
     bench = Bench(base, AutoTokenizer.from_pretrained(base), Path(order["folder"]))
     looks = Looks(2, lambda _: {"eval/pass@1": 0.5}) if order.get("looks") else None

@@ -18,8 +18,8 @@ from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.training.vllm_rollouts import (
     as_launched,
     ask_for_each_row,
+    engine_as_asked,
     engine_seed,
-    seeded_engine,
 )
 
 pytestmark = pytest.mark.timeout(1800)
@@ -37,7 +37,7 @@ def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(
     quick = partial(vllm_generation.LLM, enforce_eager=True, dtype="float32")
     monkeypatch.setattr(vllm_generation, "LLM", quick)
     before = dict(os.environ)
-    with as_launched(), seeded_engine(7, 3):
+    with as_launched(), engine_as_asked(7, 3, "raw_logprobs"):
         made: Any = VLLMGeneration(
             model, Accelerator(cpu=True), tokenizer, max_model_length=64, max_completion_length=12
         )
@@ -45,6 +45,7 @@ def test_a_colocated_engine_draws_for_each_row_and_leaves_no_trace(
                  "VLLM_ENABLE_V1_MULTIPROCESSING"):  # fmt: skip
         assert os.environ.get(name) == before.get(name), name
     assert made.llm.llm_engine.vllm_config.model_config.seed == engine_seed(7, 0, 3)
+    assert made.llm.llm_engine.vllm_config.model_config.logprobs_mode == "raw_logprobs"
     ask_for_each_row(made)
     rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("1+1=", "2+3=")]
     drawn = made.generate(prompts=[row for row in rows for _ in range(8)], images=None,

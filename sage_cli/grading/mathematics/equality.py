@@ -28,6 +28,7 @@ _BASED = re.compile(r"(\d\w*|[A-F]+\w*(?=_\{1[1-6]\}))_\{(?:\\text\{)?(\d+)\}?\}
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _WORDS = re.compile(r"\\text\{[^{}\d]*\}")
 _CHOICE = re.compile(r"\(?([A-Z])\)?")
+EMPTY = r"\emptyset"
 _UNORDERED = ("set", "list", "either")
 _ALSO = {**dict.fromkeys(_UNORDERED, _UNORDERED), "()": ("list",)}
 """Kinds of answer that a kind of gold accepts: brackets may be left out, not exchanged."""
@@ -148,6 +149,8 @@ class Equality:
         self, gold: str, answer: str, gold_shape: Shape, answer_shape: Shape
     ) -> bool | None:
         """A set of one beside its element, a name that a structure is assigned to, a region."""
+        if EMPTY in (gold, answer):  # and {∅}, which isn't empty
+            return False
         if gold_shape.kind == "set" and len(gold_shape.items) == 1:
             return self.equal(gold_shape.items[0], answer)
         if answer_shape.kind == "set" and len(answer_shape.items) == 1:
@@ -189,7 +192,9 @@ class Equality:
         )
 
     def _same_leaf(self, gold: str, answer: str) -> bool | None:
-        gold, answer = _without_unit(gold), _without_unit(answer)
+        (gold, unit), (answer, other) = _apart(gold), _apart(answer)
+        if not same_unit(unit, other):
+            return False
         if gold == answer:
             return True
         *gold_names, gold_last = split(gold, "=")
@@ -262,14 +267,11 @@ def _digits(numeral: re.Match[str] | None) -> tuple[str, str] | None:
     return (numeral[1].lstrip("0").upper() or "0", numeral[2]) if numeral else None
 
 
-def _without_unit(text: str) -> str:
-    r"""`text` without the unit at its end: 7\pi\text{ cm}^2 is 7\pi."""
+def _apart(text: str) -> tuple[str, str]:
+    r"""`text` without the unit at its end, and the unit: 7\pi\text{ cm}^2 is 7\pi and cm^2."""
     place = text.find(r"\text{") if text[-1:] not in "°" else len(text) - 1
-    return (
-        text[:place].strip()
-        if place > 0 and read_unit(text[place:]) and text[place - 1] not in "_^{"
-        else text
-    )
+    unit = read_unit(text[place:]) if place > 0 and text[place - 1] not in "_^{" else None
+    return (text[:place].strip(), unit) if unit else (text, "")
 
 
 def _names(items: Sequence[str]) -> set[str]:

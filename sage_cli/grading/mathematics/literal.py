@@ -20,8 +20,18 @@ _FRACTION = re.compile(rf"\\frac ?{_TOP} ?{_TOP}", re.ASCII)
 _SLASHED = re.compile(rf"({_DECIMAL}) ?/ ?({_DECIMAL})", re.ASCII)
 _MIXED_SLASHED = re.compile(r"(\d+) (\d+) ?/ ?(\d+)", re.ASCII)
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot) ?(?:\{(\d+)\}|(\d))", re.ASCII)
+_DOTTED = re.compile(r"(\d*)\.(\d*)\\dot ?\{?(\d)\}?(\d*)\\dot ?\{?(\d)\}?", re.ASCII)
+_GOES_ON = re.compile(r"(\d*)\.(\d{1,40})(?:\.\.\.|\\[lc]?dots)", re.ASCII)
+_PERIOD = re.compile(r"(\d*?)(?:(\d)\2{2,}|(\d{2,}?)\3+)", re.ASCII)
+"""Digits of which the last, three times at least, or the last few, twice at least, repeat."""
+_MINUTE = r"\^?\{?'\}?"
+_SEXAGESIMAL = re.compile(
+    rf"(\d+)° ?([0-5]?\d(?:\.\d+)?){_MINUTE}(?: ?([0-5]?\d(?:\.\d+)?)(?:{_MINUTE}{_MINUTE}|\"))?",
+    re.ASCII,
+)
 _PLAIN = re.compile(_DECIMAL, re.ASCII)
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
+_TIMES_TEN = re.compile(r" ?\* ?10(?![\d.^])")
 _TIMES_POWER = re.compile(rf" ?\*? ?(?<=[* ]){_POWER}", re.ASCII)
 _ONLY_POWER = re.compile(_POWER, re.ASCII)
 
@@ -73,8 +83,16 @@ def _unsigned(text: str) -> tuple[Fraction, str] | None:
     if match := _FRACTION.match(text):
         top, bottom = match[1] or match[2], match[3] or match[4]
         return _ratio(top, bottom, text[match.end() :])
+    if match := _DOTTED.match(text):
+        return _repeated(match[1], match[2], match[3] + match[4] + match[5]), text[match.end() :]
     if match := _REPEATING.match(text):
-        return _repeating(match), text[match.end() :]
+        return _repeated(match[1], match[2], match[3] or match[4]), text[match.end() :]
+    if (match := _GOES_ON.match(text)) and (digits := _PERIOD.fullmatch(match[2])):
+        period = digits[2] or digits[3]
+        return _repeated(match[1], digits[1], period), text[match.end() :]
+    if match := _SEXAGESIMAL.match(text):
+        degrees, minutes, seconds = (Fraction(part or 0) for part in match.groups())
+        return degrees + minutes / 60 + seconds / 3600, f"°{text[match.end() :]}"
     if match := _MIXED_SLASHED.match(text):
         return _mixed(match[1], _ratio(match[2], match[3], text[match.end() :]))
     if match := _SLASHED.match(text):
@@ -107,6 +125,8 @@ def _scaled(value: Fraction, rest: str) -> tuple[Fraction, str] | None:
     if match := _TIMES_POWER.match(rest):
         power = _power_of_ten(match)
         return None if power is None else (value * power, rest[match.end() :])
+    if match := _TIMES_TEN.match(rest):
+        return value * 10, rest[match.end() :]
     return value, rest
 
 
@@ -120,7 +140,7 @@ def _ratio(top: str, bottom: str, rest: str) -> tuple[Fraction, str] | None:
     return (numerator / denominator, rest) if denominator else None
 
 
-def _repeating(match: re.Match[str]) -> Fraction:
-    whole, fixed, period = match[1] or "0", match[2], match[3] or match[4]
-    nines = Fraction(int(period), 10 ** len(period) - 1)
-    return int(whole) + (int(fixed or "0") + nines) / Fraction(10 ** len(fixed))
+def _repeated(whole: str, fixed: str, period: str) -> Fraction:
+    """The number with these digits before the point, once behind it, and for ever."""
+    repeating = Fraction(int(period), 10 ** len(period) - 1)
+    return int(whole or "0") + (int(fixed or "0") + repeating) / Fraction(10 ** len(fixed))

@@ -24,6 +24,9 @@ from sage_cli.grading.mathematics.vocabulary import (
 MAX_LENGTH = 2000
 """No final answer of any benchmark is longer; golds have fewer than 300 characters."""
 
+_DOLLARS = re.compile(r"(?:\\\$|^\$(?=[^$]*$))\s*(\d++(?:(?:[,.]|\{,\})\d++)*+)(?!\s*[A-Za-z])")
+r"""\$5, and a $ before a number that no other closes: money, not LaTeX."""
+_POINTED = re.compile(r"<([^<>≤≥=]*,[^<>≤≥=]*)>")
 _COMMAND = re.compile(r"\\(?:\\|([A-Za-z]+)\s*|([(){}\[\],:; !$%]))")
 _WORD = re.compile(r"(?<![\\A-Za-z])(?:np\.|math\.)?([A-Za-z]+)(?![A-Za-z])")
 _SUPERSCRIPT = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
@@ -65,6 +68,8 @@ def normalise(text: str) -> str:
     text = re.sub(r"\\!\s*", "", _one_line(text)).replace("{,}", ",")
     text = text.replace("!=", "≠").replace("<=", "≤").replace(">=", "≥").replace("==", "=")
     text = re.sub(r"\^\s*(?:\{\s*)?\\circ(?![A-Za-z])\s*\}?", "°", text)
+    if "$" in text:
+        text = _DOLLARS.sub(r"\1\\text{ dollars}", text)
     text = _COMMAND.sub(_one_command, text).replace("$", "").replace("~", " ")
     text = unwrapped(_trimmed(text))
     if "," in text and not any(bracket in text for bracket in ("(", "[", r"\{", r"\langle")):
@@ -76,7 +81,9 @@ def normalise(text: str) -> str:
     if "∨" in text or ",," in text:
         text = _COMMAS.sub(lambda m: m[1] or ",", text)
     text = _SUBSCRIPT.sub(r"_{\1}", _roots_in_braces(text))
-    text = unwrapped(unwrapped(_trimmed(text)))
+    text = unwrapped(unwrapped(_trimmed(text))).replace(r"\{\}", r"\emptyset")
+    if pointed := _POINTED.fullmatch(text):
+        text = f"({pointed[1]})"
     return _trimmed(_SPACED.sub(lambda m: m[0].replace(" ", ""), text))
 
 

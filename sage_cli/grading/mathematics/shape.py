@@ -13,7 +13,9 @@ _ENVIRONMENT = re.compile(
 )
 _INEQUALITY = re.compile(r"[<>≤≥]")
 _MEMBER_OF = re.compile(r"(\\?[A-Za-z]+|\([A-Za-z]+(?:,[A-Za-z]+)+\))∈")
+_MAGNITUDE = re.compile(r"\|(\\?[A-Za-z]+)\|")
 _NAME = re.compile(r"\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?(?:\(\w\))?")
+_UNKNOWN = re.compile(rf"{_NAME.pattern}|{_MAGNITUDE.pattern}")
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,6 @@ def _items(text: str) -> tuple[str, ...]:
 def _bracketed(text: str) -> Shape | None:
     if text.startswith(r"\{") and text.endswith(r"\}") and closing(text, 1) == len(text) - 1:
         return Shape("set", _items(text[2:-2].strip()))
-    if text.startswith(r"\langle") and text.endswith(r"\rangle"):
-        return Shape("()", tuple(split(text[7:-7].strip(), ",")))
     if text[:1] in ("(", "[") and text[-1:] in (")", "]") and closing(text, 0) == len(text) - 1:
         items = tuple(split(text[1:-1], ","))
         if len(items) > 1:
@@ -103,9 +103,11 @@ def _interval(text: str) -> Shape | None:
     texts, relations = [part.strip() for part in parts[::2]], parts[1::2]
     if len(relations) == 1:
         left, right = texts
-        if _NAME.fullmatch(right) and not _NAME.fullmatch(left):
+        if _UNKNOWN.fullmatch(right) and not _UNKNOWN.fullmatch(left):
             left, right = right, left
             relations = ["<>≤≥"["><≥≤".index(relations[0])]]
+        if magnitude := _MAGNITUDE.fullmatch(left):
+            return _magnitude(magnitude[1], relations[0], right)
         if not _NAME.fullmatch(left):
             return None
         texts, relations = (
@@ -121,6 +123,15 @@ def _interval(text: str) -> Shape | None:
         return None
     kind = ("(" if relations[0] == "<" else "[") + (")" if relations[1] == "<" else "]")
     return Shape(kind, (texts[0], texts[2]), texts[1])
+
+
+def _magnitude(name: str, relation: str, bound: str) -> Shape:
+    """|x|<a as an interval around 0, |x|>a as what lies beyond it on both sides."""
+    low = f"-{bound}" if re.fullmatch(r"[\w.π∞]+", bound) else f"-({bound})"
+    if relation in "<≤":
+        return Shape("()" if relation == "<" else "[]", (low, bound), name)
+    below = "<≤"[">≥".index(relation)]
+    return Shape("union", (f"{name}{below}{low}", f"{name}{relation}{bound}"))
 
 
 def _matrix(body: str) -> Shape:

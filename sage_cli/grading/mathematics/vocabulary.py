@@ -19,8 +19,8 @@ _CHARACTERS = {
     "。": ".", "⩾": "≥", "≧": "≥", "⩽": "≤", "≦": "≤", "º": "°", "˚": "°", "∧": ", ",
     "∩": r"\cap ", "∅": r"\emptyset ", "∠": r"\angle ", "∛": r"\sqrt[3]", "ℝ": r"\mathbb{R}",
     "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u200a": " ",
-    "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": r"\langle ",
-    "⟩": r"\rangle ",
+    "\u2002": " ", "\u2003": " ", "\u200b": "", "\u2060": "", "\ufeff": "", "⟨": "(", "⟩": ")",
+    "″": "''", "…": r"\ldots ",
 }  # fmt: skip
 _LOWER_CASE = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
@@ -49,7 +49,8 @@ SYMBOLS = {
     "leqslant": "≤", "ge": "≥", "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<",
     "gt": ">", "approx": "≈", "cup": "∪", "in": "∈", "infty": "∞", "pi": "π", "degree": "°",
     "lor": "∨", "land": ", ", "lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}",
-    "prime": "'", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
+    "varnothing": r"\emptyset ", "langle": "(", "rangle": ")", "prime": "'",
+    "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
     "quad": ", ", "qquad": ", ", "newline": ", ",
 }  # fmt: skip
 DROPPED = words(

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sage_cli.metrics import Counts
+from sage_cli.metrics import About, Counts
 from sage_cli.metrics.ranking import Front, Ranking
 
 Value = float | int | str | bool
-State = Literal["done", "failed", "pruned", "cancelled", "running", "left"]
+State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]
 SYMBOLS = {"tau": "τ", "rho": "ρ"}
 
 
@@ -52,7 +52,8 @@ class SweepCell:
     """A cell: its settings (those it has), what became of it, and the runs it led to.
 
     `values` are the objectives', means over seeds; `runs` has an id for each seed, `counts` what
-    was measured of it, by benchmark, where that is still stored. `pruned` says by what and why.
+    was measured of it, by benchmark. A cell that was done and of which the store has not all of it
+    any more is `missing`, and says what. `pruned` says by what and why.
     """
 
     settings: Mapping[str, Value]
@@ -62,6 +63,7 @@ class SweepCell:
     counts: tuple[Mapping[str, Counts], ...] | None = None
     failure: CellFailure | None = None
     pruned: str | None = None
+    missing: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,12 @@ class SweepResult:
             for place, cell in enumerate(self.cells)
             if cell.values is not None and cell.state == "done"
         ]
+
+    @property
+    def about(self) -> About:
+        """What rankings are about: "methods" if every measured cell has several seeds."""
+        fewest = min((len(cell.runs) for _, cell, _ in self.done), default=0)
+        return "methods" if fewest > 1 else "models"
 
     def best(self, objective: str) -> int | None:
         """The place of the cell with the highest value; None where no cell has one."""

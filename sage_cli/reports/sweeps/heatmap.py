@@ -27,7 +27,9 @@ ALIKE = 0.92
 """Where on the map the colour is of what can't be told apart from the best."""
 LEAST_SPAN = 0.1
 """Where the noise isn't known, values nearer than this don't get the ends of the scale."""
-EMPTY = {"failed": "////", "pruned": "....", "cancelled": "", "running": "", "left": ""}
+EMPTY = {"failed": "////", "pruned": "...."} | dict.fromkeys(
+    ("missing", "cancelled", "running", "left"), ""
+)
 """How a cell without a result is filled, by its state."""
 
 

@@ -16,10 +16,11 @@ ALIKE, WORSE = COLOURS[0], "#9a9a9a"
 """Of points that can't be told apart from the best, and of all others; on a surface the first are
 `bright`."""
 NOT_TOLD = "can't be told apart from the best"
-WITHOUT = ("failed", "pruned", "cancelled", "running")
-"""States of cells without a value that are drawn."""
+WITHOUT = ("missing", "failed", "pruned", "cancelled", "running")
+"""States of cells without a measurement that are drawn."""
 
 MARKS: dict[str, dict[str, Any]] = {
+    "missing": {"marker": "P", "color": "white", "markeredgecolor": INK, "markersize": 7},
     "failed": {"marker": "X", "color": INK, "markeredgecolor": "white", "markersize": 7.5},
     "pruned": {"marker": "v", "color": "white", "markeredgecolor": INK, "markersize": 5.5},
     "cancelled": {"marker": "s", "color": "white", "markeredgecolor": FAINT, "markersize": 4},

@@ -8,6 +8,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from sage_cli.metrics import About
 from sage_cli.metrics.ranking import Front, Ranking
 from sage_cli.reports.sweeps.data import (
     Axis,
@@ -30,11 +31,14 @@ class CellJson(TypedDict):
     runs: list[str]
     failure: CellFailure | None
     pruned: str | None
+    missing: str | None
 
 
 class SweepData(TypedDict):
     """What was searched and found. `rankings` and `front` name cells by their places, from 0.
 
+    They are about "methods", the cells' settings, if every measured cell has several training
+    seeds; else about the "models" at hand.
     `importances` has by objective a share for each parameter; `selected_on_reported` names the
     benchmarks that settings are chosen on although they are also reported.
     """
@@ -44,6 +48,7 @@ class SweepData(TypedDict):
     confidence: float
     base: CellJson | None
     cells: list[CellJson]
+    about: About
     rankings: dict[str, Ranking]
     front: Front | None
     importances: dict[str, dict[str, float]]
@@ -62,6 +67,7 @@ def to_data(result: SweepResult) -> SweepData:
             _cell(result, cell, found.intervals.get(place))
             for place, cell in enumerate(result.cells)
         ],
+        "about": result.about,
         "rankings": dict(found.rankings),
         "front": found.front,
         "importances": {name: dict(shares) for name, shares in result.importances.items()},
@@ -105,6 +111,7 @@ def _cell(
         "runs": list(cell.runs),
         "failure": cell.failure,
         "pruned": cell.pruned,
+        "missing": cell.missing,
     }
 
 
@@ -117,6 +124,7 @@ def _read_cell(objectives: tuple[str, ...], cell: Mapping[str, Any]) -> SweepCel
         tuple(cell["runs"]),
         failure=failure and CellFailure(failure["kind"], failure["reason"], tuple(failure["log"])),
         pruned=cell["pruned"],
+        missing=cell.get("missing"),
     )
 
 

@@ -90,6 +90,12 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
             f"Pareto front: {cells} {', '.join(str(place + 1) for place in front.best)}"
             + (f"; {others} can't be told apart from it" if found.rankings and count else "")
         )
+    missing = [str(place + 1) for place, cell in enumerate(result.cells) if cell.state == "missing"]
+    if missing:
+        notes.append(
+            f"cell{'s' * (len(missing) > 1)} {', '.join(missing)} had results that the store "
+            "has no more: not compared; the same command makes them again"
+        )
     if result.reported:
         notes.append(
             f"selected on {result.reported}, which is also what is reported: the best cell looks "
@@ -99,9 +105,11 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
 
 
 def _sources(result: SweepResult) -> str:
-    several = any(len(cell.runs) > 1 for _, cell, _ in result.done)
-    these = "problems, about these very runs: what other seeds would give isn't counted in"
-    return "problems and seeds" if several else these
+    if result.about == "methods":
+        return "problems and seeds"
+    if any(len(cell.runs) > 1 for _, cell, _ in result.done):
+        return "problems and seeds; cells with one run are compared as models, not as settings"
+    return "problems, about these very runs, not their settings: another seed gives another model"
 
 
 def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
@@ -144,6 +152,8 @@ def _outcome(cell: SweepCell) -> str:
         return f"failed: {cell.failure.kind}" if cell.failure else "failed"
     if cell.state == "pruned":
         return f"pruned {cell.pruned}" if cell.pruned else "pruned"
+    if cell.state == "missing":
+        return f"missing: {cell.missing}"
     return WORDS[cell.state]
 
 

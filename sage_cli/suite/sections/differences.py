@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from sage_cli.metrics.multiplicity import holm
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.methods import by_run
 from sage_cli.metrics.precision import POWER
+from sage_cli.reports.cautions import fragile_notes
 from sage_cli.reports.comparison import AVERAGE, AVERAGE_NOTE
 from sage_cli.reports.contrast import (
     Contrast,
@@ -18,27 +18,22 @@ from sage_cli.reports.contrast import (
     cells_at,
     contrast_json,
     contrast_of,
-    difference_at,
 )
 from sage_cli.reports.document import Document
-from sage_cli.reports.published import evaluation_tables, published_scores
 from sage_cli.reports.render import to_records
-from sage_cli.reports.table import UNDEFINED, Column, Measure, Row, Table
-from sage_cli.suite.claims import ALPHA, Claim, Verdict
+from sage_cli.reports.table import Column, Row, Table
 from sage_cli.suite.results import MethodResult, Pair, PartResult
+from sage_cli.suite.sections.decided import (
+    claim_json,
+    claims_note,
+    claims_table,
+    decide,
+    overall_contrast,
+)
 from sage_cli.suite.sections.forest import forest
 
-
-@dataclass(frozen=True)
-class Decided:
-    """A claim with what was measured of it; `k` is the claim's, as far as there are samples."""
-
-    claim: Claim
-    k: int
-    difference: Measure
-    detectable: float
-    p_holm: float
-    verdict: Verdict
+ByMethod = Mapping[str, Mapping[str, FloatArray]]
+"""Label of a method -> benchmark -> pass@k of its runs, shape (T, P, K)."""
 
 
 def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
@@ -48,28 +43,30 @@ def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
         return {}
     most = result.ks[-1]
     ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
+    pool = _several_runs(result, ks)
     found: dict[Pair, dict[str, Contrast]] = {}
     for a, b in pairs:
         first, second = result.method(a), result.method(b)
         if first is not None and second is not None and first is not second:
-            found[a, b] = _contrast(first, second, ks)
+            found[a, b] = _contrast(first, second, ks, pool)
     return found
 
 
-def decide(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
-    """Every claim with its verdict; Holm's p is over the suite's claims."""
-    claims = result.suite.read_claims
-    if not claims:
-        return []
-    cells = [_cell(claim, found, result.ks[-1]) for claim in claims]
-    held = holm([float("nan") if cell is None else cell[1] for cell in cells])
-    every = []
-    for claim, cell, p_holm in zip(claims, cells, map(float, held), strict=True):
-        k = min(claim.k, result.ks[-1])
-        difference, _, smallest = cell or (Measure(float("nan")), 1.0, float("nan"))
-        verdict = claim.verdict(difference.value, p_holm)
-        every.append(Decided(claim, k, difference, smallest, p_holm, verdict))
-    return every
+def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
+    """The runs of the methods with several training seeds, which tell how much seeds vary."""
+    return {
+        one.label: {
+            name: by_run(runs, runs[0][0].problem_ids, ks)
+            for name in one.benchmarks
+            if (runs := one.side(name).runs)
+        }
+        for one in _repeated(result)
+    }
+
+
+def _repeated(result: PartResult) -> list[MethodResult]:
+    """The methods with several measured training seeds."""
+    return [one for one in result.there if len(one.measured) > 1 and not one.is_base]
 
 
 def differences(result: PartResult) -> Document:
@@ -79,15 +76,15 @@ def differences(result: PartResult) -> Document:
     flat = {"\0".join((*pair, name)): one for pair, by in found.items() for name, one in by.items()}
     family = adjusted(flat, result.ks) if flat else {}
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
-    claimed = [_claims_table(claims, result)] if claims else []
+    claimed = [claims_table(claims, result)] if claims else []
     gaps = [_table(family, result.ks)] if family else []
     tables = [*claimed, *gaps]
-    overall = {pair: one for pair, by in found.items() if (one := _overall(by)) is not None}
+    overall = {pair: one for pair, by in found.items() if (one := overall_contrast(by)) is not None}
     return Document(
         name="claims",
         title="What the paper claims, and what was found" if claims else "Differences",
         data={
-            "claims": [_claim_json(one) for one in claims],
+            "claims": [claim_json(one) for one in claims],
             "differences": [
                 {"a": a, "b": b, "benchmark": name, **contrast_json(one)}
                 for key, one in family.items()
@@ -99,19 +96,15 @@ def differences(result: PartResult) -> Document:
         sheets=dict(zip((*["claims"] * len(claimed), "differences"), tables, strict=False)),
         figures=(forest(overall, _shown(result.ks)),) if overall else (),
         notes=(
-            *_claims_note(claims),
+            *claims_note(claims),
             "detectable: the smallest true difference that these problems, samples and seeds would "
             f"have shown in {POWER:.0%} of repetitions",
             *([f"p (Holm) of the differences: over the {tests} of them"] if family else []),
             *([f"average: {AVERAGE_NOTE}"] if len(result.benchmarks) > 1 else []),
+            *_fragile_notes(family, result.ks),
             *_seeds_note(result),
         ),
     )
-
-
-def _overall(by_benchmark: Mapping[str, Contrast]) -> Contrast | None:
-    """A pair's contrast on the average of the benchmarks, or on the only one."""
-    return by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)
 
 
 def _shown(ks: Sequence[int]) -> Sequence[int]:
@@ -119,90 +112,30 @@ def _shown(ks: Sequence[int]) -> Sequence[int]:
     return ks if len(ks) <= 4 else (ks[0], ks[len(ks) // 2], ks[-1])
 
 
-def _claims_note(claims: Sequence[Decided]) -> list[str]:
-    if not claims:
-        return []
-    return [
-        f"holds: the difference has the claim's sign and Holm's p over the {len(claims)} "
-        f"claims is at most {ALPHA}; reversed: the other sign; not told apart: neither"
-    ]
-
-
-def _contrast(a: MethodResult, b: MethodResult, ks: Sequence[int]) -> dict[str, Contrast]:
+def _contrast(
+    a: MethodResult, b: MethodResult, ks: Sequence[int], by_method: ByMethod
+) -> dict[str, Contrast]:
     evaluation = a.arms[0].config.evaluation
     shared = [name for name in a.benchmarks if name in b.benchmarks]
     sides = [(a.side(name), b.side(name)) for name in shared]
+    # runs of methods that weren't measured on all of these can't tell how averages vary
+    pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
     found = {
         name: contrast_of(
-            *pair, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap
+            *pair, ks, [[runs[place]] for runs in pool] or None,
+            confidence=evaluation.confidence, resamples=evaluation.bootstrap,
         )
-        for name, pair in zip(shared, sides, strict=True)
-    }
+        for place, (name, pair) in enumerate(zip(shared, sides, strict=True))
+    }  # fmt: skip
     if len(found) > 1:
-        found[AVERAGE] = average_of(sides, list(found.values()))
+        found[AVERAGE] = average_of(sides, list(found.values()), pool or None)
     return found
 
 
-def _cell(
-    claim: Claim, found: Mapping[Pair, Mapping[str, Contrast]], most: int
-) -> tuple[Measure, float, float] | None:
-    """Difference with its interval, p, and what could have been seen; None where unmeasured."""
-    pair = (claim.a, claim.b)
-    turned = pair not in found
-    by_benchmark = found.get(pair[::-1] if turned else pair, {})
-    one = _overall(by_benchmark) if claim.benchmark is None else by_benchmark.get(claim.benchmark)
-    if one is None:
-        return None
-    k = min(claim.k, most)
-    place, gap = one.difference.ks.index(k), difference_at(one, k)
-    return (
-        _turned(gap) if turned else gap,
-        float(one.difference.p_K[place]),
-        float(one.smallest_K[place]),
-    )
-
-
-def _turned(gap: Measure) -> Measure:
-    """b less a from a less b; its interval's ends change places with their signs."""
-    assert gap.interval is not None
-    low, high = gap.interval
-    return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
-
-
-def _claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
-    columns = tuple(map(Column, ("claim", "here", "difference", "detectable", "p (Holm)", "paper")))
-    rows = []
-    for one in claims:
-        at = "" if one.k == one.claim.k else f" (here pass@{one.k})"
-        rows.append(
-            Row((
-                one.claim.text + at, one.verdict.value, one.difference, Measure(one.detectable),
-                Measure(one.p_holm, digits=4, tiny=True), _printed(one.claim, result),
-            ))
-        )  # fmt: skip
-    return Table("Claims", columns, tuple(rows))
-
-
-def _printed(claim: Claim, result: PartResult) -> Measure | str:
-    """The printed difference, averaged over benchmarks as the paper does."""
-    name = result.suite.published
-    if name not in evaluation_tables():
-        return UNDEFINED
-    assert name is not None
-    scores = published_scores(name)
-    sides = []
-    for label in (claim.a, claim.b):
-        by = scores.get(label) or (published_scores("table1")["base"] if label == "base" else {})
-        on = [claim.benchmark] if claim.benchmark else list(by)
-        values = [by[one][claim.k].value for one in on if one in by and claim.k in by[one]]
-        sides.append(sum(values) / len(values) if values else float("nan"))
-    return Measure(sides[0] - sides[1], signed=True)
-
-
 def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
-    numbers_of = ("a", "b", "difference", "detectable", "p", "p (Holm)")
+    numbers_of = ("a", "b", "difference", "safe", "detectable", "p", "p (Holm)")
     columns = (
-        *map(Column, ("methods", "benchmark", "k")),
+        *map(Column, ("methods", "about", "benchmark", "k")),
         *(Column(name, part=name) for name in numbers_of),
     )
     shown = _shown(ks)
@@ -211,27 +144,38 @@ def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
         a, b, benchmark = key.split("\0")
         for k in one.difference.ks:
             if k in shown:
-                beginning = (f"{a} less {b}", benchmark, k)
+                beginning = (f"{a} less {b}", one.subject, benchmark, k)
                 rows.append(Row((*beginning, *cells_at(one, k)), section=f"{a} {b}"))
     return Table("Paired differences", columns, tuple(rows))
 
 
-def _claim_json(one: Decided) -> dict[str, Any]:
-    return {
-        "claim": one.claim.text,
-        "k": one.k,
-        "verdict": one.verdict.value,
-        **{f"difference {name}".strip(): value for name, value in one.difference.parts().items()},
-        "detectable": one.detectable,
-        "p_holm": one.p_holm,
-    }
+def _fragile_notes(family: Mapping[str, Contrast], ks: Sequence[int]) -> list[str]:
+    """A warning for each pair and benchmark where rare, unseen losses could undo what was found."""
+    return [
+        f"{a} less {b} on {benchmark}: {note}"
+        for key, one in family.items()
+        for a, b, benchmark in [key.split("\0")]
+        for note in fragile_notes(one.difference, ks)
+    ]
 
 
 def _seeds_note(result: PartResult) -> list[str]:
-    runs = {len(one.measured) for one in result.there}
-    if runs == {1}:
-        return ["one training of each method: intervals are about these models, not their methods"]
+    """What is random in the differences, and what is assumed of the seeds."""
+    repeated = _repeated(result)
+    notes = []
+    if len(repeated) < len([one for one in result.there if not one.is_base]):
+        notes.append(
+            "two models, these models: a method with one training is not compared as a method; "
+            "another training seed gives another model"
+        )
+    if not repeated:
+        return notes
+    freedom = sum(len(one.measured) - 1 for one in repeated)
     return [
-        "differences to the base are about the trained models at hand, their mean; those of two "
-        "methods are about the methods, training seeds and problems both random"
+        *notes,
+        "methods: training seeds and problems are both random; method and this base: the base is "
+        "one fixed model, and another base may give another difference",
+        f"the variance between training seeds is pooled over {len(repeated)} "
+        f"method{'' if len(repeated) == 1 else 's'} ({freedom} degrees of freedom): it is assumed "
+        "that their seeds vary alike",
     ]

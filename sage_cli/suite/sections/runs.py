@@ -17,7 +17,7 @@ def runs(result: PartResult) -> Document:
     for method in result.methods:
         for arm in method.arms:
             run = arm.policy.run
-            manifest = run.manifest if run else {}
+            manifest = run.known if run else {}
             seconds = float(manifest.get("seconds", "nan"))
             spent_s[arm.policy.label] = seconds
             of = arm.config.sft if arm.is_base else arm.config.rl

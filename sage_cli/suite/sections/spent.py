@@ -69,5 +69,5 @@ def _of_training(arm: Arm) -> Spent:
         sum(float(one.get(f"drawn/{of}", nan)) for one in records) if records else nan
         for of in ("completions", "tokens")
     )
-    manifest = run.manifest if run else {}
+    manifest = run.known if run else {}
     return Spent(completions, tokens, float(manifest.get("seconds", nan)))

@@ -203,6 +203,25 @@ def test_support_as_a_document(tmp_path):
     assert len(document.sheets["support-problems"].rows) == 6
 
 
+def test_support_pairs_the_samples_of_equal_evaluation_seeds_and_no_others(tmp_path):
+    base = answered(tmp_path, "base", {"a": [W] * 6, "b": [R, W] * 3})
+    run = answered(tmp_path, "run", {"a": [R] * 6, "b": [R, W] * 3})
+    document = support(material(base, run))
+    (found,) = document.data["runs"][0]["support"][:1]
+    assert found["paired"]
+    # all six pairs differ: none for the run in 1 of 64 swaps, and none for the base in 1 of 64
+    assert found["gained_by_chance"] == pytest.approx(1 / 64)
+    assert "McNemar's exact test" in document.notes[1]
+    elsewhere = answered(tmp_path, "run", {"a": [R] * 6, "b": [R, W] * 3}, seed=1)
+    document = support(material(base, elsewhere))
+    (found,) = document.data["runs"][0]["support"][:1]
+    assert not found["paired"]
+    # six right ones of twelve, none among six: 1 / C(12, 6) for a; b's are never all on one side
+    # but 1 of C(12, 6), too
+    assert found["gained_by_chance"] == pytest.approx(2 / 924)
+    assert "Fisher's exact test" in document.notes[1]
+
+
 def test_cases_are_the_commonest_of_their_verdict(tmp_path):
     rare, common = Sample("D:2*2=4"), Sample("S:1+1=2")
     base = answered(tmp_path, "base", {"a": [R, R], "b": [W, W]})

@@ -35,8 +35,6 @@ def sage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Typed
     folder = tmp_path / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.delenv("SAGE_DATA", raising=False)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(console, "width", 200)  # it may have read the variable already
 

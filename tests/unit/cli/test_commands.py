@@ -122,6 +122,28 @@ def test_runs_list_and_show(sage, made):
     assert "reward 0.5" in sage("runs", "show", trained.id).words
 
 
+def test_runs_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, made):
+    _, trained = made
+    settings = {
+        "rl": {"algo": "dapo", "learning_rate": 2e-4, "steps": 200, "seed": 7},
+        "guide": {"name": "branch", "tau": 0.5, "rho": 0.75},
+        "anchor": {"kl": "reverse", "beta": 0.04},
+    }
+    (trained.folder / "config.json").write_text(json.dumps(settings))
+    keep_evaluation(trained, "amc23", {"pass@1": 0.25})
+    method = json.loads(sage("runs", "show", "rl", "--json").stdout)["method"]
+    assert method == {
+        "rl.algo": "dapo", "guide.name": "branch", "guide.tau": 0.5, "guide.rho": 0.75,
+        "anchor.kl": "reverse", "anchor.beta": 0.04, "rl.learning_rate": 2e-4, "rl.steps": 200,
+    }  # fmt: skip
+    words = sage("runs", "show", "rl").words
+    order = [
+        "status", "rl.algo dapo", "guide.tau 0.5", "anchor.beta 0.04", "rl.learning_rate 0.0002",
+        "eval/amc23/pass@1 0.25", "parent", "reward 0.5",
+    ]  # fmt: skip
+    assert [words.index(part) for part in order] == sorted(words.index(part) for part in order)
+
+
 def test_what_is_undefined_is_null_in_json(sage, made):
     made[1].metrics.append({"step": 3, "entropy": float("nan")})
     assert "NaN" in made[1].metrics.path.read_text()
@@ -180,6 +202,37 @@ def test_runs_remove_asks_and_refuses_parents(sage, made):
     assert json.loads(sage("runs", "list", "--json").stdout) == {"runs": []}
 
 
+@pytest.mark.parametrize("file", ["manifest.json", "config.json"])
+def test_a_torn_run_is_listed_named_and_removed(sage, made, file):
+    base, trained = made
+    (trained.folder / file).write_text('{"status": "fin')
+    assert f"{trained.id} " in (listed := sage("runs", "list").words)
+    assert "torn" in listed
+    first, second = json.loads(sage("runs", "list", "--json").stdout)["runs"]
+    assert (first["id"], first["status"], second["id"]) == (trained.id, "torn", base.id)
+    assert file in first["reason"]
+    columns = sage("runs", "list", "--columns", "status,pass@1", "--csv").stdout.splitlines()
+    assert columns[1:] == [f"{trained.id},torn,", f"{base.id},finished,"]
+    assert sage("runs", "show", base.id).code == 0
+    for words in (("runs", "show", trained.id), ("runs", "diff", base.id, trained.id),
+                  ("passk", trained.id), ("analyze", "lengths", trained.id)):  # fmt: skip
+        refused = sage(*words)
+        assert refused.code == 2
+        assert f"{file} is torn or was edited" in refused.words
+        assert f"sage runs remove {trained.id}" in refused.words
+    assert sage("runs", "remove", trained.id, "--yes").code == 0
+    assert sage("runs", "show", trained.id).code == 2
+
+
+def test_a_line_of_the_records_that_is_torn_costs_itself(sage, made):
+    torn = (b"\xff", b"[" * 100_000, b'{"reward": 1}')
+    with made[1].metrics.path.open("ab") as records:
+        records.writelines(line + b"\n" for line in torn)
+    assert f"{made[1].id} rl finished 2" in sage("runs", "list").words
+    shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
+    assert shown["last"] == {"step": 2, "reward": 0.5}
+
+
 def test_brackets_in_a_reason_are_shown(sage, made):
     made[1].note(status="failed", reason="KeyError: [/not] [markup]")
     assert "KeyError: [/not] [markup]" in sage("runs", "show", "rl").words
@@ -229,4 +282,12 @@ def test_a_card_without_a_dry_run_is_refused(sage):
     typed = sage("rl", "--gpu", "h100-80g")
     assert typed.code == 2
     assert "--dry-run is missing" in typed.words
+    assert typed.written == []
+
+
+def test_a_script_trains_no_chosen_preset_unasked(sage):
+    typed = sage("passk", "--preset", "tiny")
+    assert typed.code == 2
+    assert "holds no finished run to measure" in typed.words
+    assert "--train" in typed.words
     assert typed.written == []

@@ -12,7 +12,6 @@ from sage_cli.cli.data import app
 @pytest.fixture
 def type_(monkeypatch, tmp_path):
     """Type a command with a folder that holds one benchmark."""
-    monkeypatch.delenv("SAGE_DATA", raising=False)
     (tmp_path / "benchmarks").mkdir()
     rows = [{"problem": f"What is {i} plus [one]?", "answer": float(i + 1)} for i in range(40)]
     text = "".join(json.dumps(row) + "\n" for row in rows)

@@ -76,6 +76,15 @@ def test_n_alone_ends_the_ks_that_nobody_asked_for(sage, command, asked, k, shar
     assert stage["k"] == k
 
 
+@pytest.mark.parametrize("command", ["passk", "eval"])
+def test_ks_apart_from_each_other(sage, command):
+    refused(sage(command, "--k", "1", "8", "64"), "8 64 stands beside --k 1", "--k 1,8,64")
+
+
+def test_a_refused_value_leads_to_its_explanation(sage):
+    refused(sage("rl", "--steps", "-3"), "`sage config explain rl.steps` says what it takes")
+
+
 def test_ks_that_were_asked_for_are_refused_above_a_typed_n(sage):
     for asked in (("--k", "1..256"), ("--set", "evaluation.k=1..256")):
         refused(sage("passk", "--n", "64", *asked), "pass@256 is undefined with 64 samples")
@@ -328,5 +337,5 @@ def test_a_torn_configuration_of_a_run(sage, files):
     run.mkdir(parents=True)
     (run / "manifest.json").write_text(json.dumps({"status": "finished", "started": "2026"}))
     (run / "config.json").write_text('{"rl": {"steps": 3')
-    refused(sage("passk", run), "config.json", "can't be read")
+    refused(sage("passk", run), "config.json", "is torn or was edited")
     shutil.rmtree(run)

@@ -45,6 +45,12 @@ def test_columns_are_settings_and_figures(sage, made):
     assert (second["guide.tau"], second["pass@1 on amc23"]) == ("1.2", "0.375")
 
 
+def test_no_cell_of_the_csv_is_a_formula(sage, made):
+    made[0].note(host='=HYPERLINK("http://x")', seed=-7)
+    first, _ = rows(sage("runs", "list", "--columns", "host,seed", "--csv"))
+    assert (first["host"], first["seed"]) == ('\'=HYPERLINK("http://x")', "-7")
+
+
 def test_a_base_has_no_settings_of_the_rl_that_asked_for_it(sage, made):
     base = Runs(made[0].folder.parent).at("sft", "base", "3" * 8)
     settings = {"guide": {"name": "branch"}, "sft": {"steps": 5}}

@@ -2,13 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
 
 import pytest
 
-from sage_cli.cli import surroundings
+from sage_cli.cli import app, surroundings
 from sage_cli.cli.app import COMMANDS
 
 HEAVY = ("torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib")
@@ -98,3 +99,18 @@ def test_what_the_user_says_of_threads_stays(tmp_path, monkeypatch):
     (tmp_path / "loadavg").write_text("0.10 0.2 0.3 1/140 4567")
     surroundings.prepare(tmp_path / "loadavg")
     assert os.environ["GOMP_SPINCOUNT"] == "7"
+
+
+def test_a_background_job_of_a_script_hears_sigint(monkeypatch):
+    """Shells start those with SIGINT ignored; SIGHUP stays so, as nohup asks for."""
+    numbers, heard = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP), []
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    monkeypatch.setattr(app, "app", lambda _: heard.extend(map(signal.getsignal, numbers)))
+    try:
+        app.main()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert heard[0] is signal.default_int_handler
+    assert callable(heard[1])
+    assert heard[2] is signal.SIG_IGN

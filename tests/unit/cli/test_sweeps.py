@@ -17,7 +17,6 @@ from sweep_folder import CELLS, sweep_folder
 
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import driver
-from sage_cli.workflows.sweeps import as_words
 
 
 @pytest.fixture
@@ -91,7 +90,9 @@ def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, fo
     (best,) = found["best"]
     number, other = best["number"], 7 - best["number"]  # cells 3 and 4 are alike
     rho = {3: 0.1, 4: 0.3}[number]
-    assert best["words"] == f"--set guide.tau=1.2 --set guide.rho={rho}"
+    # the preset's own rl.steps are more than its sweep.steps
+    words = f"--set rl.steps=30 --set guide.tau=1.2 --set guide.rho={rho}"
+    assert best["words"] == f"sage rl --preset tiny --algo grpo --guide branch {words}"
     assert best["settings"] == {"guide.tau": 1.2, "guide.rho": rho}
     assert best["runs"] == list(CELLS[number - 1].runs)
     assert best["alike"] == [other]
@@ -101,11 +102,10 @@ def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, fo
     assert f"can't be told apart from it: cells {other}" in typed.words
 
 
-def test_settings_keep_all_digits_and_are_quoted_for_a_shell():
-    settings = {"guide.tau": 0.123456789012, "guide.rho": 1, "x.on": True, "x.name": "a b"}
-    assert as_words(settings) == (
-        "--set guide.tau=0.123456789012 --set guide.rho=1 --set x.on=true --set 'x.name=a b'"
-    )
+def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monkeypatch):
+    monkeypatch.setattr("sage_cli.workflows.sweeps.options_for", lambda _: None)
+    (best,) = json.loads(sweeps("best", "tau", "--json").stdout)["best"]
+    assert best["words"] == f"sage rl --config {folder}/cells/{best['runs'][0]}.json"
 
 
 def test_each_objective_has_a_best_cell_and_others_are_refused(sweeps, tmp_path):

@@ -25,7 +25,7 @@ COSMETIC = {
     "grading.workers",
     "evaluation.allow_template_mismatch", "evaluation.compat",
     "evaluation.every", "evaluation.development", "evaluation.development_samples",
-    "sweep.study", "sweep.trials", "sweep.retries", "sweep.storage",
+    "sweep.study", "sweep.trials", "sweep.retries", "sweep.stop_after", "sweep.storage",
     "executor.name", "executor.workers", "executor.threads", "executor.gpus",
     "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",
     "executor.account", "executor.lines", "executor.setup",

@@ -41,7 +41,40 @@ def test_zero_3_takes_no_adapters():
     with pytest.raises(ConfigurationError, match="'zero3': DeepSpeed's ZeRO stage 3 fails"):
         loaded("zero3", "model.tuning=lora")
     loaded("zero3", "model.tuning=full")
-    loaded("fsdp2", "model.tuning=lora")
+    loaded("fsdp2", "model.tuning=lora", "rl.optimizer=adamw")
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_fsdp_2_takes_no_8_bit_optimizer(tmp_path: Path, tuning: str):
+    model, eight = f"model.tuning={tuning}", "rl.optimizer=adamw_8bit"
+    refusal = "'fsdp2': rl.optimizer 'adamw_8bit' can't .*--set rl.optimizer=adamw"
+    with pytest.raises(ConfigurationError, match=refusal):
+        loaded("fsdp2", model, eight)
+    loaded("fsdp2", model, "rl.optimizer=adamw")
+    loaded("zero3", "model.tuning=full", eight)
+    first = tmp_path / "first.yaml"  # the first version has plain tensors
+    said = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 1}}
+    first.write_text(yaml.safe_dump(said))
+    loaded(first, model, eight)
+
+
+def test_deepspeed_takes_no_dars(tmp_path: Path):
+    second = tmp_path / "second.yaml"
+    said = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
+    second.write_text(yaml.safe_dump(said))
+    dars = {"rl": {"algo": "dars"}}
+    for file in ("zero3", second):
+        loaded(file, "model.tuning=full")
+        sets = [f"rl.accelerate={file}", "rl.processes=2", "model.tuning=full"]
+        with pytest.raises(ConfigurationError, match=r"rl\.dars computes .* fsdp2 or ddp"):
+            load(flags=dars, sets=sets)
+    load(flags=dars, sets=["rl.accelerate=fsdp2", "rl.processes=2"])
+
+
+@pytest.mark.parametrize("preset", ["qwen2.5-3b-instruct-full", "qwen2.5-math-1.5b-instruct-full"])
+def test_presets_of_all_weights_can_be_sharded(preset: str):
+    sets = ["rl.accelerate=fsdp2", "rl.processes=4"]
+    assert load([preset], sets=sets).config.rl.optimizer == "adamw"
 
 
 def test_a_file_that_is_not_there_is_left_to_the_launch():

@@ -23,6 +23,15 @@ def test_branch_is_warned_about_where_it_does_nothing(estimator: str, warned: in
     assert sum(line.startswith("warning: branch") for line in lines) == warned
 
 
+def test_dropout_that_rl_leaves_out_is_said():
+    lora = {"tuning": "lora", "lora": {"dropout": 0.1}}
+    assert "model.lora.dropout 0.1 doesn't act in RL, which trains without dropout" in said(
+        model=lora
+    )
+    assert not any("dropout" in line for line in said(model={"tuning": "lora"}))
+    assert not any("dropout" in line for line in said(model=lora | {"tuning": "full"}))
+
+
 def test_no_anchor_and_forward_kl():
     assert said(anchor={"kl": "none"}) == ["no KL anchor: no reference is loaded"]
     assert "8 completions per prompt" in said(anchor={"kl": "forward"})[0]

@@ -9,7 +9,7 @@ import pytest
 from sage_cli.config.in_words import rl_facts
 from sage_cli.config.load import load
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.rollout import SERVER_URL, RolloutSection
 from sage_cli.errors import ConfigurationError
 
 SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")
@@ -38,8 +38,7 @@ def test_what_cannot_be_is_refused_when_it_is_read(sets: list[str], said: str):
         ({"backend": "vllm"}, {"backend": "vllm"}),
         (
             {"backend": "vllm-server"},
-            {"backend": "vllm",
-             "vllm": {"mode": "server", "server_url": "http://0.0.0.0:8000"}},
+            {"backend": "vllm", "vllm": {"mode": "server"}},  # where it is, isn't taken over
         ),
     ],
 )  # fmt: skip
@@ -47,7 +46,8 @@ def test_a_configuration_of_before_says_the_same(before: dict[str, Any], now: di
     stored = load().config.model_dump(mode="json")
     stored["rollout"] = {"max_tokens": 48, "importance_cap": 2.5, **before}
     now = {**now, "vllm": {"importance_cap": 2.5, **now.get("vllm", {})}}
-    assert load(stored=stored).config.rollout == RolloutSection(max_tokens=48, **now)
+    wanted = RolloutSection.model_validate({"max_tokens": 48, **now}, context={SERVER_URL})
+    assert load(stored=stored).config.rollout == wanted
 
 
 def test_vllm_decides_nothing_where_transformers_draw():
@@ -65,7 +65,10 @@ def test_vllm_decides_nothing_where_transformers_draw():
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ([], "vLLM colocated, importance correction token_truncate; without a GPU the sampler"),
+        (
+            [],
+            "vLLM colocated, importance correction token_truncate by raw log-prob",
+        ),
         (["rollout.backend=vllm", *SERVER], "vLLM in http://gpu7:8000, importance"),
         (["rollout.vllm.tensor_parallel=2"], "vLLM colocated over 2 GPUs each"),
         (["rollout.backend=transformers"], "new tokens, transformers"),
@@ -74,3 +77,40 @@ def test_vllm_decides_nothing_where_transformers_draw():
 def test_a_dry_run_names_the_engine(sets: list[str], said: str):
     config = load(["qwen2.5-math-7b"], sets=sets).config
     assert said in rl_facts(RlRecipe.of(config))["rollout"]
+
+
+@pytest.mark.parametrize("leaves_out", ["min_p=0.01", "top_p=0.9", "top_k=20"])
+@pytest.mark.parametrize("backend", ["auto", "vllm"])
+@pytest.mark.parametrize("mode", ["sequence_truncate", "sequence_mask"])
+def test_ratios_of_completions_are_refused_under_truncation(
+    leaves_out: str, backend: str, mode: str
+):
+    sets = [f"rollout.vllm.importance_correction={mode}", f"rollout.backend={backend}"]
+    load(sets=[*sets, "rollout.min_p=0"])
+    with pytest.raises(ConfigurationError, match=f"'{mode}' multiplies .*=token_truncate"):
+        load(sets=[*sets, "rollout.min_p=0", f"rollout.{leaves_out}"])
+    load(sets=[*sets[:1], "rollout.backend=transformers", f"rollout.{leaves_out}"])
+
+
+def test_tempered_and_truncated_rollouts_of_vllm_are_refused_or_not_corrected():
+    sets = ["rollout.backend=vllm", "rollout.temperature=0.8", "rollout.min_p=0.01"]
+    with pytest.raises(
+        ConfigurationError, match=r"temperature is 0\.8 .*importance_correction=none"
+    ):
+        load(sets=sets)
+    load(sets=[*sets, "rollout.vllm.importance_correction=none"])
+    load(sets=[*sets[:2], "rollout.min_p=0"])
+    load(sets=["rollout.backend=auto", *sets[1:]])  # a CPU's sampler has no ratio
+
+
+@pytest.mark.parametrize(
+    ("temperature", "min_p", "mode"),
+    [
+        (1.0, 0.01, "raw_logprobs"),
+        (1.0, 0.0, "processed_logprobs"),  # the same at temperature 1, and right at any other
+        (0.8, 0.0, "processed_logprobs"),
+    ],
+)
+def test_the_log_probabilities_that_are_asked_for(temperature: float, min_p: float, mode: str):
+    said = RolloutSection(backend="vllm", temperature=temperature, min_p=min_p)
+    assert said.logprobs_mode == mode

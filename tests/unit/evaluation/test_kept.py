@@ -1,5 +1,6 @@
 """What is measured of a run is kept in its folder and mirrored; nothing of it stops a report."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,14 @@ from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
 from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate
 from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.evaluations import evaluation_figures
+from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs
 
@@ -48,8 +50,8 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
     }  # fmt: skip
 
 
-def keep(config, policy, found):
-    keep_evaluations([policy], found, EvaluationRecipe.of(config), config.tracking)
+def keep(config, policy, found, benchmarks=()):
+    keep_evaluations([policy], benchmarks, found, EvaluationRecipe.of(config), config.tracking)
 
 
 EXPECTED = {
@@ -81,6 +83,23 @@ def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     monkeypatch.setattr("sage_cli.evaluation.evaluate.PolicySamples.of_evaluation", lambda *_: None)
     evaluate([policy], [], EvaluationRecipe.of(config), config.run.root, config.tracking, Silent())
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
+
+
+def test_two_files_of_one_name_are_both_kept_and_told_apart(trained, tmp_path):
+    run, config = trained
+    files = [tmp_path / folder / "test.jsonl" for folder in "ab"]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(json.dumps({"question": f"{number}+1=?", "gold": str(number + 1)}) + "\n")
+    asked = changed(config, {"evaluation.benchmark": ",".join(map(str, files))})
+    benchmarks = load_benchmarks(asked.evaluation, asked.data)
+    policy = Policy(str(run.model), run)
+    for benchmark, right in zip(benchmarks, ([1, 1], [2, 2]), strict=True):
+        keep(config, policy, measured(policy, right, benchmark=benchmark.name), benchmarks)
+    found = evaluation_figures(run)
+    first, second = (name_in(found, str(file)) for file in files)
+    assert (first, second) == ("test", f"test-{benchmarks[1].content[:8]}")
+    assert [found[f"eval/{name}/pass@1"] for name in (first, second)] == [0.25, 0.5]
 
 
 def test_the_same_figures_leave_the_mirrors_alone(trained, monkeypatch):

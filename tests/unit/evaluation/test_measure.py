@@ -221,7 +221,7 @@ def test_prompts_that_cannot_be_answered_stop_no_other(policies, recipe, tmp_pat
                 raise RefusedPromptsError({long.problem_id: "9 tokens are too many"})
 
     monkeypatch.setattr(drawing, "build_sampler", Refusing)
-    with pytest.raises(RefusedPromptsError, match="1 problems have no samples") as refusal:
+    with pytest.raises(RefusedPromptsError, match="1 problem lacks samples") as refusal:
         found(policies, recipe, tmp_path)
     assert "9 tokens are too many" in refusal.value.cause
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)

@@ -10,7 +10,8 @@ import pytest
 import torch
 from endpoint import Endpoint, serving
 
-from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.passwords import VARIABLE
+from sage_cli.config.rollout import SERVER_URL, RolloutSection
 from sage_cli.errors import ConfigurationError, SamplingError
 from sage_cli.evaluation.rollouts import require_rollouts
 from sage_cli.policies.policy import Policy
@@ -26,8 +27,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Policy:
     return Policy(str(tmp_path))
 
 
-def by_vllm(**settings: Any) -> RolloutSection:
-    return RolloutSection.model_validate({"backend": "vllm", "vllm": settings})
+def by_vllm(min_p: float = 0.01, temperature: float = 1.0, **settings: Any) -> RolloutSection:
+    said = {"backend": "vllm", "min_p": min_p, "temperature": temperature, "vllm": settings}
+    return RolloutSection.model_validate(said)
 
 
 def test_heads_that_cannot_be_dealt_out(start: Policy):
@@ -61,3 +63,36 @@ def test_a_server_that_is_not_there_is_named(start: Policy):
     server = {"mode": "server", "server_url": "http://127.0.0.1:9"}
     with pytest.raises(SamplingError, match=r"127\.0\.0\.1:9 didn't answer"):
         require_rollouts(by_vllm(**server), start, 1)
+
+
+def test_a_server_whose_probabilities_are_of_another_distribution_is_refused(start: Policy):
+    endpoint = Endpoint(models=[{"id": "policy", "root": start.path}])
+    with serving(endpoint):
+        server = {"mode": "server", "server_url": f"{endpoint.address}/v1"}
+        require_rollouts(by_vllm(**server), start, 1)  # it doesn't tell, which TRL refuses
+        endpoint.logprobs_mode = "processed_logprobs"
+        with pytest.raises(SamplingError, match="needs raw_logprobs") as caught:
+            require_rollouts(by_vllm(**server), start, 1)
+        assert "--logprobs-mode raw_logprobs" in str(caught.value.next_step)
+        require_rollouts(by_vllm(min_p=0, **server), start, 1)
+        require_rollouts(by_vllm(**server, importance_correction="none"), start, 1)
+        endpoint.logprobs_mode = "raw_logprobs"
+        require_rollouts(by_vllm(**server), start, 1)
+        require_rollouts(by_vllm(min_p=0, **server), start, 1)  # the same at temperature 1
+        with pytest.raises(SamplingError, match="needs processed_logprobs"):
+            require_rollouts(by_vllm(min_p=0, temperature=0.8, **server), start, 1)
+
+
+def test_a_server_that_nobody_typed_and_one_with_a_password_are_refused(
+    start: Policy, monkeypatch: pytest.MonkeyPatch
+):
+    """A stored configuration doesn't say where weights are handed over."""
+    stored = RolloutSection.model_validate(
+        {"backend": "vllm", "vllm": {"mode": "server"}}, context={SERVER_URL}
+    )
+    with pytest.raises(ConfigurationError, match="needs the server's address"):
+        require_rollouts(stored, start, 1)
+    monkeypatch.setenv(VARIABLE, '{"http://ann@h:1": "s3cret"}')
+    guarded = by_vllm(mode="server", server_url="http://ann@h:1")
+    with pytest.raises(ConfigurationError, match="was given with a password"):
+        require_rollouts(guarded, start, 1)

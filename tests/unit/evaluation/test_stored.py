@@ -150,5 +150,6 @@ def test_a_run_whose_plug_ins_are_not_installed_is_measured(measured, tmp_path, 
 
     (curve,) = json.loads(sage("--set", "grading.workers=1").stdout)["curves"]
     assert (curve["policy"], curve["pass@k"]) == (run.id, [1.0, 1.0])
-    said = json.loads(sage("--n", "3").stdout)["error"]["cause"]
-    assert said.startswith("no installed package registers the sampler 'theirs'")
+    typed = ("--set", "sampling.backend=theirs")  # a stored one isn't taken over
+    said = json.loads(sage("--n", "3", *typed).stdout)["error"]["cause"]
+    assert said.startswith("sampling.backend: unknown sampler 'theirs'")

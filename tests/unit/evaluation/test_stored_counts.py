@@ -1,6 +1,7 @@
 """Counts of what is stored, without drawing or grading."""
 
 import json
+import shutil
 from contextlib import suppress
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.errors import StoreError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
@@ -121,3 +123,18 @@ def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypa
     # both seeds together: 7 and 4 of 8
     assert (base["problems"], base["pass@k"]) == (2, {"1": 11 / 16})
     assert written["provenance"]["policies"][0]["label"] == "model"
+
+
+def test_power_estimates_the_correlation_from_the_verdicts_of_a_run_like_it(config, tmp_path):
+    base, other = tmp_path / "model", tmp_path / "other"
+    shutil.copytree(base, other)
+    (other / "model.safetensors").write_text("other weights")
+    asked = {"samples": "4", "problems": "2", "k": "1"}
+    evaluate(config, [str(base)], Silent())
+    with pytest.raises(StoreError, match="no stored verdicts on the same samples"):
+        power(config, [str(base)], Silent(), **asked, like=str(other))
+    evaluate(config, [str(other)], Silent())
+    report = power(config, [str(base)], Silent(), **asked, like=str(other))
+    (found,) = report.document.data["bases"]
+    assert found["correlation"] == pytest.approx(1)  # they answer alike, sample by sample
+    assert found["like"] == str(other)

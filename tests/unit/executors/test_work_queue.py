@@ -1,6 +1,7 @@
 """Works done by real processes: once each, in order, again where that may help."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -8,6 +9,7 @@ from typing import ClassVar
 import pytest
 from shell_work import shell_work
 
+from sage_cli.errors import EXIT_BUSY, StoreError
 from sage_cli.executors.failures import Kind
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.work_queue import WorkQueue
@@ -19,7 +21,7 @@ class Ears:
     """Hears what becomes of works."""
 
     def __init__(self):
-        self.ends, self.failures = [], []
+        self.ends, self.failures, self.waited_for = [], [], []
 
     def done(self, work):
         self.ends.append((work.name, "done" if work.since_s is not None else "found"))
@@ -27,6 +29,10 @@ class Ears:
     def failed(self, work, why, log, *, again):
         self.failures.append(why)
         self.ends.append((work.name, "again" if again else "lost"))
+
+    def waits(self, work, who):
+        self.ends.append((work.name, "waits"))
+        self.waited_for.append(who)
 
 
 @pytest.fixture
@@ -100,6 +106,23 @@ def test_what_needs_something_lost_is_lost_with_its_reason(queue, ears, tmp_path
     assert ears.failures[1] == ears.failures[0]
 
 
+def test_a_work_whose_result_can_not_be_read_is_given_up_alone(queue, ears, tmp_path):
+    def unreadable():
+        raise StoreError("two texts for one sample")
+
+    lost = shell_work(tmp_path, "lost", "touch began")
+    lost.done = unreadable
+    queue.add(shell_work(tmp_path, "after", "touch began", needs=lost))
+    queue.add(lost)
+    queue.add(shell_work(tmp_path, "other"))
+    finish(queue)
+    assert not (tmp_path / "began").exists()
+    assert {(why.kind, why.reason) for why in ears.failures} == {
+        (Kind.REFUSED, "two texts for one sample")
+    }
+    assert set(ears.ends) == {("lost", "lost"), ("after", "lost"), ("other", "done")}
+
+
 def test_works_of_others_are_waited_for(queue, ears, tmp_path):
     run = Run(tmp_path / "run")
     work = shell_work(tmp_path, "one")
@@ -113,8 +136,31 @@ def test_works_of_others_are_waited_for(queue, ears, tmp_path):
         assert queue.has_room  # there is room for what isn't elsewhere
         (tmp_path / "one").touch()
     finish(queue)
-    assert ears.ends == [("one", "found")]
+    assert ears.ends == [("one", "waits"), ("one", "found")]
+    (who,) = ears.waited_for
+    assert who.startswith(f"process {os.getpid()} on ")
     assert not (tmp_path / "order").exists()
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_one_that_lost_the_race_for_a_lock_waits_and_is_no_failure(queue, ears, tmp_path, dies):
+    """Both looked while nobody held the run; the writer then ends its work, or dies over it."""
+    work = shell_work(tmp_path, "base", f"test -e free || exit {EXIT_BUSY}; echo base > base")
+    work.run = Run(tmp_path / "run")
+    queue.add(work)
+    queue.add(shell_work(tmp_path, "one", needs=work))
+    queue.advance()
+    with writer(work.run.folder):
+        deadline = time.monotonic() + 30
+        while queue.running:
+            queue.advance()
+            assert time.monotonic() < deadline
+        assert not queue.idle
+        (tmp_path / ("free" if dies else "base")).touch()
+    finish(queue)
+    after = ("base", "done" if dies else "found")
+    assert ears.ends == [("base", "waits"), after, ("one", "done")]
+    assert not ears.failures
 
 
 def test_no_more_than_there_are_places_and_no_less(queue, tmp_path):
@@ -141,17 +187,21 @@ class Outliving(LocalExecutor):
 
     outlives = True
     known: ClassVar[dict[str, LocalExecutor]] = {}
+    queued: ClassVar[set[str]] = set()
 
     def submit(self, tasks):
         jobs = super().submit(tasks)
         self.known.update(dict.fromkeys(jobs, self))
         return jobs
 
-    def adopt(self, task, job):
+    def adopt(self, job):
         if job not in self.known:
             return False
         self._jobs |= {job: self.known[job]._jobs[job]}
         return True
+
+    def waits(self, job):
+        return job in self.queued
 
     def close(self):
         """Nothing ends."""
@@ -173,6 +223,55 @@ def test_jobs_that_outlive_a_driver_are_taken_up_by_the_next(tmp_path, ears):
     finish(second)
     assert (tmp_path / "order").read_text() == "slow\n"
     assert json.loads((tmp_path / "logs/jobs.json").read_text()) == {}
+
+
+def left_jobs(folder):
+    return list(json.loads((folder / "logs/jobs.json").read_text()).values())
+
+
+def test_jobs_that_nobody_asks_for_leave_the_list_when_they_end(tmp_path, ears):
+    first = WorkQueue(Outliving(3), tmp_path / "logs", 1, ears)
+    for name, line in (("short", "true"), ("long", "sleep 60"), ("wanted", "echo no; exit 1")):
+        first.add(shell_work(tmp_path, name, line))
+    first.advance()
+    assert sorted(left_jobs(tmp_path)) == ["long", "short", "wanted"]
+    second = WorkQueue(Outliving(3), tmp_path / "logs", 0, ears)
+    deadline = time.monotonic() + 30
+    while left_jobs(tmp_path) != ["long"]:
+        second.advance()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    # one that is asked for only now is told how it ended, and isn't run again
+    second.add(shell_work(tmp_path, "wanted", "echo again >> order; exit 1"))
+    second.advance()
+    assert (ears.ends, ears.failures[0].reason) == ([("wanted", "lost")], "no")
+    assert not (tmp_path / "order").exists()
+    second.cancel(lambda _: True)
+    for job in list(Outliving.known):
+        Outliving.known[job].end(job)
+
+
+@pytest.mark.parametrize("when", ["before", "while it is queued again"])
+def test_a_job_whose_work_is_done_is_ended(tmp_path, ears, when, monkeypatch):
+    monkeypatch.setattr("sage_cli.executors.work_queue.LOOK_S", 0.0)
+    first = WorkQueue(Outliving(1), tmp_path / "logs", 1, ears)
+    first.add(shell_work(tmp_path, "one", "sleep 600"))
+    first.advance()
+    (job,) = json.loads((tmp_path / "logs/jobs.json").read_text())
+    if when == "before":  # by another command
+        (tmp_path / "one").touch()
+    second = WorkQueue(Outliving(1), tmp_path / "logs", 1, ears)
+    second.add(shell_work(tmp_path, "one"))
+    second.advance()
+    if when != "before":
+        assert second.running
+        monkeypatch.setattr(Outliving, "queued", {job})
+        (tmp_path / "one").touch()
+        finish(second)
+    second.close()
+    assert ears.ends == [("one", "found" if when == "before" else "done")]
+    assert Outliving.known[job]._jobs[job].leashed.poll() is not None  # nothing of it runs
+    assert left_jobs(tmp_path) == []
 
 
 def test_a_torn_list_of_jobs_is_named(tmp_path, ears):

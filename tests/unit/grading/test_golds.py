@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sage_cli.grading import Grader
 from sage_cli.grading.golds import check_golds
 
 COUNTS = {"aime24": 30, "aime25": 30, "amc23": 40, "math500": 500, "minerva": 272, "gsm8k": 1319}
@@ -31,7 +32,15 @@ def test_golds_that_do_not_grade_themselves_right_are_named():
     assert check_golds([("a", "Ann is a knight."), ("b", "27")], judge="roles") == ["b"]
 
 
-@pytest.mark.parametrize(("name", "count"), [("grading_cases", 84), ("grading_forms", 187)])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("grading_cases", 84),
+        ("grading_forms", 187),
+        ("grading_units", 93),
+        ("grading_notation", 57),
+    ],
+)
 def test_every_judged_case(facts, grader, name, count):
     lines = (facts / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     cases = [json.loads(line) for line in lines]
@@ -45,3 +54,12 @@ def test_every_judged_case(facts, grader, name, count):
         if (grade.status == "right") != case["right"] or grade.status in ("timeout", "error")
     ]
     assert wrong == []
+
+
+def test_every_judged_completion_with_boxes(facts):
+    lines = (facts / "grading_boxes.jsonl").read_text(encoding="utf-8").splitlines()
+    cases = [json.loads(line) for line in lines]
+    assert len(cases) == 5
+    with Grader(extract="boxed") as boxed:
+        grades = boxed.grade_many((case["gold"], case["completion"]) for case in cases)
+    assert [grade.status == "right" for grade in grades] == [case["right"] for case in cases]

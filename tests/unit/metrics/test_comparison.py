@@ -5,6 +5,7 @@ import pytest
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, paired_difference
+from sage_cli.metrics.gaffke import gaffke
 
 
 def counts(c_P: list[int] | np.ndarray, n: int = 4) -> Counts:
@@ -57,6 +58,35 @@ def test_equal_runs_differ_by_zero_with_an_honest_interval() -> None:
     np.testing.assert_array_equal(found.p_K, [1, 1])
     np.testing.assert_allclose(found.high_K, 1 - 0.025 ** (1 / 60), rtol=1e-12)
     np.testing.assert_allclose(found.low_K, -found.high_K, rtol=1e-12)
+
+
+def test_the_safe_interval_is_gaffkes_alone_and_never_narrower() -> None:
+    gap_P = np.random.default_rng(0).normal(0.05, 0.1, 60)
+    base_P = np.full(60, 500)
+    better = counts(base_P + np.round(1000 * gap_P).astype(int), 1000)
+    found = paired_difference(better, counts(base_P, 1000), (1,))
+    gaps = (better.c_P - 500)[:, None] / 1000
+    alone = gaffke(gaps, (-1, 1), confidence=0.95, resamples=2000, seed=0)
+    assert found.safe is not None
+    assert found.safe.low_K == pytest.approx(alone.low_K, abs=1e-12)
+    assert found.safe.high_K == pytest.approx(alone.high_K, abs=1e-12)
+    assert found.safe.low_K[0] < found.low_K[0] <= found.high_K[0] < found.safe.high_K[0]
+
+
+def test_a_gain_that_unseen_losses_could_undo_is_fragile() -> None:
+    def fragile(more: int, problems: int = 60) -> bool:
+        extra_P = np.where(np.arange(problems) % 2 == 0, more, more - 1)
+        better = counts(np.full(problems, 30) + extra_P, 100)
+        found = paired_difference(better, counts(np.full(problems, 30), 100), (1,))
+        assert found.p_K[0] <= 0.05
+        return bool(found.fragile[0])
+
+    # of 60 problems a share of 1 - .025^(1/60) = 6 % may lose everything (.3 and what it gains)
+    assert fragile(1)
+    assert not fragile(20)  # .06 doesn't undo .195
+    assert not fragile(1, problems=3000)  # 1 - .025^(1/3000) = .0012 doesn't undo .005
+    same = counts([2] * 60)
+    assert not paired_difference(same, same, (1,)).fragile[0]  # nothing was found
 
 
 def test_thousands_of_problems_stay_in_memory_and_time() -> None:

@@ -6,7 +6,7 @@ from scipy import stats
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, method_difference, paired_difference, pooled
-from sage_cli.metrics.methods import error_of
+from sage_cli.metrics.methods import error_of, error_over
 
 
 def counts(c_P: np.ndarray, n: int) -> Counts:
@@ -59,8 +59,75 @@ def test_mean_and_p_value() -> None:
 
 def test_one_run_is_not_a_method() -> None:
     run = [counts(np.array([1, 2]), 4)]
-    with pytest.raises(MetricError, match="got 1 and 2 runs"):
-        method_difference([run], [run, run], (1,))
+    with pytest.raises(MetricError, match="two models, not of methods"):
+        method_difference([run], [run], (1,))
+
+
+def test_variance_against_a_fixed_model_by_hand() -> None:
+    # A's runs on two problems: (1, 1) and (1/2, 1/4); B, one run: (0, 1/2).
+    # Between: means 1 and 3/8, variance 25/128, over 2 runs 25/256. Gaps 3/4 and 1/8: variance
+    # 25/128, over 2 problems 25/256. Residual: each of A's four values is 1/16 off its run's and
+    # its problem's mean, squares 4/256 over 1 degree of freedom, over 2 runs x 2 problems 1/256.
+    a_TPK = np.array([[[1.0], [1.0]], [[0.5], [0.25]]])
+    b_TPK = np.array([[[0.0], [0.5]]])
+    error_K, freedom_K = error_of(a_TPK, b_TPK)
+    np.testing.assert_allclose(error_K, np.sqrt(49 / 256), rtol=1e-14)
+    # both sources have one degree of freedom: Howe's width is Student's
+    np.testing.assert_allclose(freedom_K, 1, rtol=1e-6)
+    other_way_K, _ = error_of(b_TPK, a_TPK)
+    np.testing.assert_allclose(other_way_K, error_K, rtol=1e-14)
+
+
+def test_howes_width_against_a_fixed_model() -> None:
+    # Runs that differ by the same on all problems have no residual: between .02, over 2 runs .01;
+    # gaps of .1 and .3, half of 40 problems each: variance .01 x 40/39, over 40 problems.
+    a_TPK = np.stack([np.full((40, 1), 0.5 + shift) for shift in (-0.1, 0.1)])
+    b_TPK = np.repeat([0.4, 0.2], 20)[None, :, None]
+    error_K, freedom_K = error_of(a_TPK, b_TPK)
+    between, problems = 0.01, 0.01 / 39
+    assert error_K[0] == pytest.approx(np.sqrt(between + problems), rel=1e-12)
+    t = stats.t.ppf(0.975, [1, 39])
+    expected = np.sqrt(t[0] ** 2 * between + t[1] ** 2 * problems)
+    assert stats.t.ppf(0.975, freedom_K[0]) * error_K[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_an_interval_against_a_fixed_model_contains_that_of_the_models_at_hand() -> None:
+    generator = np.random.default_rng(3)
+    for _ in range(10):
+        logit_P = generator.normal(2, 1.5, 30)
+        runs = trained(generator, logit_P + 0.5, 3, sd=0.05)
+        (base,) = trained(generator, logit_P, 1, sd=0)
+        found = method_difference(runs, [base], (1, 16), resamples=400)
+        models = paired_difference([run[0] for run in runs], base, (1, 16), resamples=400)
+        np.testing.assert_allclose(found.mean_K, models.mean_K, atol=1e-14)
+        assert (found.low_K <= models.low_K + 1e-12).all()
+        assert (found.high_K >= models.high_K - 1e-12).all()
+        assert (found.p_K >= models.p_K).all()
+        outside_K = (found.low_K > 0) | (found.high_K < 0)
+        np.testing.assert_array_equal(outside_K, found.p_K <= 0.05)
+        assert found.runs == (3, 1)
+        turned = method_difference([base], runs, (1, 16), resamples=400)
+        np.testing.assert_allclose(turned.low_K, -found.high_K, atol=1e-14)
+
+
+def test_more_methods_pool_their_seeds_variance() -> None:
+    # Six methods of three runs: 12 degrees of freedom instead of 4. Runs differ by the same on all
+    # problems, so that nothing but the runs' means varies: t + t is 2.776 + .941 = 3.717 of two
+    # methods and 2.179 + .873 = 3.051 of six, in units of the same standard error.
+    def method(sd: float) -> np.ndarray:
+        return np.stack([np.full((10, 1), 0.5 + shift) for shift in (-sd, 0, sd)])
+
+    alike = [method(0.1) for _ in range(6)]
+    own_K, own_freedom_K = error_of(alike[0], alike[1])
+    pooled_K, freedom_K = error_over([(alike[0], alike[1])], [[runs] for runs in alike])
+    assert (own_freedom_K[0], freedom_K[0]) == pytest.approx((4, 12), rel=1e-12)
+    np.testing.assert_allclose(pooled_K, own_K, rtol=1e-12)
+    reaches = [stats.t.ppf([0.975, 0.8], free).sum() for free in (4, 12)]
+    assert reaches == pytest.approx([3.717, 3.051], abs=5e-4)
+    # the mean of the variances .01 and five times .04 is .035, times 1/3 + 1/3
+    other = [method(0.1), *(method(0.2) for _ in range(5))]
+    found_K, _ = error_over([(other[0], other[1])], [[runs] for runs in other])
+    assert found_K[0] ** 2 == pytest.approx(0.035 * 2 / 3, rel=1e-12)
 
 
 def test_variance_and_degrees_of_freedom_by_hand() -> None:

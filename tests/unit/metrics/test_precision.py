@@ -126,6 +126,40 @@ def test_what_is_detectable_belongs_to_the_interval_beside_it() -> None:
     assert (found.smallest() > (shown.high_K - shown.low_K) / 2).all()
 
 
+def test_what_is_detectable_against_a_base_counts_the_seeds_in() -> None:
+    generator = np.random.default_rng(12)
+    logit_P = generator.normal(-1, 1.5, 60)
+    runs = [[drawn(generator, logit_P + shift)] for shift in (0.2, 0.5, 0.8)]
+    base = [[drawn(generator, logit_P)]]
+    found, shown = precision([(runs, base)], (1,)), method_difference(runs, base, (1,))
+    np.testing.assert_allclose(found.interval(), (shown.low_K, shown.high_K), rtol=1e-9)
+    # three runs .3 logits apart: far wider than of the very models
+    models = paired_difference([run[0] for run in runs], base[0], (1,))
+    assert shown.high_K - shown.low_K > 1.5 * (models.high_K - models.low_K)
+
+
+def test_over_training_seeds_detectable_is_students() -> None:
+    generator = np.random.default_rng(11)
+    logit_P = generator.normal(-1, 1.5, 60)
+    sides = [[[drawn(generator, logit_P + 0.2 * seed)] for seed in range(2)] for _ in range(2)]
+    for a, b in (sides, sides[::-1]):
+        found, shown = precision([(a, b)], (1, 8)), method_difference(a, b, (1, 8))
+        np.testing.assert_allclose(found.detectable(shown), found.smallest(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_where_few_problems_differ_detectable_is_what_the_interval_can_find(sign: int) -> None:
+    """58 of 60 problems are equal: Student's error is tiny, and the test isn't Student's."""
+    gap_P = np.zeros(60, dtype=int)
+    gap_P[:2] = np.array([3, -2]) * sign
+    a, b = counts(32 + gap_P), counts(np.full(60, 32))
+    found, shown = precision([([[a]], [[b]])], (1,)), paired_difference(a, b, (1,))
+    reach = float(max((shown.high_K - shown.mean_K)[0], (shown.mean_K - shown.low_K)[0]))
+    assert found.smallest()[0] < 0.01 < 0.05 < reach
+    assert found.detectable(shown)[0] == pytest.approx(reach, rel=0.1)
+    assert found.detectable(shown)[0] > 5 * found.smallest()[0]
+
+
 def test_several_benchmarks_and_seeds_by_hand() -> None:
     """pass@1 on two benchmarks, two runs a side; B is right as often in either run.
 

@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from sage_cli.metrics import Counts, compare_support
+from sage_cli.metrics.counts import Verdicts
 from sage_cli.metrics.support import transitions
+
+
+def graded(right_PN: np.ndarray, seed: int = 0) -> Counts:
+    """Counts with the verdicts that they are of."""
+    problems, n = right_PN.shape
+    ids = tuple(map(str, range(problems)))
+    return Counts(ids, np.full(problems, n), right_PN.sum(axis=1), Verdicts((seed,), right_PN))
 
 
 def test_by_hand() -> None:
@@ -89,3 +102,82 @@ def test_transitions_by_hand() -> None:
     there = transitions(Counts(ids, [4] * 3, [0, 1, 2]), Counts(ids, [4] * 3, [0, 1, 4]))
     assert there.seen.tolist() == np.eye(3).tolist()
     assert there.by_chance.sum() == pytest.approx(3.0)
+
+
+def test_paired_verdicts_by_hand() -> None:
+    # Ten samples, none right of the base's and six of the run's: six pairs differ, and all of them
+    # for the run. Swapped at random the base has none of the six in 1 of 2^6 cases, and so the run.
+    base = graded(np.zeros((1, 10), dtype=bool))
+    run = graded(np.arange(10)[None, :] < 6)
+    found = compare_support(base, run)
+    assert found.paired
+    assert found.gained_by_chance == pytest.approx(1 / 64, abs=1e-12)
+    assert found.lost_by_chance == pytest.approx(1 / 64, abs=1e-12)
+    assert found.surely_gained == ("0",)  # 1/64 = .016
+    # From other seeds they lie in one urn: none among the first ten of 20: C(14,10) / C(20,10)
+    apart = compare_support(base, graded(run.verdicts.right_PN, seed=1))
+    assert not apart.paired
+    assert apart.gained_by_chance == pytest.approx(1001 / 184756, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=7),
+       st.sampled_from([0.0, 0.3, 0.5]))  # fmt: skip
+@settings(deadline=None)
+def test_paired_chances_are_those_of_all_swaps(
+    pairs: list[tuple[bool, bool]], delta: float
+) -> None:
+    """Enumerated: every pair swapped or not; the tests are McNemar's."""
+    base, run = (graded(np.array([side])) for side in zip(*pairs, strict=True))
+    gained = lost = 0
+    states = np.zeros((3, 3))
+    for swaps in product((False, True), repeat=len(pairs)):
+        turned = [pair[::-1] if swap else pair for pair, swap in zip(pairs, swaps, strict=True)]
+        a, b = (sum(side) for side in zip(*turned, strict=True))
+        above_a, above_b = (c > delta * len(pairs) + 1e-9 for c in (a, b))
+        gained += above_b and not above_a
+        lost += above_a and not above_b
+        states[tuple((c > 0) + (2 * c >= len(pairs)) for c in (a, b))] += 1
+    found, cases = compare_support(base, run, delta=delta), 2 ** len(pairs)
+    assert found.gained_by_chance == pytest.approx(gained / cases, abs=1e-12)
+    assert found.lost_by_chance == pytest.approx(lost / cases, abs=1e-12)
+    assert transitions(base, run).by_chance == pytest.approx(states / cases, abs=1e-12)
+    for_run = sum(b and not a for a, b in pairs)
+    differing = sum(a != b for a, b in pairs)
+    if found.gained and differing:
+        p = binomtest(for_run, differing, alternative="greater").pvalue
+        for confidence in (1 - p * 1.001, 1 - p * 0.999):
+            sure = compare_support(base, run, delta=delta, confidence=confidence).surely_gained
+            assert bool(sure) == (p <= 1 - confidence)
+
+
+@pytest.mark.slow
+def test_with_shared_random_numbers_swaps_predict_what_an_urn_overstates() -> None:
+    """One policy in two versions that differ in a tenth of the random numbers: nothing changed."""
+    generator = np.random.default_rng(3)
+    gained = swapped = urn = sure = 0.0
+    for _ in range(200):
+        p_P1 = generator.beta(0.2, 3, 60)[:, None]
+        shared_PN, own_PN = generator.random((60, 32)), generator.random((60, 32))
+        base = graded(shared_PN < p_P1)
+        run = graded(np.where(generator.random((60, 32)) < 0.1, own_PN, shared_PN) < p_P1)
+        found = compare_support(base, run)
+        gained += len(found.gained)
+        swapped += found.gained_by_chance
+        apart = Counts(run.problem_ids, run.n_P, run.c_P)
+        urn += compare_support(base, apart).gained_by_chance
+        sure += bool(found.surely_gained)
+    assert gained == pytest.approx(swapped, rel=0.15)
+    assert urn > 1.5 * swapped
+    assert sure / 200 <= 0.05
+
+
+@pytest.mark.slow
+def test_pairs_find_more_than_fishers_test_where_random_numbers_are_shared() -> None:
+    """Of 128 samples .3 are right and then .42: about 15 pairs differ, all of them for the run."""
+    generator = np.random.default_rng(4)
+    random_PN = generator.random((60, 128))
+    base, run = graded(random_PN < 0.3), graded(random_PN < 0.42)
+    apart = Counts(run.problem_ids, run.n_P, run.c_P)
+    paired = compare_support(base, run, delta=0.36).surely_gained
+    fisher = compare_support(base, apart, delta=0.36).surely_gained
+    assert len(paired) > 20 > 2 * len(fisher)

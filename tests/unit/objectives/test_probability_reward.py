@@ -39,13 +39,18 @@ def test_ten_words_that_occur_ten_times_are_a_repetition():
     assert not repeats_itself("")
 
 
-def test_groups_far_below_the_running_deviation_teach_nothing_from_step_11_on():
+def test_the_average_begins_with_steps_6_to_10_and_is_of_the_steps_before():
+    before = [9.0] * 5 + [0.1, 0.2, 0.3, 0.4]
+    assert running_spread([]) is None
+    assert running_spread(before) is None  # step 10 isn't over
+    assert running_spread([*before, 0.5]) == pytest.approx(0.3)  # step 11: 1.5 / 5
+    # step 12: .99 x .3 + .01 x .8; step 13: .99 x .305 + .01 x .1
+    assert running_spread([*before, 0.5, 0.8]) == pytest.approx(0.305)
+    assert running_spread([*before, 0.5, 0.8, 0.1]) == pytest.approx(0.30295)
+
+
+def test_groups_far_below_the_average_teach_nothing():
     spread_P = torch.tensor([0.0, 0.1, 0.3])
-    first = running_spread(None, spread_P)
-    assert first == pytest.approx(0.4 / 3)
-    # .99 x .13333 + .01 x .5
-    assert running_spread(first, torch.tensor([0.5, 0.5])) == pytest.approx(0.137)
-    # half of .13333 is .0667
-    assert telling_groups(spread_P, first, 0.5, step=11).tolist() == [False, True, True]
-    assert telling_groups(spread_P, first, 0.5, step=10).tolist() == [True] * 3
-    assert telling_groups(spread_P, first, 0.0, step=11).tolist() == [True] * 3
+    assert telling_groups(spread_P, 0.2, 0.5).tolist() == [False, True, True]
+    assert telling_groups(spread_P, None, 0.5).tolist() == [True] * 3
+    assert telling_groups(spread_P, 0.2, 0.0).tolist() == [True] * 3

@@ -91,6 +91,15 @@ def test_an_engine_beside_the_training_stays_and_draws() -> None:
     assert list(found.phases) == ["update"]
 
 
+def test_an_engine_that_sleeps_has_its_memory_while_it_draws() -> None:
+    sizes = {"rows": 2, "rollouts": 2, "prompt": 3, "completion": 4, "engine": 5000}
+    awake, asleep = (training_memory(TOY, FULL, **sizes, sleeps=s) for s in (False, True))
+    updating = sum(asleep.phases["update"].values())
+    assert awake.peak == 4800 + 5000 + updating
+    assert asleep.peak == 4800 + max(5000, updating)
+    assert "vLLM" not in asleep.resident
+
+
 def test_logits_of_long_batches_are_tiles() -> None:
     short = update(TOY, LORA, rows=1, prompt=0, completion=TILE_TOKENS)["logits"]
     long = update(TOY, LORA, rows=2, prompt=0, completion=TILE_TOKENS)["logits"]

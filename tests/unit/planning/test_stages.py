@@ -57,11 +57,33 @@ def test_sharding_divides_what_a_card_holds() -> None:
     assert "each of 4 x a100-40g" in stages(preset, "a100-40g", *sets)[0].title
     for part in ("weights, GiB", "optimizer, GiB", "gradients, GiB"):
         assert spread[part] == pytest.approx(alone[part] / 4, rel=0.01)
+    # float32 weights of 4 bytes, and AdamW's two moments of 8 in all
+    assert alone["optimizer, GiB"] == pytest.approx(2 * alone["weights, GiB"], rel=0.01)
+
+
+def test_the_advice_on_sharding_can_be_followed() -> None:
+    training = stages(PAPER, "l4-24g")[1]
+    advice = "rl.processes=2 with rl.accelerate=fsdp2 and rl.optimizer=adamw"
+    assert advice in training.facts["does not fit"]
+    sets = ("rl.processes=2", "rl.accelerate=fsdp2", "rl.optimizer=adamw")
+    followed = stages(PAPER, "l4-24g", *sets)[1].facts
+    # 20,185,088 adapters, 8 bytes each, on two cards
+    assert followed["optimizer, GiB"] == pytest.approx(20_185_088 * 8 / 2 / 2**30, rel=0.01)
+    alone = stages(PAPER, "l4-24g", "rl.advantage=verl")[1].facts["does not fit"]
+    assert "accelerate" not in alone
 
 
 def test_an_engine_takes_its_share_of_the_card() -> None:
     facts = stages(PAPER, "h100-80g", "rollout.backend=vllm")[1].facts
     assert facts["vLLM, GiB"] == pytest.approx(0.3 * 80e9 / 2**30, rel=0.01)
+
+
+def test_the_long_reasoning_preset_gives_its_engine_most_of_a_card_of_80_gb() -> None:
+    """.6 of 80e9 bytes are 44.7 GiB beside 14.4 of weights, while 2 texts take less."""
+    facts = stages("r1-distill-qwen-7b", "h100-80g", "rollout.backend=vllm")[0].facts
+    assert facts["at the peak"] == "rollout"
+    assert facts["peak, GiB"] == pytest.approx(14.4 + 44.7, abs=0.1)
+    assert facts["fits"] is True
 
 
 def test_bfloat16_is_refused_on_a_card_without_it() -> None:

@@ -159,3 +159,20 @@ def test_a_hub_model_is_its_commit(tmp_path):
     moved = cached(COMMIT[::-1])
     assert moved[0]["revision"] == COMMIT[::-1]
     assert moved[2] != fingerprint
+
+
+def test_neither_a_model_nor_a_run_names_servers(runs, tmp_path):
+    """Whoever copies a folder isn't led elsewhere by it, nor is a key."""
+    evil = {"backend": "server", "servers": ["http://evil:1"], "server_model": "x", "top_p": 0.5}
+    ours = model(tmp_path / "ours", prompt={"format": "plain"}, sampling=evil)
+    run = runs.find("rl-dapo")
+    stored = run.config
+    (run.folder / "config.json").write_text(json.dumps(stored | {"sampling": evil}))
+    for found in (settings(ours), settings("rl-dapo"), settings(), settings(ours, "rl-dapo")):
+        assert found.sampling.top_p == 0.5
+        assert (found.sampling.backend, found.sampling.servers) == ("auto", ())
+        assert found.sampling.server_model is None
+        assert not found.sampling.asks_servers
+    typed = settings("rl-dapo", sets=["sampling.servers=[http://mine:1]"])
+    assert typed.sampling.servers == ("http://mine:1",)
+    assert typed.sampling.asks_servers

@@ -8,6 +8,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 
+from sage_cli.config.consent import consents
 from sage_cli.config.load import load
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.errors import ConfigurationError, DataError
@@ -62,7 +63,7 @@ def trained(runs, recipe, save):
     run = runs.at("sft", "base", "1" * 16)
     with run.recording({"model": recipe.model.model_dump(mode="json")}, kind="sft"):
         save(run.model)
-    return Policy.of_run(run)
+    return Policy.of_run(run, consent=consents(recipe.model))
 
 
 FULL, LORA = "model.tuning=full", "model.tuning=lora"
@@ -108,6 +109,8 @@ def test_below_an_adapter_is_the_model_it_lies_on(published, tmp_path):
     below = reference_policy(start, recipe)
     assert (below.path, below.run) == (str(published), None)
     assert below.loading["trust_remote_code"] is True
+    unasked = reference_policy(Policy.of_run(start.run), recipe)
+    assert unasked.loading["trust_remote_code"] is False  # its run's word isn't enough
 
 
 def test_forward_kl_is_drawn_from_it(published, tmp_path):

@@ -90,7 +90,6 @@ def test_out_of_reach_names_the_file_and_the_folder(tmp_path, monkeypatch):
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(HfApi, "dataset_info", unreachable)
-    monkeypatch.delenv("SAGE_DATA", raising=False)
     with pytest.raises(DataError) as caught:
         open_source(data_set("aime25"), DataSection())
     assert "no local copy of aime25" in caught.value.cause

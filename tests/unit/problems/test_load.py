@@ -10,11 +10,6 @@ from sage_cli.problems.load import benchmark_names, load_problems, read_problems
 from sage_cli.problems.problem import problem_id
 
 
-@pytest.fixture(autouse=True)
-def _no_data_folder(monkeypatch):
-    monkeypatch.delenv("SAGE_DATA", raising=False)
-
-
 def jsonl(path, *rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -215,3 +210,11 @@ def test_published_rows_load(shared, name, count, question, gold):
     assert len(problems) == len({p.id for p in problems}) == count
     assert problems[0].question.startswith(question)
     assert gold in (None, problems[0].gold)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_csv_as_spreadsheets_write_it(tmp_path, delimiter):
+    path = tmp_path / "mine.csv"
+    path.write_text(f'question{delimiter}gold\n"1, 2 and 3{delimiter} what is 1+1?"{delimiter}2\n')
+    (problem,) = load_problems(str(path), DataSection())
+    assert (problem.question, problem.gold) == (f"1, 2 and 3{delimiter} what is 1+1?", "2")

@@ -122,4 +122,4 @@ def test_labels_with_room_stay_where_they_are() -> None:
 
 
 def test_42_lines_look_different() -> None:
-    assert len({str(line_style(index)) for index in range(42)}) == 42
+    assert len({str(line_style(index)) for index in range(54)}) == 54

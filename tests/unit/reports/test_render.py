@@ -55,6 +55,24 @@ def test_csv_has_every_number_in_full_in_its_own_column() -> None:
     assert second == ["[b] (paper)", "0.5", "", "0.25", "-0.1", "0.4", "8"]
 
 
+def test_strangers_names_stay_in_their_cells() -> None:
+    """A label, a benchmark or an answer is anybody's: none ends its cell, or is a formula."""
+    table = Table(
+        "two\nlines",
+        (Column("a|b", "x\ny"), Column("=1+1")),
+        (Row(("one\r\ntwo|", "@SUM(A1)")), Row(("=HYPERLINK(\"http://x\")", "-1.5")),
+         Row(("+cmd|' /C calc'!A0", "\t=1")), Row(("-", 3))),
+    )  # fmt: skip
+    assert to_markdown(table).splitlines() == [
+        "**two lines**", "", r"| x y a\|b | =1+1 |", "| :-- | :-- |", r"| one two\| | @SUM(A1) |",
+        '| =HYPERLINK("http://x") | -1.5 |', "| +cmd\\|' /C calc'!A0 | \t=1 |", "| - | 3 |",
+    ]  # fmt: skip
+    assert list(csv.reader(io.StringIO(to_csv(table), newline=""))) == [
+        ["x\ny a|b", "'=1+1"], ["one\r\ntwo|", "'@SUM(A1)"],
+        ["'=HYPERLINK(\"http://x\")", "-1.5"], ["'+cmd|' /C calc'!A0", "'\t=1"], ["-", "3"],
+    ]  # fmt: skip
+
+
 def test_latex() -> None:
     assert to_latex(TABLE) == "\n".join([
         r"% needs \usepackage{booktabs}",

@@ -42,3 +42,18 @@ def test_a_legend_has_as_many_columns_as_fit_and_even_rows() -> None:
     # four take 4.79 in, and five want two rows all the same: three and two
     assert Legend.of(labels, 4.8).columns == 3
     assert Legend.of([], 3.6).height_in == 0
+
+
+def test_the_initial_policy_looks_the_same_in_every_picture() -> None:
+    alone = series_styles(["base"])["base"]
+    beside = series_styles(["grpo, seed 1", "grpo, seed 2", "base"])
+    assert (
+        beside["base"]
+        == alone
+        == series_styles(["a", "sft-arithmetic-12ab"])["sft-arithmetic-12ab"]
+    )
+    assert list(beside) == ["grpo, seed 1", "grpo, seed 2", "base"]
+    many = series_styles([f"method {place}" for place in range(12)])
+    assert alone["color"] not in {style["color"] for style in many.values()}
+    two = series_styles(["sft-a", "sft-b"])
+    assert two["sft-a"]["linestyle"] != two["sft-b"]["linestyle"]

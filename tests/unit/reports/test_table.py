@@ -41,5 +41,15 @@ def test_without_parts_there_is_one():
 def test_without_parts_every_column_but_the_first_is_one():
     table = Table("t", (Column("k"), Column("a"), Column("b"), Column("c")), (Row((1, 2, 3, 4)),))
     first, last = narrowed(table, lambda table: len(table.columns) <= 3)
-    assert (first.title, first.rows) == ("t: a, b", (Row((1, 2, 3)),))
-    assert (last.title, last.rows) == ("t: c", (Row((1, 4)),))
+    assert (first.title, first.rows) == ("t", (Row((1, 2, 3)),))
+    assert (last.title, last.rows) == ("t (continued)", (Row((1, 4)),))
+
+
+def test_the_columns_that_tell_the_rows_apart_stand_in_every_part():
+    columns = (Column("model"), Column("k"), Column("a"), Column("b"))
+    rows = tuple(Row((model, k, 0, 0)) for model in ("x", "y") for k in (1, 8))
+    parts = narrowed(Table("t", columns, rows), lambda table: len(table.columns) <= 3)
+    assert [[column.name for column in part.columns] for part in parts] == [
+        ["model", "k", "a"],
+        ["model", "k", "b"],
+    ]

@@ -46,6 +46,29 @@ def test_where_it_does_not_fit_each_group_is_a_table() -> None:
     assert narrow.count("5 % noise") == 1
 
 
+RUNS = ("rl-grpo-branch-seed1-4f3a", "rl-dapo-none-seed1-77aa")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_comparison_of_two_runs_is_read_at_usual_widths(width: int) -> None:
+    difference = Measure(0.045, interval=(-0.073, 0.164), signed=True)
+    names = ("k", *RUNS, "difference", "detectable", "p", "p (Holm)")
+    rest = map(Measure, (0.404, 0.359))
+    row = Row((8, *rest, difference, *map(Measure, (0.166, 0.448, 0.810))))
+    note = "95 % intervals over 60 problems, paired; about these two models"
+    table = Table(" against ".join(RUNS), tuple(map(Column, names)), (row,), (note,))
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    print_document(Document("x", "x", {}, tables=(table,)), console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= width
+    assert lines[0] == " against ".join(RUNS)
+    assert lines[-1] == note  # as wide as the terminal, also below a narrow table
+    assert not any("…" in line for line in lines)
+    assert any("+0.045 [-0.073, 0.164]" in line for line in lines)
+    for part in ("rl-grpo-", "branch-", "seed1-4f3a", "rl-dapo-", "none-", "seed1-77aa"):
+        assert any(part in line for line in lines[2:6])
+
+
 def sweep_shown(width: int) -> list[str]:
     settings = {1: (0.8, 0.1), 2: (0.8, 0.3), 3: (1.2, 0.1)}
     cells = [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.store.atomic import replacing, write_json, write_text
+from sage_cli.store.atomic import private, replacing, write_json, write_text
 
 
 def test_an_exception_inside_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -53,3 +53,22 @@ def test_json_is_readable_text_below_new_folders(tmp_path):
     write_json(tmp_path / "new" / "a.json", {"τ": 1, "path": Path("runs")})
     text = (tmp_path / "new" / "a.json").read_text()
     assert text == '{\n  "τ": 1,\n  "path": "runs"\n}\n'
+
+
+def test_json_that_holds_an_address_is_its_owners_alone(tmp_path):
+    """And only as long as it holds one; what others may read the umask says."""
+    before = os.umask(0o022)
+    try:
+        _modes(tmp_path)
+    finally:
+        os.umask(before)
+
+
+def _modes(tmp_path):
+    path = tmp_path / "config.json"
+    for value, others in (({"at": "http://h"}, 0), ({"at": None}, 0o044), ({"at": "a://b"}, 0)):
+        write_json(path, value)
+        assert path.stat().st_mode & 0o077 == others
+    log = tmp_path / "a.log"
+    with open(log, "ab", opener=private):
+        assert log.stat().st_mode & 0o077 == 0

@@ -2,8 +2,7 @@
 
 import pytest
 
-from sage_cli.errors import StoreError
-from sage_cli.store.evaluations import evaluation_figures, keep_evaluation
+from sage_cli.store.evaluations import evaluation_figures, keep_evaluation, name_in
 
 
 def test_the_last_evaluation_of_each_benchmark_counts(run):
@@ -42,11 +41,48 @@ def test_one_over_as_many_or_more_takes_its_place(run):
 
 
 @pytest.mark.parametrize("torn", ['{"pass@1": 0.', "[]", '"text"', '{"samples": null}', "\udc80"])
-def test_a_torn_file_is_named_and_replaced(run, torn):
+def test_a_torn_file_is_named_once_and_replaced_and_others_count(run, torn, caplog):
     keep_evaluation(run, "aime", over(60, 256))
+    keep_evaluation(run, "amc23", over(40, 8))
     path = run.folder / "evaluations" / "aime.json"
     path.write_bytes(torn.encode(errors="surrogateescape"))
-    with pytest.raises(StoreError, match=r"aime\.json is torn"):
-        evaluation_figures(run)
+    for _ in range(2):
+        assert set(evaluation_figures(run)) == {f"eval/amc23/{name}" for name in over(40, 8)}
+    (said,) = caplog.messages
+    assert f"{path} is torn or was edited" in said
+    assert said.endswith("remove it, and measure again")
     assert keep_evaluation(run, "aime", over(3, 4))
     assert evaluation_figures(run)["eval/aime/problems"] == 3
+
+
+def test_two_files_of_one_name_have_records_of_their_own(run):
+    one, other = "a" * 16, "b" * 16
+    assert keep_evaluation(run, "a/test.jsonl", over(60, 256, value=0.25), one)
+    assert keep_evaluation(run, "b/test.jsonl", over(3, 4, value=0.75), other)
+    assert not keep_evaluation(run, "a/test.jsonl", over(3, 4), one)
+    assert keep_evaluation(run, "b/test.jsonl", over(3, 8, value=0.5), other)
+    found = evaluation_figures(run)
+    for file, name, value in (
+        ("a/test.jsonl", "test", 0.25), ("b/test.jsonl", "test-bbbbbbbb", 0.5),
+    ):  # fmt: skip
+        assert name_in(found, file) == name
+        assert (found[f"eval/{name}/pass@1"], found[f"eval/{name}/benchmark"]) == (value, file)
+    assert name_in(found, "c/test.jsonl") == "test"
+
+
+def test_a_record_that_names_no_content_is_gone_on_with(run):
+    keep_evaluation(run, "a/test.jsonl", over(60, 256))
+    assert not keep_evaluation(run, "a/test.jsonl", over(3, 4), "a" * 16)
+    assert keep_evaluation(run, "a/test.jsonl", over(60, 256, value=0.125), "a" * 16)
+    assert len(list((run.folder / "evaluations").iterdir())) == 1
+
+
+@pytest.mark.parametrize("first", ["amc23", "mine/amc23.jsonl"])
+def test_a_file_that_has_a_registered_name(run, first):
+    content = {"amc23": "amc23", "mine/amc23.jsonl": "c" * 16}
+    second = next(name for name in content if name != first)
+    keep_evaluation(run, first, over(40, 8, value=0.25), content[first])
+    keep_evaluation(run, second, over(40, 8, value=0.75), content[second])
+    found = evaluation_figures(run)
+    assert found["eval/amc23/pass@1"] == 0.25
+    assert found[f"eval/amc23-{content[second][:8]}/pass@1"] == 0.75

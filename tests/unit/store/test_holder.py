@@ -198,3 +198,78 @@ def test_a_study_has_one_driver_who_is_named(tmp_path):
     assert re.match(
         rf"tau-rho-1 is driven by process {os.getpid()} on .*, since ", str(caught.value)
     )
+
+
+def old(path, seconds=2 * FRESH_S):
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
+    """Signs of life whose locks are free, and old halves of files; nothing else."""
+    killed = "from pathlib import Path; import os, sys; from sage_cli.store.lock import *\n" \
+             "with driver(Path(sys.argv[1]), 'study'), writer(Path(sys.argv[1]), LAUNCHER):\n" \
+             "    os.kill(os.getpid(), 9)"  # fmt: skip
+    subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False)
+    left = [".driver.holder", ".launcher.holder"]
+    assert sorted(path.name for path in tmp_path.glob(".*.holder")) == left
+    (tmp_path / "cells").mkdir()
+    halves = [tmp_path / ".state.json.0a.tmp", tmp_path / "cells/.rl-a.json.0b.tmp"]
+    for half in (*halves, tmp_path / ".young.tmp", tmp_path / "kept.tmp"):
+        half.write_text("half")
+    old(tmp_path / "kept.tmp")
+    for half in halves:
+        old(half)
+    with writer(tmp_path):
+        assert [path.name for path in tmp_path.glob(".*.holder")] == [SIGN]
+    assert not any(half.exists() for half in halves)
+    assert (tmp_path / ".young.tmp").exists()
+    assert (tmp_path / "kept.tmp").exists()
+
+
+def test_signs_of_the_living_are_left_alone(tmp_path):
+    with driver(tmp_path, "study"):
+        sign = (tmp_path / ".driver.holder").read_text()
+        with writer(tmp_path):
+            assert (tmp_path / ".driver.holder").read_text() == sign
+    with on_host("b", tmp_path):
+        sign = (tmp_path / SIGN).read_text()
+        with driver(tmp_path, "study"):
+            assert (tmp_path / SIGN).read_text() == sign
+
+
+def test_a_sign_that_a_full_disk_left_empty_holds_nobody_up_for_long(tmp_path):
+    sign = tmp_path / ".driver.holder"
+    sign.touch()
+    with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
+        pass  # it may be one that is being written
+    old(sign, holder.BEAT_S + 1)
+    with driver(tmp_path, "study"):
+        assert json.loads(sign.read_text())["pid"] == os.getpid()
+
+
+def test_a_full_disk_leaves_no_empty_sign(tmp_path, monkeypatch):
+    opened = Path.open
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+    def full(path, mode="r", *rest, **named):
+        file = opened(path, mode, *rest, **named)
+        return Full(file) if mode == "xb" else file
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(StoreError, match="No space left"), driver(tmp_path, "study"):
+        pass
+    assert not (tmp_path / ".driver.holder").exists()

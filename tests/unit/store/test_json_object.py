@@ -11,7 +11,7 @@ def test_a_whole_file(tmp_path):
     assert read_object(tmp_path / "a.json", "mend it") == {"τ": 0.5}
 
 
-@pytest.mark.parametrize("torn", [b"", b'{"a": 1', b"[1]", b'"text"', b"\xff"])
+@pytest.mark.parametrize("torn", [b"", b'{"a": 1', b"[1]", b'"text"', b"\xff", b"[" * 10**5])
 def test_a_torn_file_is_named_with_what_to_do(tmp_path, torn):
     (tmp_path / "a.json").write_bytes(torn)
     with pytest.raises(StoreError, match=r"a\.json is torn or was edited: ") as caught:

@@ -10,7 +10,15 @@ import time
 
 import pytest
 
-from sage_cli.errors import Interrupted, StoreError, TrainingError
+from sage_cli.errors import (
+    ConfigurationError,
+    DataError,
+    Interrupted,
+    OutOfMemoryError,
+    StoreError,
+    TrainingError,
+)
+from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Run, Runs, run_of
@@ -56,12 +64,35 @@ def test_other_ends_are_recorded_with_their_reason_and_raised(runs, error, statu
     run = runs.at("rl", "a", "1" * 16)
     with pytest.raises(type(error)), run.recording({}, kind="rl"):  # noqa: PT012
         assert run.manifest["status"] == "running"
+        run.metrics.append({"step": 1})
         raise error
     assert (run.manifest["status"], run.manifest["reason"]) == (status, reason)
     assert not run.finished
     with run.recording({}, kind="rl"):  # taken up again
         assert run.manifest["reason"] is None
     assert run.finished
+
+
+@pytest.mark.parametrize("kind", [ConfigurationError, DataError, StoreError, TrainingError])
+def test_a_refusal_before_anything_was_done_leaves_no_run(runs, kind):
+    finished, refused = made(runs), runs.at("rl", "dapo-branch", "1" * 16)
+    with pytest.raises(kind), refused.recording({}, kind="rl"):
+        raise kind("not so")
+    assert not refused.folder.exists()
+    assert runs.find("dapo") == finished
+
+
+def test_what_was_begun_before_or_tells_something_stays(runs):
+    run = runs.at("rl", "a", "1" * 16)
+    for error in (OutOfMemoryError("full"), ConfigurationError("not so")):
+        with pytest.raises(type(error)), run.recording({}, kind="rl"):
+            raise error
+        assert (run.status, run.manifest["reason"]) == ("failed", error.cause)
+    run.clear()
+    with pytest.raises(StoreError), run.recording({}, kind="rl"):  # noqa: PT012
+        run.checkpoints.mkdir()
+        raise StoreError("the disk is full")
+    assert run.status == "failed"
 
 
 def test_time_adds_up_over_resumptions_and_creation_stays(runs):
@@ -87,25 +118,80 @@ def test_a_run_that_is_being_written_refuses_a_second_writer(runs):
     run.clear()  # nothing there: nothing to do
 
 
+@pytest.mark.parametrize("status", ["interrupted", "finished", None])
+def test_only_a_run_that_was_begun_and_has_not_finished_is_pruned(runs, status):
+    run = runs.at("rl", "dapo", "1" * 8)
+    if status:
+        run.note(status=status)
+        with writer(run.folder):
+            run.prune("it lags")  # somebody goes on with it
+        assert run.manifest == {"status": status}
+    run.prune("it lags")
+    expected = {"status": "pruned", "reason": "it lags"} if status == "interrupted" else None
+    assert run.manifest == (expected or ({"status": status} if status else {}))
+    assert run.folder.exists() == bool(status)
+
+
 def test_find_by_what_stands_within_an_id(runs):
     first = made(runs, label="dapo-branch", identity="aaaa1111")
     second = made(runs, label="dapo-none", identity="bbbb2222")
     assert runs.find("branch") == first
     assert runs.find("none-bb") == second
-    with pytest.raises(StoreError, match=f"'dapo' fits 2 runs: {first.id}, {second.id}"):
+    when = [run.manifest["started"][:16].replace("T", " ") for run in (first, second)]
+    second.note(status="failed")
+    with pytest.raises(StoreError) as caught:
         runs.find("dapo")
+    assert caught.value.cause == (
+        f"'dapo' fits 2 runs: {first.id} (finished, {when[0]}), {second.id} (failed, {when[1]})"
+    )
     third = made(runs, kind="branch", label="grpo", identity="cccc3333")
     assert runs.find("branch") == third  # a beginning goes before what stands within
     with pytest.raises(StoreError, match="there is no run 'dapo-token'"):
         runs.find("dapo-token")
 
 
-@pytest.mark.parametrize("torn", [b'{"status": "fini', b"[]", b"3", b"\xff\xfe{}"])
-def test_a_torn_manifest_is_named(runs, torn):
+@pytest.mark.parametrize("file", ["manifest.json", "config.json"])
+@pytest.mark.parametrize("content", [b'{"status": "fini', b"[]", b"3", b"\xff{}", b"[" * 100_000])
+def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
+    base = made(runs, kind="sft", label="base", identity="bbbb0000")
+    run, other = made(runs), made(runs, identity="aaaa1111", parent=base.id)
+    run.note(asked="9999")  # the latest, if it could be read
+    (run.folder / file).write_bytes(content)
+    assert runs.all() == [run, base, other]
+    assert runs.whole() == [base, other]
+    assert runs.latest() == other
+    assert runs.children(base) == [other.id]
+    (said,) = caplog.messages
+    assert f"{run.folder / file} is torn or was edited" in said
+    assert said.endswith(f"put a whole copy of the file there, or `sage runs remove {run.id}`")
+
+    assert (run.status, run.finished, run.begun) == ("torn", False, True)
+    with pytest.raises(StoreError, match=rf"{file} is torn"):
+        current(runs.at("rl", "dapo-branch", "0123456789abcdef"))
+    runs.remove(runs.find(run.id))
+    assert runs.all() == [base, other]
+
+
+def test_a_torn_run_is_replaced_by_one_that_is_trained_anew(runs):
     run = made(runs)
-    (run.folder / "manifest.json").write_bytes(torn)
-    with pytest.raises(StoreError, match=r"manifest\.json is torn"):
-        runs.all()
+    (run.folder / "manifest.json").write_bytes(b"{")
+    anew = begin_anew(run)
+    with anew.recording({}, kind="rl"):
+        assert run.torn is not None
+    assert settled(anew).finished
+
+
+def test_a_torn_run_that_was_begun_anew_names_no_removal_of_the_old_one(runs):
+    anew = begin_anew(made(runs))
+    with anew.recording({}, kind="rl"):
+        pass
+    (anew.folder / "manifest.json").write_bytes(b"{")
+    with pytest.raises(StoreError, match="torn") as caught:
+        current(made(runs))
+    assert caught.value.next_step == "type its command again with --fresh"
+
+
+def test_a_folder_without_a_configuration_is_no_run(runs):
     with pytest.raises(StoreError, match=r"no config\.json"):
         _ = Run(runs.root / "nothing").config
 
@@ -121,7 +207,9 @@ def test_find_by_id_part_or_folder(runs):
     second.model.mkdir()
     assert run_of(second.model) == second
     assert run_of(second.checkpoints) is None
-    with pytest.raises(StoreError, match=f"'rl' fits 2 runs: {first.id}, {second.id}") as caught:
+    with pytest.raises(
+        StoreError, match=rf"'rl' fits 2 runs: {first.id} \(.*\), {second.id} \("
+    ) as caught:
         runs.find("rl")
     assert caught.value.next_step == "name one of them by more of its id"
     with pytest.raises(StoreError, match="there is no run 'rl-dapo-brnch-aaaa1111'") as caught:

@@ -8,7 +8,7 @@ from offline_wandb import read_offline
 
 from sage_cli.config.records import TrackingSection
 from sage_cli.store.evaluations import evaluation_figures, keep_evaluation
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.ledger import Entry, Ledger
 from sage_cli.store.mirrors import mirrors_of
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.sweep_figures import sweep_figures
@@ -27,9 +27,9 @@ def cell(tmp_path) -> Run:
     }
     with run.recording(config, kind="rl"):
         pass
-    ledger = MetricsFile(tmp_path / "sweeps" / "tau-rho-1" / "ledger.jsonl")
-    ledger.append({"cell": {"guide.tau": 0.1}, "seed": 0, "run": "another"})
-    ledger.append({"cell": {"guide.tau": 0.465, "rl.lr": 1e-5}, "seed": 0, "run": run.id})
+    ledger = Ledger(tmp_path / "sweeps" / "tau-rho-1")
+    ledger.append(Entry({"guide.tau": 0.1}, 0, "another"))
+    ledger.append(Entry({"guide.tau": 0.465, "rl.lr": 1e-5}, 0, run.id))
     keep_evaluation(run, "amc23", {"pass@1": 0.25, "pass@4": 0.5})
     return run
 

@@ -187,6 +187,9 @@ def test_a_tally_counts_the_stream(
     right = Counter(row.problem_id for row, status, _ in streamed if status == "right")
     assert tally.n_P.tolist() == [by_problem[id_] for id_ in ids]
     assert tally.right_P.tolist() == [right[id_] for id_ in ids]
+    places = {(row.problem_id, row.index) for row, status, _ in streamed if status == "right"}
+    assert tally.right_PN.tolist() == [[(id_, i) in places for i in range(n)] for id_ in ids]
+    assert store.seed == IDENTITY.seed
     assert tally.statuses == Counter(status for _, status, _ in streamed)
     assert tally.cut_off == sum(row.finish_reason == "length" for row, _, _ in streamed)
     assert tally.tokens == sum(row.tokens for row, _, _ in streamed)

@@ -22,17 +22,25 @@ def test_what_is_no_claim_is_refused_with_an_example(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("difference", "p_holm", "verdict"),
+    ("difference", "p_holm", "verdict", "of_models"),
     [
-        (0.1, 0.05, Verdict.HOLDS),  # 0.05 is enough
-        (-0.1, 0.01, Verdict.REVERSED),
-        (0.1, 0.0501, Verdict.OPEN),
-        (0.0, 0.01, Verdict.OPEN),  # equal is neither
-        (math.nan, 0.01, Verdict.UNKNOWN),
-        (0.1, math.nan, Verdict.UNKNOWN),
+        (0.1, 0.05, Verdict.HOLDS, Verdict.AS_CLAIMED),  # 0.05 is enough
+        (-0.1, 0.01, Verdict.REVERSED, Verdict.OTHERWISE),
+        (0.1, 0.0501, Verdict.OPEN, Verdict.OPEN_MODELS),
+        (0.0, 0.01, Verdict.OPEN, Verdict.OPEN_MODELS),  # equal is neither
+        (math.nan, 0.01, Verdict.UNKNOWN, Verdict.UNKNOWN),
+        (0.1, math.nan, Verdict.UNKNOWN, Verdict.UNKNOWN),
     ],
 )
 def test_a_verdict_needs_sign_and_certainty(
-    difference: float, p_holm: float, verdict: Verdict
+    difference: float, p_holm: float, verdict: Verdict, of_models: Verdict
 ) -> None:
-    assert parse_claim("a > b at pass@1").verdict(difference, p_holm) == verdict
+    claim = parse_claim("a > b at pass@1")
+    assert claim.verdict(difference, p_holm, "methods") == verdict
+    assert claim.verdict(difference, p_holm, "models") == of_models
+
+
+def test_no_verdict_on_models_says_that_a_claim_holds() -> None:
+    for verdict in (Verdict.AS_CLAIMED, Verdict.OTHERWISE, Verdict.OPEN_MODELS):
+        assert verdict.value.startswith("these models: ")
+        assert "holds" not in verdict.value

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from suite_results import result
 
+from sage_cli.metrics.counts import Verdicts
 from sage_cli.reports.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.sections.curves import curves
-from sage_cli.suite.sections.differences import contrasts, decide, differences
+from sage_cli.suite.sections.decided import decide
+from sage_cli.suite.sections.differences import contrasts, differences
 from sage_cli.suite.sections.measured import measured
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
@@ -91,14 +93,16 @@ def test_claims_are_decided_with_holms_p_over_the_claims() -> None:
     )
     found = result(suite(claims=claims), {**NEVER, **GRPO, **BRANCH})
     better, worse, capped, unknown = decide(found, contrasts(found))
-    assert better.verdict is Verdict.HOLDS
+    assert better.verdict is Verdict.AS_CLAIMED  # one training: nothing is said of the method
+    assert (better.about, better.subject) == ("models", "two models")
     assert better.difference.value == pytest.approx(1 - 0.25)
-    assert worse.verdict is Verdict.REVERSED  # .4375 less 1
+    assert worse.verdict is Verdict.OTHERWISE  # .4375 less 1
     assert worse.difference.value == pytest.approx(0.4375 - 1)
     assert (capped.k, capped.claim.k) == (4, 256)
     # pass@4 of 4 samples is whether one is right: 2 of 4 problems before, 3 of 4 after
     assert capped.difference.value == pytest.approx(0.25)
     assert unknown.verdict is Verdict.UNKNOWN
+    assert unknown.about is None
     every = contrasts(found)
     raw = [float(every[pair]["arithmetic"].difference.p_K[place])
            for pair, place in ((("grpo-branch", "base"), 0), (("grpo", "grpo-branch"), 0),
@@ -120,7 +124,7 @@ def test_claims_stand_beside_the_printed_difference() -> None:
     assert table.rows[0].cells[0] == "grpo-branch > grpo at pass@256 (here pass@4)"
 
 
-def test_two_methods_of_several_seeds_are_compared_as_methods_and_a_base_as_a_model() -> None:
+def test_methods_of_several_seeds_are_compared_as_methods_also_with_a_base() -> None:
     several = {
         "base": NEVER["base"],
         "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5]},
@@ -133,6 +137,47 @@ def test_two_methods_of_several_seeds_are_compared_as_methods_and_a_base_as_a_mo
     # means over both seeds: (.4375 + .5) / 2
     assert single.means[0][0] == pytest.approx(0.46875)
     assert single.difference.mean_K[0] == pytest.approx(0.46875 - 0.25)
+    assert single.difference.runs == (2, 1)
+    assert (single.about, single.subject) == ("methods", "method and this base")
+    document = differences(result(suite(claims=claims), several))
+    assert [one["about"] for one in document.data["claims"]] == ["methods", "methods"]
+    assert document.data["claims"][0]["verdict"] == "holds"
+    assert [row.cells[2] for row in document.tables[0].rows] == ["methods", "method and this base"]
+    assert {one["about"] for one in document.data["differences"]} == {"methods"}
+    assert document.notes[-1].startswith(
+        "the variance between training seeds is pooled over 2 methods (2 degrees of freedom)"
+    )
+
+
+def test_a_method_that_lacks_seeds_is_a_model_beside_one_that_has_them() -> None:
+    runs = [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5, [0, 1, 2, 4] * 5]
+    lacking = {**NEVER, **BRANCH, "grpo": {"arithmetic": runs}}
+    claims = ("grpo-branch > grpo at pass@1", "grpo > base at pass@1")
+    found = result(suite(claims=claims), lacking)
+    short, against_base = decide(found, contrasts(found))
+    assert (short.about, short.subject) == ("models", "these models")
+    assert short.verdict is Verdict.AS_CLAIMED
+    assert against_base.about == "methods"
+    assert contrasts(found)["grpo-branch", "grpo"]["arithmetic"].difference.runs == (1, 3)
+    notes = differences(found).notes
+    assert any(note.startswith("two models, these models: a method with one") for note in notes)
+
+
+def test_seeds_of_every_method_tell_how_much_seeds_vary() -> None:
+    three = {
+        "base": NEVER["base"],
+        "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5]},
+        "grpo-branch": {"arithmetic": [[4, 3, 2, 4] * 5, [3, 4, 2, 4] * 5]},
+    }
+    claims = ("grpo-branch > grpo at pass@1",)
+    pair = ("grpo-branch", "grpo")
+    alone = contrasts(result(suite(claims=claims), three))[pair]["arithmetic"]
+    # a third method whose runs are far apart, 1 and 3 right of 4, makes seeds vary more
+    wild = {**three, "wild": {"arithmetic": [[1] * 20, [3] * 20]}}
+    more = suite(claims=claims, methods={**METHODS, "wild": "dapo"})
+    beside = contrasts(result(more, wild))[pair]["arithmetic"]
+    assert beside.smallest_K[0] > 2 * alone.smallest_K[0]
+    assert beside.difference.low_K[0] < alone.difference.low_K[0]
 
 
 def test_several_benchmarks_have_an_average_which_decides() -> None:
@@ -185,6 +230,24 @@ def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
     assert all(f"<!-- {count} -->" in drawn for count in (10, 20, 40, 80))
 
 
+def test_power_takes_the_correlation_of_verdicts_from_the_suites_own_methods() -> None:
+    found = result(suite(), {**NEVER, **GRPO})
+    assert found.base is not None
+    (assumed,) = power(found, found.base).data["bases"]
+    assert (assumed["correlation"], assumed["like"]) == (0.36, None)  # counts without verdicts
+    first, second = found.base, next(one for one in found.there if one is not found.base)
+    right_PN = np.tile([True, False, False, True], (20, 1))
+    verdicts = Verdicts((0,), right_PN)
+    for method in (first, second):
+        for by_benchmark in method.measured:
+            (one,) = by_benchmark["arithmetic"]
+            counts = replace(one.counts, c_P=right_PN.sum(axis=1), verdicts=verdicts)
+            by_benchmark["arithmetic"] = (replace(one, counts=counts),)
+    (seen,) = power(found, first).data["bases"]
+    assert seen["correlation"] == pytest.approx(1)
+    assert seen["like"] == "the methods at hand"
+
+
 def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
     found = result(suite(against=["grpo", "grpo-branch"]), {**NEVER, **GRPO, **BRANCH})
     document = differences(found)
@@ -192,9 +255,10 @@ def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
     assert list(document.sheets) == ["differences"]
     (table,) = document.tables
     # the same two methods the other way round are no further test
-    pairs = [(row.cells[0], row.cells[2]) for row in table.rows]
+    pairs = [(row.cells[0], row.cells[3]) for row in table.rows]
     assert pairs == [("grpo-branch less grpo", 1), ("grpo-branch less grpo", 4)]
-    assert str(table.rows[0].cells[5]).startswith("+0.56")  # 1 less .4375 at k = 1
+    assert {row.cells[1] for row in table.rows} == {"two models"}
+    assert str(table.rows[0].cells[6]).startswith("+0.56")  # 1 less .4375 at k = 1
 
 
 def test_claims_that_name_a_pair_both_ways_are_one_family() -> None:
@@ -207,7 +271,10 @@ def test_claims_that_name_a_pair_both_ways_are_one_family() -> None:
     assert (better["difference"], worse["difference"]) == (0.5625, -0.5625)
     assert worse["difference low"] == -better["difference high"]
     assert worse["difference high"] == -better["difference low"]
-    assert (better["verdict"], worse["verdict"]) == ("holds", "reversed")
+    assert (better["verdict"], worse["verdict"]) == (
+        "these models: as claimed", "these models: the reverse",
+    )  # fmt: skip
+    assert better["about"] == worse["about"] == "models"
     assert better["p_holm"] == worse["p_holm"]
     assert better["detectable"] == worse["detectable"]
     assert [(one["a"], one["b"]) for one in document.data["differences"]] == [
@@ -228,9 +295,9 @@ def test_what_trainings_took_is_their_mean_beside_the_firsts(tmp_path: Path) -> 
             assert run is not None
             run.folder.mkdir(parents=True)
             run.note(status="finished", seconds=seconds)
-            for drawn in (8, 0):  # a generation for two steps
-                record = {"drawn/completions": drawn, "drawn/tokens": tokens * drawn / 8}
-                run.metrics.path.open("a").write(json.dumps(record) + "\n")
+            for step, drawn in ((1, 8), (2, 0)):  # a generation for two steps
+                counted = {"drawn/completions": drawn, "drawn/tokens": tokens * drawn / 8}
+                run.metrics.append({"step": step, **counted})
     (table,) = spent(found).tables
     rows = [[str(cell) for cell in row.cells] for row in table.rows]
     # means of 100 and 300 and of 5 and 15; 400 and 30 are 2 and 3 times those

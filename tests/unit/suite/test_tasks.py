@@ -207,6 +207,9 @@ def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:
     found = plan("table4", tmp_path, seeds=1)
     grpo = found.parts[-1].arms[1]
     finished(grpo)
+    assert grpo.policy.run is not None
+    grpo.policy.run.model.mkdir()
+    (grpo.policy.run.model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
     states = {work.title: found.state(work) for work in found.works}
     assert states["grpo"] == "trained, to be measured"
     assert len(Runs(tmp_path).all()) == 1

@@ -12,6 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.executors.executor import Resources, Task
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.work import Work
+from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
 from sage_cli.store.metrics_file import MetricsFile
@@ -28,12 +29,18 @@ from sage_cli.sweep.works import CellWork
 SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
 
 
+FAILS: dict[float, tuple[int, str]] = {}
+"""Exit code and last words of trainings that fail, by their cell's tau."""
+
+
 class Touch(CellWork):
     """A training that is a file; it takes half a second, or hours where there is a file `slow`."""
 
     def task(self, file: Path, log: Path) -> Task:
         seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
+        if (why := FAILS.get(self.training.cell["guide.tau"])) is not None:
+            line = f"import sys; print({why[1]!r}); sys.exit({why[0]})"
         command = (sys.executable, "-c", line, f"{self.run.folder}.done")
         return Task(self.name, command, log, self.resources)
 
@@ -43,6 +50,8 @@ class Works:
 
     def __init__(self, folder):
         self.folder, self.config = folder, load().config
+
+    config_of_cells = load().config
 
     def base_measurement(self):
         return Work("base", "base", (), self.config, lambda: True, Resources())
@@ -58,7 +67,7 @@ class Works:
 
         work = Touch(
             name, name, (), self.config, is_done, Resources(), run,
-            training=Training(cell, seed, self.config, None, run), proposal=proposal,
+            training=Training(cell, seed, self.config_of_cells, None, run), proposal=proposal,
         )  # fmt: skip
         return work
 
@@ -76,14 +85,14 @@ def drive(tmp_path, monkeypatch):
     """Drive a sweep of two cells with these settings; the driver."""
     monkeypatch.setattr("sage_cli.executors.run_works.POLL_S", 0.02)
 
-    def drive(study, kind=SweepProgress, **settings):
+    def drive(study, kind=SweepProgress, lost=(), places=2, **settings):
         section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
         folder = SweepFolder(tmp_path)
         folder.forget_cancel()
         progress = kind(Silent(), folder, {"objectives": ["pass@1"]}, 3)
-        executor = LocalExecutor(2, grace_s=1)
+        executor = LocalExecutor(places, grace_s=1)
         driver = Driver(section, study, Works(tmp_path), executor, folder, progress)
-        driver.run()
+        driver.run(lost)
         return driver
 
     return drive
@@ -125,6 +134,54 @@ def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_
     assert counts()["cancelled"] == 0
 
 
+@pytest.mark.parametrize("when", ["at its last look", "unseen", "while it is ended"])
+def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeypatch, when):
+    """Of 3 steps; the driver was busy, and hears of all looks at once."""
+    run = Run(tmp_path / "tau-0.1-0")
+    (tmp_path / "tau-0.1-0.slow").touch()
+    for step in (1, 3) if when == "unseen" else (3,) if when == "at its last look" else (1,):
+        run.metrics.append({"step": step, "eval/pass@1": 0.0})
+    run.note(status="finished" if when == "unseen" else "running")
+    steps = load(sets=["rl.steps=3"]).config
+    monkeypatch.setattr(Works, "config_of_cells", steps)
+    monkeypatch.setattr("sage_cli.sweep.driver.reason_to_prune", lambda *_: "it lags")
+    cancel = WorkQueue.cancel
+
+    def finishes(self, chosen):
+        run.note(status="finished")
+        (tmp_path / "tau-0.1-0.slow").unlink()
+        return cancel(self, chosen)
+
+    monkeypatch.setattr(WorkQueue, "cancel", finishes)
+    enough = Driver._prune
+
+    def looked(self):
+        enough(self)
+        if self._queue.running and when != "while it is ended":
+            (tmp_path / "tau-0.1-0.done").touch()
+            self._queue._executor.end(next(iter(self._queue._running)))
+
+    monkeypatch.setattr(Driver, "_prune", looked)
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, prune="median", trials=1)
+    assert run.manifest["status"] == ("running" if when == "at its last look" else "finished")
+    assert [one.state for one in study.proposals()] == ["done"]
+
+
+def test_trainings_that_the_store_lost_are_made_again_and_the_study_keeps_its_values(
+    tmp_path, drive
+):
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, seeds=2)
+    before = study.proposals()
+    (tmp_path / "tau-0.1-1.done").unlink()
+    drive(study, seeds=2)  # which isn't told that something is lost
+    assert not (tmp_path / "tau-0.1-1.done").exists()
+    drive(study, seeds=2, lost=before[:1])
+    assert (tmp_path / "tau-0.1-1.done").exists()
+    assert study.proposals() == before
+
+
 def test_a_cell_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, monkeypatch):
     """So that its trainings aren't left when the sweep ends."""
 
@@ -153,3 +210,61 @@ def test_all_trainings_of_a_pruned_cell_count_as_pruned(tmp_path, drive, monkeyp
     # two cells of two trainings: both of one pruned, both of the other done
     cells = json.loads((tmp_path / "state.json").read_text())["cells"]
     assert cells == {"done": 2, "failed": 0, "pruned": 2, "cancelled": 0, "left": 0}
+
+
+MANY = tuple(round(0.1 * place, 1) for place in range(1, 10))
+
+
+def states(study):
+    return {one.cell["guide.tau"]: str(one.state) for one in study.proposals()}
+
+
+def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
+    tmp_path, drive, monkeypatch
+):
+    space = Space((Parameter("tau", "guide.tau", Values(MANY)),))
+
+    def opened():
+        return Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+
+    monkeypatch.setattr(
+        sys.modules[__name__], "FAILS", dict.fromkeys(MANY[1:], (1, "the head is dead"))
+    )
+    settings = {"stop_after": 3, "retries": 0, "trials": 9, "places": 1}
+    study = opened()
+    driver = drive(study, **settings)
+    assert (driver.stopped_by.kind, driver.stopped_by.reason) == ("error", "the head is dead")
+    assert states(study) == {0.1: "done"}
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", {0.9: (1, "its own")})
+    study = opened()
+    assert study.failed == []  # nothing is burnt
+    order = []
+    begin = Study.propose
+    monkeypatch.setattr(Study, "propose", lambda self: order.append(one := begin(self)) or one)
+    assert drive(study, **settings).stopped_by is None
+    assert states(study) == {tau: "failed" if tau == 0.9 else "done" for tau in MANY}
+    # what nobody tried came first
+    first = [one.cell["guide.tau"] for one in order if one is not None]
+    assert first[-3:] == [0.2, 0.3, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("fails", "stop_after"),
+    [
+        ({0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x"), 0.4: (2, "y")}, 2),  # of two kinds
+        ({0.1: (1, "x"), 0.3: (1, "x"), 0.5: (1, "x")}, 2),  # not in a row
+        (dict.fromkeys(MANY, (1, "out of memory")), 2),  # the cells' own
+        (dict.fromkeys(MANY, (1, "x")), None),
+    ],
+)
+def test_other_failures_are_the_cells_own(tmp_path, drive, monkeypatch, fails, stop_after):
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", fails)
+    space = Space((Parameter("tau", "guide.tau", Values(MANY)),))
+    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    settings = {"stop_after": stop_after, "retries": 0}
+    assert drive(study, places=1, **settings).stopped_by is None
+    assert states(study) == {tau: "failed" if tau in fails else "done" for tau in MANY}
+    assert [
+        one.cell["guide.tau"]
+        for one in Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]).failed
+    ] == list(fails)  # which the next driver tries first

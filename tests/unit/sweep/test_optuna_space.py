@@ -78,7 +78,7 @@ def test_the_known_and_the_failed_come_back_as_values(tmp_path):
 
 @pytest.mark.parametrize(
     ("sampler", "name"),
-    [("grid", "mine/29f9b6c8"), ("random", "mine/5f073c66"), ("nsga2", "mine/81d41043")],
+    [("grid", "mine/e3cec2b0"), ("random", "mine/7427e194"), ("nsga2", "mine/c9e48ff2")],
 )
 def test_studies_of_values_are_called_what_they_were(tmp_path, sampler, name):
     tau = Parameter("tau", "guide.tau", Values((0.1, 0.2)))

@@ -21,12 +21,40 @@ def refused(text, settings=BRANCH):
     return caught.value
 
 
+def times(tmp_path, key, *factors):
+    """A file of one parameter, `rate`, which multiplies the setting `key`."""
+    path = tmp_path / "space.yaml"
+    path.write_text(f"parameters: {{rate: {{key: {key}, times: {list(factors)}}}}}")
+    return str(path)
+
+
+@pytest.mark.parametrize("centre", [2.5e-6, 1e-6, 4e-9, 0.465])
+def test_factors_keep_six_digits_however_small_the_value(tmp_path, centre):
+    factors = [1 / 3, 0.5, 1, 1.00001, 3]
+    small = load(sets=[f"rl.learning_rate={centre!r}"]).config
+    (rate,) = read_space(times(tmp_path, "rl.learning_rate", *factors), small).parameters
+    # the seventh digit is rounded: at most 5 of it, of a first digit of at least 1
+    assert rate.domain.values == pytest.approx([f * centre for f in factors], rel=5e-6)
+    # 3 x .1 is .30000000000000004 in binary
+    tenth = load(sets=["rl.learning_rate=0.1"]).config
+    (rate,) = read_space(times(tmp_path, "rl.learning_rate", 3), tenth).parameters
+    assert rate.domain.values == (0.3,)
+
+
+def test_factors_that_give_one_value_are_refused_by_name(tmp_path):
+    small = load(sets=["rl.learning_rate=1e-6"]).config
+    refusal = refused(times(tmp_path, "rl.learning_rate", 1, 2, 1.0000001), small)
+    assert refusal.cause.startswith("rate has the value 1e-06 2 times")
+    # a switch takes 1 for true
+    assert "has the value true 2 times" in refused("sft.shuffle=true|1|false").cause
+
+
 def test_the_shipped_grid_around_the_configured_pair():
     space = read_space("tau, rho", BRANCH)
     cells = list(space.cells())
     # 0.465 x (2/3, 1, 5/3) and 0.775 x (1/3, 1, 5/3)
     assert [cell["guide.tau"] for cell in cells[::3]] == pytest.approx([0.31, 0.465, 0.775])
-    assert [cell["guide.rho"] for cell in cells[:3]] == pytest.approx([0.258333, 0.775, 1.291667])
+    assert [cell["guide.rho"] for cell in cells[:3]] == pytest.approx([0.258333, 0.775, 1.29167])
     assert len(cells) == 9
 
 

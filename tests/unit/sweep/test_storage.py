@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from sage_cli.config.passwords import VARIABLE
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.sweep import storage
 from sage_cli.sweep.space import Parameter, Space, Values
@@ -21,6 +22,11 @@ def test_a_database_keeps_a_study(tmp_path):
     assert studies(url) == [study.name]
 
 
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "")
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -34,10 +40,11 @@ def test_a_database_keeps_a_study(tmp_path):
 def test_what_is_no_reachable_database_is_named_without_its_password(url):
     with pytest.raises((ConfigurationError, StoreError)) as caught:
         storage.open_storage(url, write=True)
-    assert "sweep.storage" in caught.value.cause + str(caught.value.next_step)
-    if "no url" not in url:
-        assert "s3cr" not in caught.value.cause
-        assert "***" in caught.value.cause
+    said = caught.value.cause + str(caught.value.next_step)
+    assert "sweep.storage" in said
+    assert "s3cr" not in said
+    assert "e@t" not in said
+    assert ("ann" in said) == ("ann" in url)
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
@@ -63,7 +70,7 @@ def test_a_database_that_is_restarted_is_waited_for(monkeypatch, caplog):
     monkeypatch.setattr(storage.time, "sleep", lambda _: None)
     assert storage.patiently("postgresql://ann:secret@host/x", away(3)) == 4
     (said,) = caplog.messages
-    assert said.startswith("the study's database postgresql://ann:***@host/x can't be reached: ser")
+    assert said.startswith("the study's database postgresql://ann@host/x can't be reached: ser")
 
 
 def test_a_database_that_stays_away_ends_the_driver(monkeypatch):

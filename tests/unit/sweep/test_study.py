@@ -196,15 +196,74 @@ def test_a_discrete_space_is_exhausted_without_a_repetition(opened, sampler):
 
 
 def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
-    space = Space((Parameter("steps", "rl.steps", Range(1, 2, integer=True)),))
+    space = Space((Parameter("steps", "rl.steps", Range(1, 6, integer=True)),))
     study = opened(space, "random")
-    assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2}
-    assert len(study.proposals()) == 2
+    assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2, 3, 4, 5, 6}
+    assert len(study.proposals()) == 6
     trials = study._trials._all()
-    assert len(trials) > 20  # a sampler of ranges is asked 25 times before it is believed
+    assert len(trials) > 6
     repeated = [trial for trial in trials if "repeats" in trial.user_attrs]
     assert {trial.state for trial in repeated} == {optuna.trial.TrialState.COMPLETE}
     assert all(trial.values == trials[trial.user_attrs["repeats"]].values for trial in repeated)
+
+
+def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
+    """Other cells are proposed, as many as were wanted, by the even beginning of tpe."""
+    study = opened(RANGES, "tpe", seed=2)
+    blind = [study.propose() for _ in range(3)]
+    for one in blind:
+        study.withdraw(one, "timeout", "it took longer")
+    assert study.proposals() == []
+    again = opened(RANGES, "tpe", seed=2)
+    assert again.failed == []
+    cells = take(again, 7)
+    assert not {cell_key(cell) for cell in cells} & {cell_key(one.cell) for one in blind}
+    assert again._trials.asked() == len(cells) == 7
+
+
+def test_whole_numbers_are_exhausted_like_values(opened):
+    """Also where a parameter exists in some cells only: 3 with token, 2 x 3 with branch."""
+    parameters = (
+        Parameter("guide", "guide.name", Values(("token", "branch"))),
+        Parameter("tau", "guide.tau", Range(1, 2, integer=True), {"guide.name": ("branch",)}),
+        Parameter("steps", "rl.steps", Range(7, 9, integer=True)),
+    )
+    study = opened(Space(parameters), "tpe")
+    assert study.space.size == 12
+    assert len(study.space.listed()) == len(take(study, 99)) == 9
+
+
+@pytest.mark.parametrize(("sampler", "space"), [("grid", GRID), ("tpe", RANGES), ("random", GRID)])
+def test_a_trial_that_somebody_enqueued_is_the_next_proposal(opened, tmp_path, sampler, space):
+    def enqueue(**params):
+        study._trials._study.enqueue_trial(params)
+
+    study = opened(space, sampler)
+    take(study, 1)
+    wanted = study._optuna_space.to_params(dict(take(opened(space, "random", seed=9), 2)[1]))[0]
+    enqueue(**wanted)
+    study = opened(space, sampler)  # a driver that begins with it waiting
+    proposed = study.propose()
+    assert study._optuna_space.to_params(proposed.cell)[0] == wanted
+    assert proposed.state is State.RUNNING
+    study.tell(proposed, [0.5])
+    if space is RANGES:  # the sampler chooses what isn't said
+        enqueue(tau=wanted["tau"])
+        assert study.propose().cell["guide.tau"] == wanted["tau"]
+    else:  # one that is known already is passed over
+        enqueue(**wanted)
+        assert study.propose().cell not in [one.cell for one in study.proposals()[:-1]]
+
+
+def test_an_enqueued_trial_outside_the_space_is_named_and_left_out(opened, caplog):
+    study = opened(RANGES, "random")
+    study._trials._study.enqueue_trial({"tau": 7.5, "steps": 20, "rho": 1})
+    proposed = opened(RANGES, "random").propose()
+    assert proposed.cell in RANGES
+    assert caplog.messages == [
+        "trial 0, which was enqueued, is left out: the space doesn't hold tau=7.5, rho=1"
+    ]
+    assert len(study.proposals()) == 1
 
 
 def test_what_is_known_from_elsewhere_is_entered_once(opened):

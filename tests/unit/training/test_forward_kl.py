@@ -12,6 +12,7 @@ from trl import GRPOTrainer
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.store.completion import Completion
 from sage_cli.training.forward_kl import ReferenceCompletions
+from sage_cli.training.order import rows_seen
 
 
 def test_completions_are_taken_in_turn_padded_and_masked():
@@ -23,7 +24,9 @@ def test_completions_are_taken_in_turn_padded_and_masked():
 
 def test_finished_completions_end_with_end_of_sequence(tokenizer: Any):
     problems = [problem for _, problem in PROMPTS]
-    encoded = ReferenceCompletions.encode(problems, reference_completions(), tokenizer, None)
+    encoded = ReferenceCompletions.encode(
+        problems, reference_completions(), tokenizer, None, range(12)
+    )
     finished, cut = encoded.ids[0]  # 2 * 2: "4" and "4x"
     four, x = (tokenizer.convert_tokens_to_ids(c) for c in "4x")
     assert finished.tolist() == [four, tokenizer.eos_token_id]
@@ -37,7 +40,7 @@ def test_end_of_sequence_is_there_where_it_was_drawn(tokenizer: Any):
 
     def encoded(text: str, reason: str, ids: tuple[int, ...] | None) -> list[int]:
         drawn = {problem.id: [Completion(problem.id, 0, 0, text, 3, reason, ids)]}
-        made = ReferenceCompletions.encode([problem], drawn, tokenizer, "</SOLUTION>")
+        made = ReferenceCompletions.encode([problem], drawn, tokenizer, "</SOLUTION>", [0])
         ((tokens,),) = made.ids
         return tokens.tolist()
 
@@ -66,7 +69,7 @@ def test_a_reference_that_stops_at_the_tag_teaches_no_token_after_it(bench: Any,
     # second token, would be part of
     assert records[-1]["kl/forward"] < 0.5 < records[0]["kl/forward"]
     ids_BT, mask_BT = ReferenceCompletions.encode(
-        [problem for _, problem in PROMPTS], drawn, bench.tokenizer, "</SOLUTION>"
+        [problem for _, problem in PROMPTS], drawn, bench.tokenizer, "</SOLUTION>", range(12)
     ).take(torch.tensor([0]), torch.tensor([0]))
     assert (ids_BT.tolist(), mask_BT.tolist()) == ([[tag]], [[1]])
 
@@ -101,6 +104,28 @@ def test_loss_and_gradient_by_hand(
     gradients = torch.autograd.grad(loss, [policy_BT, reference_BT])
     torch.testing.assert_close(gradients[0], torch.tensor([[-1.0, -1.0], [1.0, 1.0]]) / 8)
     torch.testing.assert_close(gradients[1], torch.full((2, 2), -0.5 / 8 * share))
+
+
+@pytest.mark.parametrize("rl", [{"iterations": 2}, {"steps_per_generation": 2}, {}])
+def test_completions_are_needed_of_the_problems_that_steps_see(
+    bench: Any, configure: Any, rl: dict[str, Any]
+):
+    """4 steps of 2 prompts are 8 of the 12; with two iterations a batch is drawn every other."""
+    config = configure(anchor={"kl": "forward"}, rl={**rl, "prompts_per_step": 2})
+    rows = rows_seen(len(PROMPTS), config.rl)
+    assert len(rows) == (4 if rl.get("iterations") else 8)
+    drawn = {PROMPTS[row][1].id: reference_completions()[PROMPTS[row][1].id] for row in rows}
+    records = bench.run(config, reference=None, reference_completions=drawn)
+    assert len([record["kl/forward"] for record in records]) == 4
+    missing = PROMPTS[rows[-1]][1].id
+    del drawn[missing]
+    with pytest.raises(TrainingError, match=f"problem {missing} has no completion"):
+        bench.trainer(config, reference_completions=drawn)
+
+
+def test_where_dynamic_sampling_may_take_any_problem_all_are_needed(configure: Any):
+    config = configure(rl={"dynamic_sampling": True, "prompts_per_step": 2})
+    assert rows_seen(12, config.rl) == list(range(12))
 
 
 def test_training_pulls_the_policy_towards_the_references_completions(bench: Any, configure: Any):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 from transformers import Trainer
 
 from sage_cli.config.training import SftSection
-from sage_cli.errors import Interrupted, TrainingError
+from sage_cli.errors import Interrupted, StoreError, TrainingError
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.store.run import Run
 from sage_cli.training import interruption, sealed_checkpoints
 from sage_cli.training.checkpoints import saved_step, seal
+from sage_cli.training.interruption import wait_s
 from sage_cli.training.sft import Example, train_sft
 from sage_cli.training.stop_signals import StopSignals
 
@@ -170,13 +172,16 @@ def saving_but(name: str, fail: Callable[..., None]) -> Callable[..., Any]:
     return act
 
 
-def test_the_boundary_is_a_generations_end(bench: Any, configure: Any):
-    config = configure(rl={"steps": 9, "iterations": 3, "save_every": 99})
+def test_the_boundary_is_a_generations_end(bench: Any, configure: Any, capfd: Any):
+    """A record is heard when its step is done: at 1 of 6 steps to a batch 5 are left."""
+    rl = {"steps": 15, "iterations": 3, "steps_per_generation": 2, "save_every": 99}
+    config = configure(rl=rl)
     whole = bench.run(config, "whole")
-    for step, boundary in ((1, 3), (5, 6)):
+    for step, boundary, left in ((1, 6, "in 5 steps"), (11, 12, "after this step")):
         with pytest.raises(Interrupted) as caught:
             bench.run(config, "torn", on_step=signalling(step, signal.SIGTERM))
         assert caught.value.saved == f"torn is saved at step {boundary}"
+        assert f"SIGTERM: saving {left}" in capfd.readouterr().err
     bench.run(config, "torn")
     assert records(Run(bench.folder / "torn")) == [
         {
@@ -186,6 +191,40 @@ def test_the_boundary_is_a_generations_end(bench: Any, configure: Any):
         }
         for r in whole
     ]
+
+
+def test_the_last_batch_may_be_short(capfd: Any):
+    with StopSignals(patient=False, period=4) as signals:
+        signals.done(8, of=10)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert "saving in 2 steps" in capfd.readouterr().err
+
+
+def test_a_checkpoint_inside_a_generation_batch_is_refused_by_name(bench: Any, configure: Any):
+    """As an earlier release left it: between steps 3 and 4 of the batch of steps 3 to 4."""
+    rl = {"steps": 6, "steps_per_generation": 2, "save_every": 2, "keep_checkpoints": None}
+    bench.run(configure(rl=rl), "run")
+    run = Run(bench.folder / "run")
+    whole, checkpoints = records(run), run.checkpoints
+    shutil.rmtree(checkpoints / "checkpoint-4")
+    (checkpoints / "checkpoint-6").rename(checkpoints / "checkpoint-3")
+    refusal = r"checkpoint-3 was saved inside a generation batch, that of steps 3 to 4"
+    with pytest.raises(StoreError, match=refusal) as caught:
+        bench.run(configure(rl=rl), "run")
+    assert "remove" in str(caught.value.next_step)
+    assert "--fresh" in str(caught.value.next_step)
+    assert len(run.metrics.read()) == 6  # nothing is forgotten yet
+    shutil.rmtree(checkpoints / "checkpoint-3")  # what the message says
+    bench.run(configure(rl=rl), "run")
+    assert records(run) == whole
+
+
+def test_the_last_step_may_lie_inside_a_batch(bench: Any, configure: Any):
+    config = configure(rl={"steps": 3, "steps_per_generation": 2})
+    bench.run(config, "run")
+    shutil.rmtree(bench.folder / "run/model")
+    assert bench.run(config, "run") == []  # its weights are taken from its last checkpoint
+    assert (bench.folder / "run/model/model.safetensors").is_file()
 
 
 def test_minutes_save_too_and_change_nothing(
@@ -216,13 +255,41 @@ def test_minutes_save_too_and_change_nothing(
     ).read_bytes()
 
 
-def test_signals_that_were_ignored_stay_ignored():
-    """A shell's `sage rl &` in a script: Ctrl-C is meant for the script."""
+def test_checkpoints_that_take_long_are_fewer(
+    bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """Each takes a tenth of the clock's minute: 19 tenths lie between two, not the asked half."""
+    minutes = iter(range(10**6))
+    monkeypatch.setattr(interruption, "monotonic", lambda: 60.0 * next(minutes))
+    tenths = iter(range(10**6))
+    monkeypatch.setattr(interruption, "perf_counter", lambda: 6.0 * next(tenths))
+    sealed: list[str] = []
+
+    def noted(checkpoint: Path, *also: Any, **words: Any) -> None:
+        sealed.append(checkpoint.name)
+        seal(checkpoint, *also, **words)
+
+    monkeypatch.setattr(sealed_checkpoints, "seal", noted)
+    rl = {"steps": 6, "save_every": 99, "keep_checkpoints": 9, "save_minutes": 0.5}
+    bench.run(configure(rl=rl))
+    # looks: begun 0, step 1 at 1 (due: saved, at 2), 2 at 3, 3 at 4 (1.9 minutes on: saved, at 5),
+    # 4 at 6, 5 at 7 (saved), 6 the last
+    assert sealed == ["checkpoint-1", "checkpoint-3", "checkpoint-5", "checkpoint-6"]
+
+
+def test_saving_takes_a_twentieth_of_the_time_at_most():
+    assert wait_s(600, 0) == 600
+    assert wait_s(600, 30) == 600  # 30 of 630
+    assert wait_s(600, 84) == pytest.approx(1596)  # 84 of 84 + 1596 = 1680
+
+
+def test_signals_that_were_ignored_are_heard_while_something_can_be_saved():
+    """A script starts its background jobs with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with StopSignals(patient=False) as signals:
             os.kill(os.getpid(), signal.SIGINT)
-            assert signals.number == 0
+            assert signals.number == signal.SIGINT
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -112,7 +113,7 @@ from sage_cli.training.lifeline import follow
 run, heard = Run(Path(sys.argv[1])), []
 signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
 follow()
-run.metrics.append({"step": 1, "pid": os.getpid()})
+run.metrics.append({"step": 1, "of": 9, "pid": os.getpid()})
 deadline = time.monotonic() + 60
 while time.monotonic() < deadline and not heard:
     time.sleep(0.01)
@@ -127,14 +128,16 @@ def waiting(run: Run, *words: str) -> list[str]:
     return [sys.executable, "-c", WAITING, str(run.folder), *words]
 
 
-def test_a_signal_is_passed_on_and_waited_for(tmp_path: Path):
+def test_a_signal_is_passed_on_and_waited_for(tmp_path: Path, capfd: Any):
     run = Run(tmp_path)
 
     def interrupt(_record: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     with lifeline(tmp_path), pytest.raises(Interrupted) as caught:
-        run_together(waiting(run, "obeys"), 2, run, interrupt)
+        run_together(waiting(run, "obeys"), 2, run, interrupt, 4)
+    # of four steps one is done
+    assert "SIGTERM: saving in 3 steps" in capfd.readouterr().err
     assert (caught.value.exit_code, caught.value.saved) == (143, None)
     assert run.status == "interrupted"
     assert not (tmp_path / ".stop").exists()

@@ -50,6 +50,19 @@ def test_three_settings_are_named_and_which_of_them_go_on():
     )
 
 
+@pytest.mark.parametrize("sets", [(), ("rl.optimizer=adamw",)])
+def test_advice_on_sharding_is_not_refused(sets: tuple[str, ...]):
+    (spread,) = {need(recipe(*sets)).changes["rl.processes"] for need in (loading, lone)}
+    processes, settings = spread.split(" with ")
+    followed = recipe(*sets, f"rl.processes={processes}", *settings.split(" and "))
+    assert "rl.optimizer" not in loading(followed).changes
+    assert "rl.processes" not in lone(recipe("rl.advantage=verl", *sets)).changes
+
+
+def lone(recipe: RlRecipe) -> MemoryNeed:
+    return training(recipe, 1)
+
+
 @pytest.mark.parametrize(
     ("need", "said"),
     [
@@ -60,7 +73,7 @@ def test_three_settings_are_named_and_which_of_them_go_on():
         ),
         (
             loading(recipe("rollout.backend=transformers", "model.tuning=full")),
-            "model.tuning=lora; rl.processes=2 with rl.accelerate=fsdp2",
+            "model.tuning=lora; rl.processes=2 with rl.accelerate=fsdp2 and rl.optimizer=adamw",
         ),
         (
             training(recipe("rollout.backend=vllm", "rl.micro_batch=1"), 1),

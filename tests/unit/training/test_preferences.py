@@ -106,6 +106,9 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     if tuning == "lora":
         model = adapted(bench, configure())
     reference = load_model(base) if tuning == "full" else None
+    for module in model.modules():  # as of a model whose configuration has attention dropout
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = 0.2
     first = {"pairs/found": 6.0, "drawn/tokens": 90.0}
     run = Run(tmp_path / "run")
     train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first)

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
 from sage_cli.errors import StoreError
 from sage_cli.guides import BranchGuide, NoGuide, entropy_percentiles, guide_statistics
@@ -49,6 +52,36 @@ def test_token_statistics_by_hand():
     assert found["guide/clamped"] == pytest.approx(1 / 3)
     assert found["guide/log_q"] == pytest.approx(log_q)
     assert math.isnan(token_statistics(record.drain(one), NoGuide())["entropy"])
+
+
+def test_percentiles_are_those_of_all_tokens_in_order():
+    entropy_T = torch.rand(1001, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    expected = np.percentile(entropy_T.numpy(), [50, 75, 90, 95, 99])
+    assert list(entropy_percentiles(entropy_T).values()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_the_main_process_alone_has_the_signals_of_all(monkeypatch: pytest.MonkeyPatch, main: bool):
+    """Of two processes, with 2 tokens here and 3 there."""
+    theirs_T = torch.tensor([3.0, 4.0, 5.0])
+    accelerator = SimpleNamespace(
+        num_processes=2,
+        is_main_process=main,
+        device="cpu",
+        gather=lambda counts: torch.tensor([int(counts), 3]),
+        pad_across_processes=lambda values_T, dim: pad(values_T, (0, 1)),
+    )
+
+    def gather(values_T: Tensor, rows: list[Tensor] | None = None) -> None:
+        assert (rows is not None) == main
+        for row, sent in zip(rows or [], (values_T, theirs_T), strict=False):
+            row.copy_(sent)
+
+    monkeypatch.setattr(torch.distributed, "gather", gather)
+    record = TokenRecord()
+    record.add(torch.ones(1, 2), entropy=torch.tensor([[1.0, 2.0]]))
+    found = record.drain(accelerator)["entropy"].tolist()
+    assert found == ([1.0, 2.0, 3.0, 4.0, 5.0] if main else [])
 
 
 def test_percentiles_and_statistics_of_nothing_are_nan():

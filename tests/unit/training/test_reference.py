@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from sage_cli.config.model import LoraSection
+from sage_cli.config.training import SftSection
 from sage_cli.errors import TrainingError
-from sage_cli.models.load import load_model
+from sage_cli.models.load import attach_lora, load_model
+from sage_cli.store.run import Run
+from sage_cli.training.sft import Example, train_sft
 
 
 def shifted(base: Path, folder: Path, factor: float) -> Path:
@@ -43,3 +47,36 @@ def test_the_same_weights_pass_in_every_arithmetic(bench: Any, configure: Any):
         model = {"kind": "pretrained", "tuning": "full", "compute_dtype": compute_dtype}
         (record,) = bench.run(configure(model=model, rl={"steps": 1}), compute_dtype)
         assert record["kl/reference"] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("tuning", ["lora", "full"])
+def test_after_warm_up_with_dropout_policy_and_reference_are_one_network(
+    bench: Any, configure: Any, tmp_path: Path, tuning: str
+):
+    """Of an adapter, and of attention's own; under two masks they would be far apart."""
+    model = load_model(bench.base, trainable=True)
+    if tuning == "lora":
+        model = attach_lora(model, LoraSection(dropout=0.1))
+    else:
+        model.config.attention_dropout = 0.2
+        model.save_pretrained(tmp_path / "start")
+        model = load_model(tmp_path / "start", trainable=True)
+    examples = [Example(f"{a}+{b}=", str(a + b)) for a in range(5) for b in range(5)]
+    sft = SftSection(steps=4, batch_size=8, learning_rate=1e-2, optimizer="adamw", warmup_steps=0)
+    warm_up = Run(tmp_path / "warm-up")
+    train_sft(sft, model, bench.tokenizer, examples, warm_up, lambda _: None)
+    kept = {value for value in dropouts(model) if value}
+    assert kept == {0.1 if tuning == "lora" else 0.2}  # supervised warm-up keeps it
+    policy = load_model(warm_up.model, trainable=True)
+    assert {value for value in dropouts(policy) if value} == kept
+    settings = {"model": {"kind": "pretrained", "tuning": tuning, "lora": {"dropout": 0.1}}}
+    records = bench.run(configure(**settings), model=policy, reference=warm_up.model)
+    assert records[0]["kl/reference"] == pytest.approx(0, abs=1e-6)
+    assert records[-1]["kl/reference"] != 0
+    assert not any(dropouts(policy))
+
+
+def dropouts(model: Any) -> list[float]:
+    """The probabilities of all modules, whichever way they hold them."""
+    own = [getattr(module, "attention_dropout", 0.0) for module in model.modules()]
+    return own + [module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)]

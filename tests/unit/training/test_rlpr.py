@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,12 @@ import torch
 from toy_policy import PROMPTS
 from trl import GRPOTrainer
 
-from sage_cli.errors import DataError
+from sage_cli.errors import DataError, StoreError
 from sage_cli.models.load import load_model
+from sage_cli.objectives.probability_reward import probability_reward
+from sage_cli.store.run import SEAL
+from sage_cli.training import probability_reward as through_trainer
+from sage_cli.training.checkpoints import seal
 
 RL = {"reward": "probability", "epsilon_high": 0.27, "reward_filter": 0.0}
 OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"
@@ -85,13 +90,15 @@ def test_groups_of_little_deviation_teach_nothing(
     bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
 ):
     trainer = bench.trainer(configure(rl={**RL, "reward_filter": 0.5, "steps": 12}))
-    trainer.reward.running = 0.3
-    trainer.state.global_step = 10  # step 11
-    # deviations 0 and .5 x sqrt(4 / 3) = .57735: mean .288675; running .99 x .3 + .01 x .288675
+    trainer.reward.deviations = [9.0] * 5 + [0.1, 0.2, 0.3, 0.4]
+    # deviations 0 and .5 x sqrt(4 / 3) = .57735, mean .288675, which is that of step 10
     rewards_PN = torch.tensor([[0.1] * 4, [0.0, 1.0, 0.0, 1.0]])
     trainer.reward.record = {}
-    assert trainer.reward.keep(rewards_PN, 11).tolist() == [False, True]
-    assert trainer.reward.record["reward/spread"] == pytest.approx(0.2998868)
+    assert trainer.reward.keep(rewards_PN).tolist() == [True, True]
+    assert trainer.reward.record["reward/deviation"] == pytest.approx(0.288675)
+    assert "reward/spread" not in trainer.reward.record
+    assert trainer.reward.keep(rewards_PN).tolist() == [False, True]
+    assert trainer.reward.record["reward/spread"] == pytest.approx(0.257735)  # 1.288675 / 5
     assert trainer.reward.record["groups/filtered"] == 1
 
 
@@ -114,6 +121,66 @@ def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench: Any, co
     files = [bench.folder / name / "model/model.safetensors" for name in ("whole", "resumed")]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert {"reward", "verdict/right", "reward/paid", "reward/probability"} <= whole[0].keys()
+
+
+@pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
+def test_golds_are_read_at_the_start_as_in_training(
+    bench: Any, configure: Any, compute_dtype: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Of a completion of nothing but the gold, before any update, b is a."""
+
+    def answered(
+        self: Any, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int,
+        has_tool_images: bool = False,
+    ) -> tuple[Any, None]:  # fmt: skip
+        tokenizer, rows = self.processing_class, []
+        for text in tokenizer.batch_decode(prompt_ids):
+            a, b = text.removesuffix("=?").split("*")
+            rows.append(f"{OPEN}{int(a) * int(b)}{CLOSE}")
+        return [[*ids, self.eos_token_ids[0]] for ids in tokenizer(rows)["input_ids"]], None
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", answered)
+    read: list[tuple[float, float]] = []
+
+    def paid(chance: float, at_start: float, **form: bool) -> float:
+        read.append((chance, at_start))
+        return probability_reward(chance, at_start, **form)
+
+    monkeypatch.setattr(through_trainer, "probability_reward", paid)
+    model = load_model(bench.base, trainable=True)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(0.1)  # unsure, so that every gold has a chance
+    settings = {"model": {"compute_dtype": compute_dtype}, "anchor": {"kl": "none"}}
+    bench.run(configure(rl={**RL, "steps": 1}, **settings), model=model)
+    assert len(read) == 16
+    for chance, at_start in read:
+        assert chance > 0.002
+        assert chance == pytest.approx(at_start, rel=1e-6)
+
+
+def test_the_start_is_kept_in_checkpoints_alone(bench: Any, configure: Any):
+    config = configure(rl={**RL, "steps": 4, "save_every": 2, "keep_checkpoints": None})
+
+    def die(record: dict[str, Any]) -> None:
+        if record["step"] == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        bench.run(config, on_step=die)
+    kept = bench.folder / "run/checkpoints/checkpoint-2/reward.json"
+    golds = json.loads(kept.read_text())["golds_at_start"]
+    with torch.no_grad():
+        model = load_model(bench.base).double()
+        expected = [
+            plain_chance(model, bench.tokenizer, text + OPEN, problem.gold)
+            for text, problem in PROMPTS
+        ]
+    assert golds == pytest.approx(expected, abs=1e-6)
+    (kept.parent / SEAL).unlink()
+    kept.write_text("{}")  # as an earlier release left it
+    seal(kept.parent)
+    with pytest.raises(StoreError, match="step 2 has no probabilities of the golds at the start"):
+        bench.run(config)
 
 
 def test_an_empty_gold_is_refused_before_anything_is_trained(bench: Any, configure: Any):

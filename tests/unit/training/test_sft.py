@@ -57,8 +57,12 @@ def test_rows_that_are_too_long_are_dropped_not_cut():
     examples = [Example("AB", "CD"), Example("A", "BCDE"), Example("AB", "C")]
     # with end of sequence 5, 6 and 4 tokens
     assert [len(ids) for ids in tokenized(examples, Letters(), 5)["input_ids"]] == [5, 4]
-    with pytest.raises(DataError, match="none of the 3 demonstrations fits in 3 tokens"):
+    with pytest.raises(
+        DataError, match=r"none of the 3 demonstrations fits .*=3 tokens"
+    ) as refusal:
         tokenized(examples, Letters(), 3)
+    assert "the shortest has 4, the longest 6" in refusal.value.cause
+    assert "--set sft.max_length=6" in refusal.value.next_step
 
 
 def test_real_tokenizers_add_nothing_of_their_own(tokenizer):

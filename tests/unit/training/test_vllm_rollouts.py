@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -20,8 +21,8 @@ from sage_cli.training.vllm_rollouts import (
     as_launched,
     ask_for_each_row,
     context_length,
+    engine_as_asked,
     engine_seed,
-    seeded_engine,
 )
 
 
@@ -66,6 +67,19 @@ def test_vllm_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("gpu_with_vllm")
 def test_auto_is_vllm_where_there_are_both():
     assert settled_engine(rollout("auto"), 1) == rollout()
+
+
+@pytest.mark.usefixtures("gpu_with_vllm")
+def test_auto_refuses_tempered_and_truncated_rollouts_where_it_is_vllm(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    said = {"backend": "auto", "max_tokens": 100, "temperature": 0.8, "min_p": 0.01}
+    with pytest.raises(ConfigurationError, match=r"at temperature 1, and temperature is 0\.8"):
+        settled_engine(RolloutSection.model_validate(said), 1)
+    uncorrected = said | {"vllm": {"importance_correction": "none"}}
+    assert settled_engine(RolloutSection.model_validate(uncorrected), 1).backend == "vllm"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert settled_engine(RolloutSection.model_validate(said), 1).backend == "sampler"
 
 
 @pytest.mark.usefixtures("gpu_with_vllm")
@@ -121,17 +135,30 @@ def test_the_engine_is_seeded_by_seed_rank_and_step(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(vllm_generation, "LLM", lambda **k: built.append(k), raising=False)
     plain = vllm_generation.LLM
     for seed, rank, step in ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 50)):
-        with seeded_engine(seed, step):
-            vllm_generation.LLM(model="m", seed=rank)
+        with engine_as_asked(seed, step, "raw_logprobs"):
+            vllm_generation.LLM(model="m", seed=rank, logprobs_mode="processed_logprobs")
     assert vllm_generation.LLM is plain
     assert [engine["model"] for engine in built] == ["m"] * 4
+    assert {engine["logprobs_mode"] for engine in built} == {"raw_logprobs"}
     assert len({engine["seed"] for engine in built}) == 4
     assert built[0]["seed"] == engine_seed(1, 0, 0) < 2**31
 
 
+def test_trls_advice_on_a_servers_log_probabilities_is_not_passed_on(
+    caplog: pytest.LogCaptureFixture,
+):
+    """TRL wants `processed` ones of every server, also where `raw` ones were asked for."""
+    logger = logging.getLogger("trl.trainer.grpo_trainer")
+    with engine_as_asked(1, 0, "raw_logprobs"):
+        logger.warning("The vLLM server runs with `--logprobs-mode raw_logprobs`")
+        logger.warning("something else")
+    logger.warning("afterwards --logprobs-mode")
+    assert caplog.messages == ["something else", "afterwards --logprobs-mode"]
+
+
 def test_without_vllm_seeding_is_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(vllm_generation, "LLM", raising=False)
-    with seeded_engine(1, 0):
+    with engine_as_asked(1, 0, "raw_logprobs"):
         assert not hasattr(vllm_generation, "LLM")
 
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.errors import ConfigurationError, MetricError
-from sage_cli.metrics import Counts
+from sage_cli.errors import ConfigurationError
+from sage_cli.metrics import Counts, about
+from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.workflows.compare import compare, compare_named
+from sage_cli.store.run import Run
+from sage_cli.workflows.compare import compare, compare_named, is_training
 
 P_P = np.random.default_rng(0).beta(1, 2, 24)
 
@@ -53,9 +55,30 @@ def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
     assert not np.isnan(found["aime"].spreads[1].training_seeds_K).any()
 
 
-def test_a_method_against_one_run_is_refused_and_so_is_nothing_in_common() -> None:
-    with pytest.raises(MetricError, match="at least two training seeds"):
-        compare_named(["good-1", "good-2"], ["base-1"], counts_of, (1,))
+def test_a_method_against_a_base_counts_its_seeds_in() -> None:
+    names = (["good-1", "good-2"], ["base-1"])
+    found = compare_named(*names, counts_of, (1,), bases={"base-1"})["aime"]
+    assert found.difference.runs == (2, 1)
+    assert (found.a.base, found.b.base) == (False, True)
+    assert about(found.a, found.b) == "methods"
+    assert found.crossing is None
+    # one training of a method is a model; nobody knows what another seed would give
+    unknown = compare_named(*names, counts_of, (1,))["aime"]
+    assert about(unknown.a, unknown.b) == "models"
+
+
+def test_runs_of_rl_are_trainings_and_what_they_began_with_is_a_base(tmp_path: Path) -> None:
+    kinds = {}
+    for kind in ("sft", "rl"):
+        run = Run(tmp_path / kind)
+        with run.recording({}, kind=kind):
+            pass
+        kinds[kind] = is_training(Policy.of_run(run))
+    assert kinds == {"sft": False, "rl": True}
+    assert not is_training(Policy("a-model-of-somebody"))
+
+
+def test_nothing_in_common_is_refused() -> None:
     elsewhere = {"a-1": {"aime": [counts(1)]}, "b-1": {"gsm8k": [counts(1)]}}
     with pytest.raises(ConfigurationError, match="no benchmark in common"):
         compare_named(["a-1"], ["b-1"], elsewhere.__getitem__, (1,))

@@ -98,7 +98,8 @@ def counted(config, run):
 def test_what_is_stored_of_it_is_what_its_run_keeps(config, base, policy):
     for run in (base, policy[0]):
         assert run.finished
-        assert evaluation_figures(run) == counted(config, run)
+        about = {"eval/arithmetic/benchmark": "arithmetic", "eval/arithmetic/content": "arithmetic"}
+        assert evaluation_figures(run) == {**counted(config, run), **about}
 
 
 def test_wandb_is_begun_once_and_holds_steps_and_figures(policy):

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.store.run import INTERRUPTED, Run, Runs
+from sage_cli.store.manifest import INTERRUPTED
+from sage_cli.store.run import Run, Runs
 from sage_cli.workflows.plot import follow
 
 

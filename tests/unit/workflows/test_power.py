@@ -47,6 +47,28 @@ def test_designs_against_smallest_gains(config: SageConfig, tmp_path: Path) -> N
         assert f"<!-- {words} -->" in drawn, words
 
 
+def test_every_answer_has_an_interval_and_says_what_it_assumes(
+    config: SageConfig, tmp_path: Path
+) -> None:
+    asked = {"problems": "40", "samples": "64", "k": "1,16"}
+    base = counted(tmp_path, "base.csv")
+    report = power(config, [base], Silent(), **asked)
+    (design,) = report.document.data["bases"][0]["designs"]
+    assert (design["low"] < design["smallest"]).all()
+    assert (design["smallest"] < design["high"]).all()
+    assert str(report.document.tables[0].rows[0].cells[3]).count("[") == 1
+    assert report.document.data["bases"][0]["correlation"] == 0.36
+    assert any("correlate 0.36" in note for note in report.document.tables[0].notes)
+    apart = power(config, [base], Silent(), **asked, correlation=0.0)
+    (other,) = apart.document.data["bases"][0]["designs"]
+    assert (other["smallest"] > design["smallest"]).all()
+    assert apart.folder != report.folder
+    with pytest.raises(ConfigurationError, match="--correlation is 2"):
+        power(config, [base], Silent(), correlation=2.0)
+    with pytest.raises(ConfigurationError, match=r"--correlation is 0\.5 beside --like rl-1"):
+        power(config, [base], Silent(), correlation=0.5, like="rl-1")
+
+
 def test_losses_and_several_bases(config: SageConfig, tmp_path: Path) -> None:
     files = [counted(tmp_path, "base.csv"), counted(tmp_path, "other.csv", a=2.0)]
     report = power(

@@ -154,6 +154,16 @@ def test_adapters_under_zero_3_are_refused_before_anything_is_loaded(tmp_path, m
         rl(config(tmp_path, "model.tuning=full"), Silent())
 
 
+def test_a_launcher_of_fsdp_2_takes_no_8_bit_optimizer(tmp_path, monkeypatch):
+    said = {"LOCAL_RANK": "0", "WORLD_SIZE": "1", "ACCELERATE_USE_FSDP": "true"}
+    for name, value in (said | {"FSDP_VERSION": "2"}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match="'adamw_8bit' can't update weights"):
+        rl(config(tmp_path, "rl.optimizer=adamw_8bit"), Silent())
+    with pytest.raises(ConfigurationError, match="isn't trained yet"):  # the next obstacle
+        rl(config(tmp_path, "rl.optimizer=adamw"), Silent())
+
+
 @pytest.mark.parametrize("measure", [False, True])
 def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypatch, measure):
     """What is measured afterwards needs the GPU that a colocated engine would still hold."""
@@ -167,3 +177,14 @@ def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypat
     monkeypatch.setattr(f"{RL}.settled", lambda run: run)
     rl(settings, Silent(), measure=measure)
     assert where == ["a process of its own" if measure else "here"]
+
+
+def test_a_plan_says_how_many_completions_of_the_reference_are_sampled(tmp_path):
+    """40 steps of 16 of 7,329 problems see each once: 640 problems, 8 completions of each."""
+    settings = config(tmp_path, "anchor.kl=forward")
+    facts = plan(settings)[1].facts
+    assert facts["reference samples"] == "5,120 of 5,120 to sample, 8 of each of 640 problems"
+    more = config(tmp_path, "anchor.kl=forward", "rl.steps=1000", "anchor.reference_samples=2")
+    said = plan(more)[1].facts["reference samples"]
+    assert said == "14,658 of 14,658 to sample, 2 of each of 7,329 problems"
+    assert "reference samples" not in plan(config(tmp_path))[1].facts

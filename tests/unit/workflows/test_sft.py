@@ -1,16 +1,21 @@
 """Which demonstrations `sage sft` keeps, and what it is told before anything is loaded."""
 
 import json
+import os
+import re
+import threading
 from typing import Any
 
 import pytest
 
 from sage_cli.config.load import load
 from sage_cli.config.recipe import SftRecipe
-from sage_cli.errors import ConfigurationError
-from sage_cli.models.load import load_tokenizer
+from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.models.scratch import save_scratch
+from sage_cli.policies.planned import sft_run
 from sage_cli.progress import Silent
+from sage_cli.store.lock import writer
+from sage_cli.store.run import Runs
 from sage_cli.training import optimizers
 from sage_cli.training import sft as trainer
 from sage_cli.workflows import sft as workflow
@@ -50,11 +55,9 @@ def config(folder, rows, *sets):
 
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
-    tokenizer = load_tokenizer(folder)
-
     def kept(*sets):
-        recipe = SftRecipe.of(config(folder, rows, *sets))
-        return [shown.answer for shown in workflow._demonstrations(recipe, tokenizer)]
+        _, _, examples = workflow.sft_inputs(SftRecipe.of(config(folder, rows, *sets)))
+        return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
 
     # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
     # conversation about 30, the second more than 200
@@ -90,3 +93,60 @@ def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
         workflow.sft(config(folder, rows, "sft.optimizer=adamw_8bit"), Silent())
     assert not (tmp_path / "runs").exists()
+
+
+class Hears(Silent):
+    """Lets go of what holds the run that is waited for, once it is said."""
+
+    def __init__(self, let_go):
+        self.let_go, self.lines = let_go, []
+
+    def say(self, text):
+        self.lines.append(text)
+        if text.startswith("waiting for"):
+            self.let_go()
+
+
+@pytest.mark.parametrize("ends", ["finished", "killed"])
+def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch, ends):
+    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+    run = sft_run(SftRecipe.of(settings), Runs(settings.run.root))
+    held, may_end = threading.Event(), threading.Event()
+
+    def finish():
+        run.model.mkdir(parents=True)
+        (run.model / "model.safetensors").write_text("weights")
+        run.note(status="finished", kind="sft", id=run.id)
+        return run
+
+    def other():
+        with writer(run.folder):
+            held.set()
+            may_end.wait(60)
+            if ends == "finished":
+                finish()
+
+    taken_over = []
+    monkeypatch.setattr(workflow, "sft", lambda *_: taken_over.append(1) or finish())
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert held.wait(60)
+    hears = Hears(may_end.set)
+    assert workflow.base_policy(settings, hears).run == run
+    thread.join()
+    assert hears.lines[0].startswith(f"waiting for {run.id}, which process {os.getpid()} on ")
+    assert len(taken_over) == (ends == "killed")
+
+
+def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path, monkeypatch):
+    settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+    run = sft_run(SftRecipe.of(settings), Runs(settings.run.root))
+
+    def beaten(*_):
+        run.model.mkdir(parents=True)
+        (run.model / "model.safetensors").write_text("weights")
+        run.note(status="finished", kind="sft", id=run.id)
+        raise BusyError("it is being written by another process")
+
+    monkeypatch.setattr(workflow, "sft", beaten)
+    assert workflow.base_policy(settings, Silent()).run == run

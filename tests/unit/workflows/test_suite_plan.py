@@ -21,3 +21,11 @@ def test_methods_that_are_the_same_here_are_named(tmp_path: Path) -> None:
 
 def test_methods_that_differ_are_not(tmp_path: Path) -> None:
     assert not [one for one in noted("table1", tmp_path) if "run once" in one]
+
+
+def test_ks_that_end_earlier_than_the_suites_are_told(tmp_path: Path) -> None:
+    capped = [one for one in noted("table1", tmp_path) if "k ends at" in one]
+    overrides = Overrides(("tiny",), ("evaluation.samples=64",), 1, {"run": {"root": tmp_path}})
+    (note,) = [one for one in plan_suite("table1", overrides)["notes"] if "k ends at" in one]
+    assert capped == []  # tiny draws the 256 samples that the table asks for
+    assert note.startswith("table1: k ends at 64, not as in the suite's 1")

@@ -81,6 +81,19 @@ def test_how_many_trainings_run_at_once(dapo, sets, workers):
     assert _section(prepared(config(dapo, "data.rl.limit=2000", *sets))).workers == workers
 
 
+@pytest.mark.parametrize(("trials", "total"), [(6, 3), (2, 2), (None, 3)])
+def test_no_more_trials_are_wanted_than_there_are_cells(dapo, trials, total):
+    sets = ["sweep.space=rollout.top_k=5:7:int", f"sweep.trials={trials or 'null'}"]
+    assert prepared(config(dapo, "data.rl.limit=2000", *sets)).total == total
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", ".hidden", "", "-x", "a b", "a" * 101])
+def test_a_name_that_is_no_folders_is_refused(name):
+    with pytest.raises(ConfigurationError, match=r"sweep\.study"):
+        load(flags={"sweep": {"study": name}})
+    assert load(flags={"sweep": {"study": "tau-rho_1.2"}}).config.sweep.study == "tau-rho_1.2"
+
+
 class Impatient(Silent):
     """Types `sage sweeps cancel` when something runs."""
 
@@ -112,6 +125,10 @@ def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypa
         report = sweep(config, impatient)
         assert "was asked to stop driving mine" in impatient.said[0]
         assert [cell["state"] for cell in report.as_json()["cells"]] == ["cancelled"] * 2
+        ledger = root / "sweeps/mine/ledger.jsonl"
+        entered = [json.loads(line)["cell"] for line in ledger.read_text().splitlines()]
+        assert entered == [{"guide.rho": 0.3}, {"guide.rho": 0.8}]
+        ledger.write_bytes(ledger.read_bytes()[:-9])  # as a full disk tears the second line
     assert (root / "sweeps/mine/sweep.md").read_text().count("| cancelled") == 2
     (listed,) = typed("sweeps", "list", "--runs", root, "--json")["sweeps"]
     counts = {"done": 0, "failed": 0, "pruned": 0, "cancelled": 2, "left": 0}

@@ -78,6 +78,7 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     assert ranking.alike == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
+    assert document.data["about"] == "models"
     assert best.startswith(f"pass@1: best is cell {ranking.best + 1}, and 1 of 2 others can't ")
     assert "95 %, all pairs together; standard error of a difference: 0.0" in best
     low, high = document.data["cells"][2]["intervals"]["pass@1"]
@@ -87,8 +88,13 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
 
 def test_with_several_seeds_the_intervals_are_about_seeds_too() -> None:
     cells = [done(at(GRID, 0.8, 0.1), 1, seeds=2), done(at(GRID, 1.2, 0.1), 2, seeds=2)]
-    notes = sweep_document(GRID, (PASS_1,), cells, NOBODY).tables[0].notes
-    assert notes[0] == "95 % intervals over problems and seeds"
+    document = sweep_document(GRID, (PASS_1,), cells, NOBODY)
+    assert document.tables[0].notes[0] == "95 % intervals over problems and seeds"
+    assert document.data["about"] == "methods"
+    # one cell with one run: its place says nothing about its settings
+    document = sweep_document(GRID, (PASS_1,), [*cells, done(at(GRID, 1.2, 0.3), 3)], NOBODY)
+    assert document.data["about"] == "models"
+    assert document.tables[0].notes[0].endswith("compared as models, not as settings")
 
 
 def test_where_some_counts_are_gone_nothing_is_said_of_the_noise() -> None:

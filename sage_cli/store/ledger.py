@@ -1,0 +1,78 @@
+"""A sweep's ledger.jsonl: which run is which cell's, a line for each training that was planned."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sage_cli.json_value import json_value
+from sage_cli.store.atomic import storing, write_text
+
+log = logging.getLogger(__name__)
+NAME = "ledger.jsonl"
+"""In a sweep's folder."""
+Value = float | int | str | bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The values of a `cell` by setting, the number of its training (from 0), and the run's id."""
+
+    cell: Mapping[str, Value]
+    seed: int
+    run: str
+
+
+class Ledger:
+    """Append-only. A line that a killed driver or a full disk tore costs that line alone."""
+
+    def __init__(self, sweep: Path) -> None:
+        """`sweep` is the sweep's folder, which needn't be there."""
+        self.path = sweep / NAME
+
+    def entries(self) -> list[Entry]:
+        """All whole lines in order."""
+        return [entry for entry in map(_entry, self._lines()) if entry is not None]
+
+    def append(self, entry: Entry) -> None:
+        """Write one line. Raises StoreError where that can't be done."""
+        line = json.dumps(asdict(entry)).encode() + b"\n"
+        with storing(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(line if self._ends_whole() else b"\n" + line)
+
+    def mend(self) -> None:
+        """Take torn lines away, and say how many; only for the one process that may write."""
+        lines = self._lines()
+        whole = [line for line in lines if _entry(line) is not None]
+        if len(whole) < len(lines):
+            with storing(self.path.parent):
+                write_text(self.path, "".join(f"{line.decode()}\n" for line in whole))
+            torn = len(lines) - len(whole)
+            log.warning("%s had %d torn lines, which were taken away", self.path, torn)
+
+    def _lines(self) -> list[bytes]:
+        return self.path.read_bytes().splitlines() if self.path.is_file() else []
+
+    def _ends_whole(self) -> bool:
+        """Whether what is written now begins a line."""
+        with self.path.open("rb") as file:
+            if not file.seek(0, os.SEEK_END):
+                return True
+            file.seek(-1, os.SEEK_END)
+            return file.read() == b"\n"
+
+
+def _entry(line: bytes) -> Entry | None:
+    """One line; None where it is torn."""
+    try:
+        entry = Entry(**json_value(line))
+    except (ValueError, TypeError):
+        return None
+    told = isinstance(entry.cell, dict) and type(entry.seed) is int and isinstance(entry.run, str)
+    return entry if told else None

@@ -1,0 +1,139 @@
+"""Secrets that are given in every way they can be stand in no byte of what is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint import Answer, Endpoint, serving
+from every_byte import found_in
+from sweep_lab import SweepLab
+from warm import Warm
+
+pytestmark = pytest.mark.slow
+
+SECRETS = {
+    "SAGE_SERVER_API_KEY": "s3cret-of-the-key",
+    "WANDB_API_KEY": "5ec" + "0123456789abcdef" * 2 + "e75ec",
+    "HF_TOKEN": "hf_s3cretOfTheHub",
+    "PGPASSWORD": "s3cret-of-postgres",
+}
+TYPED = ("s3cret-of-a-server", "s3cret%2Fof%20a%20server", "s3cret-of-a-database")
+ANY_FORM = (*SECRETS.values(), *TYPED, "s3cret/of a server", "s3cret")
+HOSTILE = (
+    "7 \x1b]52;c;aGk=\x07 \x1b[2J \x9b31m \u202eevil\u2066 \x00\x7f\r ok\tand\nmore </SOLUTION>"
+)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    """A server whose completions are commands for terminals."""
+
+    def says(_: dict[str, Any], usual: Answer) -> Answer:
+        usual[1]["choices"][0]["text"] = HOSTILE
+        return usual
+
+    made = Endpoint(models=[{"id": "served"}], says=says)
+    with serving(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm, endpoint: Endpoint) -> SweepLab:
+    """A folder in which a run, its measurement, an archive and a sweep were made."""
+    folder = tmp_path_factory.mktemp("secrets")
+    servers = [
+        endpoint.address.replace("://", "://ann:s3cret-of-a-server@"),
+        endpoint.address.replace("127.0.0.1", "bob:s3cret%2Fof%20a%20server@localhost") + "/v1",
+    ]
+    words = (
+        "--set", f"sampling.servers={json.dumps(servers)}", "--set", "sampling.server_model=served",
+        "--set", "tracking.wandb=offline",
+    )  # fmt: skip
+    lab = SweepLab(folder, warm, words, {**SECRETS, "WANDB_MODE": "offline"})
+    url = "postgresql://eve:s3cret-of-a-database@nowhere/x"
+    presets = ("--preset", "tiny", "--preset", "small.yaml", *words)
+    storage = ("--set", f"sweep.storage={url}?password=s3cret-of-a-database")
+    few = ("--set", "evaluation.samples=4", "--set", "evaluation.k=1..4:pow2")
+    here(lab, "rl", *presets, *storage, *few, "--measure")
+    here(lab, "passk", *presets, *storage, "--n", "4", "--k", "1,4", "rl-")
+    here(lab, "runs", "archive", "rl-", "packed.tar.gz")
+    lab.run("--space", lab.space([0], [0.8, 1.0]), "--workers", "1")
+    return lab
+
+
+def here(lab: SweepLab, *words: str, code: int = 0) -> str:
+    """What a command prints, on both streams."""
+    done = subprocess.run(
+        [lab.warm.sage, *words], cwd=lab.folder, env=lab.surroundings, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout[-3000:]
+    return done.stdout
+
+
+def test_no_byte_of_any_file_holds_one(lab: SweepLab) -> None:
+    files = {path.suffix for path in lab.folder.rglob("*") if path.is_file()}
+    assert {".json", ".parquet", ".gz", ".log", ".wandb", ".jsonl", ".md"} <= files
+    assert found_in(lab.folder / "runs", ANY_FORM) == []
+    assert found_in(lab.folder, ANY_FORM) == []
+    # the search itself finds what is there, packed or not
+    where = {Path(name.split("!")[0]).suffix for _, name in found_in(lab.folder, ["served"])}
+    assert {".json", ".gz"} <= where
+    assert found_in(lab.folder, ["evil"])
+
+
+def test_the_servers_were_told_them_and_are_named(lab: SweepLab, endpoint: Endpoint) -> None:
+    """Also by the tasks of the sweep, which get them in their environment."""
+    pairs = ("ann:s3cret-of-a-server", "bob:s3cret/of a server")
+    basic = {f"Basic {b64encode(pair.encode()).decode()}" for pair in pairs}
+    assert set(endpoint.authorizations) == basic
+    address = endpoint.address.removeprefix("http://")
+    manifests = [path.read_text() for path in lab.folder.glob("runs/rl-*/manifest.json")]
+    assert all(f"ann@{address}" in manifest for manifest in manifests)
+    log = next(lab.folder.glob("runs/sweeps/*/cells/rl-*.log")).read_text()
+    assert f"is sampled by http://ann@{address}" in " ".join(log.split())
+
+
+def test_files_that_name_services_are_their_owners_alone(lab: SweepLab, endpoint: Endpoint) -> None:
+    address = endpoint.address.removeprefix("http://").encode()
+    ours = (".json", ".log")
+    naming = [
+        path
+        for path in lab.folder.glob("runs/**/*")
+        if path.suffix in ours and "wandb" not in path.parts and address in path.read_bytes()
+    ]
+    assert {"config.json", "manifest.json"} <= {path.name for path in naming}
+    assert {path.suffix for path in naming} == set(ours)
+    assert [path for path in naming if path.stat().st_mode & 0o077] == []
+
+
+def test_a_run_alone_sends_nothing_to_the_servers_of_its_configuration(
+    lab: SweepLab, endpoint: Endpoint
+) -> None:
+    """Not even to read what is stored: the samples of a server are another set."""
+    before = len(endpoint.authorizations)
+    run = next(lab.folder.glob("runs/rl-*")).name
+    here(lab, "passk", run, "--n", "2", "--k", "1,2")
+    assert len(endpoint.authorizations) == before
+
+
+def test_completions_are_shown_and_not_obeyed(lab: SweepLab) -> None:
+    (run,) = (path.name for path in lab.folder.glob("runs/rl-*") if "faulty" not in path.name)
+    words = ("samples", "show", run, "--preset", "tiny", "--preset", "small.yaml", *lab.words)
+    shown = here(lab, *words, "--limit", "1")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    said = r"7 \x1b]52;c;aGk=\x07 \x1b[2J \x9b31m \u202eevil\u2066 \x00\x7f\x0d ok"
+    assert said in shown
+    assert "and\nmore" in shown
+    printed = here(lab, *words, "--limit", "1", "--json")
+    text = printed[printed.index("{") :]
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    (one,) = json.loads(text)["samples"]
+    assert one["completion"]["text"] == HOSTILE

@@ -1,0 +1,34 @@
+"""Every method with its own steps a generation batch, stopped or killed after every step of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from resumed import CASES, NO_TIME, KilledError, Training, formed, killing, same_ends, stopping
+from trl import GRPOTrainer
+
+from sage_cli.errors import Interrupted
+from sage_cli.training.checkpoints import saved_step
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_ends_as_undisturbed(bench: Any, case: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", formed())
+    training = Training(bench, case, 2)
+    if training.period == 1:
+        training = Training(bench, case, 4)
+    whole, period = training.run("whole"), training.period
+    for step in range(1, training.steps):
+        with pytest.raises(Interrupted):
+            training.run(f"stopped-{step}", stopping(step))
+        boundary = -(-(step + 1) // period) * period
+        assert saved_step(bench.folder / f"stopped-{step}/checkpoints") == boundary
+        same_ends(whole, training.run(f"stopped-{step}"))
+        with pytest.raises(KilledError):
+            training.run(f"killed-{step}", killing(step), save_minutes=NO_TIME)
+        boundary = (step - 1) // period * period  # a step is written down before it is saved
+        assert saved_step(bench.folder / f"killed-{step}/checkpoints") == boundary
+        same_ends(whole, training.run(f"killed-{step}"))

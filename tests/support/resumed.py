@@ -1,0 +1,164 @@
+"""Trainings of every method with its own steps a generation batch, stopped and resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from toy_policy import Bench, adapted, configuration
+from toy_run import TAGS
+from trl import GRPOTrainer
+
+from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer
+from sage_cli.config.compat import WARM_UP, official_settings
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.models.load import load_model
+from sage_cli.store.run import Run
+from sage_cli.training.guided import train_guided
+from sage_cli.training.lesson import Lesson, Pair
+
+OnStep = Callable[[dict[str, Any]], None]
+OFFICIAL = "official"
+CASES = (*ALGORITHMS, OFFICIAL)
+"""Every row of the table of algorithms, and GRPO by `--compat official`."""
+NO_TIME = 1e-9
+"""Minutes from save to save with which the clock saves wherever it may."""
+
+PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
+_OPTIONS = {
+    "pass-at-k": {"k": 2},
+    "pkpo": {"k": 2},
+    "clip-cov": {"share": 0.1, "low": 0.1},
+    "kl-cov": {"share": 0.1},
+}
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "adaptive-entropy": {"entropy_target": 50.0},  # far above, so that the bonus acts
+    "rlpr": {"reward_filter": 1.0},
+    "dars": {"dars_most": 8},
+    "guided-dpo": {"prompts_per_step": 3, "guided": {"preference_beta": 0.5}},
+}
+
+
+class KilledError(Exception):
+    """What ends a training as a kill does: nothing is saved."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A method's training on the toy policy, of `batches` generation batches."""
+
+    bench: Bench
+    case: str
+    batches: int
+
+    @property
+    def period(self) -> int:
+        """Optimiser steps of a generation batch."""
+        return self.configuration().rl.steps_per_batch
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of the whole training."""
+        return self.period * self.batches
+
+    def configuration(self, **rl: Any) -> SageConfig:
+        """As `--algo` fills it in, with a guide that has random numbers."""
+        if self.case == OFFICIAL:
+            return configuration(**_official(rl))
+        layer, dpo = algorithm_layer(self.case), self.case == "guided-dpo"
+        own = layer["rl"] | {"advantage_options": _OPTIONS.get(self.case, {})}
+        own |= {"stop_when_stuck": False, **_SETTINGS.get(self.case, {})}
+        anchor = layer["anchor"] | ({"kl": "none"} if dpo else {})
+        guide = {"name": "none" if dpo else "random"}
+        return configuration(rl=own | rl, anchor=anchor, guide=guide)
+
+    def run(self, name: str, on_step: OnStep = lambda _: None, **rl: Any) -> Run:
+        """Train or resume it in the folder `name`."""
+        config = self.configuration(**{"steps": self.steps, "save_every": 999, **rl})
+        run = Run(self.bench.folder / name)
+        if config.rl.loss == "dpo":
+            recipe, tokenizer = RlRecipe.of(config), self.bench.tokenizer
+            train_guided(recipe, Lesson([], PAIRS, {}), self._load, tokenizer, run, on_step)
+        else:
+            lora = config.model.tuning == "lora"
+            model = adapted(self.bench, config) if lora else self._load(None)
+            self.bench.run(config, name, model=model, on_step=on_step)
+        return run
+
+    def _load(self, _folder: Any) -> Any:
+        return load_model(self.bench.base, trainable=True)
+
+
+def _official(rl: dict[str, Any]) -> dict[str, Any]:
+    """What the authors' values make of a training with an adapter and the guide `random`."""
+    sections: dict[str, Any] = {
+        "rl": {"micro_batch": 2},
+        "anchor": {},
+        "guide": {"name": "random"},
+        "model": {"tuning": "lora", "lora": {"dropout": 0.0}},
+    }
+    for name, value in official_settings(["lora", "random", WARM_UP]).items():
+        section, setting = name.split(".", 1)
+        if section in ("rl", "anchor", "guide"):
+            sections[section][setting] = value
+    sections["rl"] |= rl
+    return sections
+
+
+def stopping(step: int) -> OnStep:
+    """Hears steps, and asks to stop in the one after `step`."""
+
+    def on_step(record: dict[str, Any]) -> None:
+        if record["step"] == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return on_step
+
+
+def killing(step: int) -> OnStep:
+    """Hears steps, and dies at one of them."""
+
+    def on_step(record: dict[str, Any]) -> None:
+        if record["step"] == step:
+            raise KilledError
+
+    return on_step
+
+
+def formed(generate: Any = GRPOTrainer._generate_single_turn) -> Callable[..., Any]:
+    """TRL's rollouts, with the answer's tags in every other one: RLPR pays nothing without them."""
+
+    @wraps(generate)
+    def generated(self: Any, *arguments: Any, **named: Any) -> Any:
+        rows, logps = generate(self, *arguments, **named)
+        opening, closing = self.processing_class.convert_tokens_to_ids(TAGS)
+        end = self.eos_token_ids[0]
+        tagged = [[opening, *row[:6], closing, end] if i % 2 else row for i, row in enumerate(rows)]
+        return tagged, logps
+
+    return generated
+
+
+def same_ends(one: Run, other: Run) -> None:
+    """Records, but for clocks and memory, and the weights of both runs, that learned, are equal."""
+    assert any(record["grad_norm"] > 0 for record in one.metrics.read())
+    assert _records(other) == _records(one)
+    assert _weights(other) == _weights(one)
+
+
+def _records(run: Run) -> list[dict[str, Any]]:
+    skipped = ("time/", "memory/")
+    return [
+        {k: v for k, v in record.items() if not k.startswith(skipped)}
+        for record in run.metrics.read()
+    ]
+
+
+def _weights(run: Run) -> bytes:
+    (file,) = run.model.glob("*.safetensors")
+    return file.read_bytes()

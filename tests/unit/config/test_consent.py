@@ -1,0 +1,89 @@
+"""Code may be run where that was typed or said in a preset; a stored configuration can't say it."""
+
+from pathlib import Path
+
+import pytest
+
+from sage_cli.config.consent import typed_again, without_consent
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError
+from sage_cli.executors.executor import Resources
+from sage_cli.executors.work import Work
+from sage_cli.training import launch
+
+TRUSTING = {"kind": "pretrained", "path": "some/model", "trust_remote_code": True}
+STORED = {"model": TRUSTING}
+YES, NO = "model.trust_remote_code=true", "model.trust_remote_code=false"
+
+
+def test_a_stored_configuration_does_not_consent():
+    with pytest.raises(ConfigurationError, match="can't consent to that") as caught:
+        load(stored=STORED)
+    assert f"--set {YES}" in caught.value.next_step
+
+
+def test_what_is_typed_decides(tmp_path):
+    assert load(stored=STORED, sets=[YES]).config.model.trust_remote_code is True
+    assert load(stored=STORED, sets=[NO]).config.model.trust_remote_code is False
+    flags = {"model": {"trust_remote_code": True}}
+    assert load(stored=STORED, flags=flags).config.model.trust_remote_code is True
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("model: {kind: pretrained, path: some/model, trust_remote_code: true}")
+    assert load([str(preset)], stored=STORED).config.model.trust_remote_code is True
+    assert load([str(preset)], sets=[NO]).config.model.trust_remote_code is False
+
+
+def test_everything_else_of_it_holds():
+    kept = load(stored=without_consent(STORED)).config.model
+    assert (kept.path, kept.trust_remote_code) == ("some/model", False)
+    assert without_consent({"model": 5, "sampling": None}) == {"model": 5, "sampling": None}
+    unasked = {"model": {**TRUSTING, "trust_remote_code": False}}
+    assert load(stored=unasked).config.model.trust_remote_code is False
+
+
+ENGINE = {"worker_cls": "runs.evil.Worker", "kv_transfer_config": {"module": "evil"},
+          "gpu_memory_utilization": 0.5, "enforce_eager": True}  # fmt: skip
+
+
+def test_engine_options_that_may_name_code_are_left_behind():
+    stored = {"sampling": {"vllm": ENGINE}}
+    plain = {"gpu_memory_utilization": 0.5}
+    assert load(stored=stored).config.sampling.vllm == plain
+    assert load(sets=[f"sampling.vllm={ENGINE}"]).config.sampling.vllm == ENGINE
+
+
+def test_a_task_has_the_consent_that_its_driver_was_given(tmp_path):
+    """Its configuration is a file, which a command reads as a stored one."""
+    root = f"run.root={tmp_path}"
+    model = ["model.kind=pretrained", "model.path=some/model"]
+    config = load(sets=[root, *model, YES, f"sampling.vllm={ENGINE}"]).config
+    task = Work("x", "x", ("rl",), config, bool, Resources()).task(Path("c.json"), Path("log"))
+    typed = [task.command[at + 1] for at, word in enumerate(task.command) if word == "--set"]
+    again = load(stored=config.model_dump(mode="json"), sets=typed).config
+    assert again.model == config.model
+    assert again.sampling == config.sampling
+    assert typed_again(load(sets=[root, *model]).config) == ()
+
+
+def test_processes_that_train_together_have_it_too(tmp_path, monkeypatch):
+    from sage_cli.progress import Silent
+    from sage_cli.store.run import Runs
+
+    model = ["model.kind=pretrained", "model.path=some/model", "rl.processes=2"]
+    commands = []
+    monkeypatch.setattr(launch, "run_together", lambda command, *_: commands.append(command))
+    run = Runs(tmp_path).at("rl", "x", "1" * 8)
+    for sets in ([YES], []):
+        config = load(sets=[f"run.root={tmp_path}", *model, *sets]).config
+        launch.train_together(config, run, None, Silent(), {})
+    assert [YES in command for command in commands] == [True, False]
+
+
+def test_nothing_is_sent_to_wandb_because_a_stored_configuration_says_so(tmp_path):
+    for said, holds in (("online", "offline"), ("offline", "offline"), ("off", "off")):
+        assert load(stored={"tracking": {"wandb": said}}).config.tracking.wandb == holds
+    online = load(sets=[f"run.root={tmp_path}", "tracking.wandb=online"]).config
+    task = Work("x", "x", ("rl",), online, bool, Resources()).task(Path("c.json"), Path("log"))
+    typed = [task.command[at + 1] for at, word in enumerate(task.command) if word == "--set"]
+    again = load(stored=online.model_dump(mode="json"), sets=typed).config
+    assert again.tracking.wandb == "online"

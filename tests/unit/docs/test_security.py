@@ -1,0 +1,103 @@
+"""SECURITY.md says what the code does, as far as code can tell."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from stored import IDENTITY, completion, put
+
+from sage_cli.store import archive_list
+from sage_cli.store.archive import write_archive
+from sage_cli.store.evaluations import keep_evaluation
+from sage_cli.store.run import Runs
+from sage_cli.store.samples import SampleSet
+
+TEXT = (Path(__file__).parents[3] / "SECURITY.md").read_text(encoding="utf-8")
+WORDS = " ".join(TEXT.split())
+
+
+def quoted(sentence):
+    """What stands in backquotes in the part of the text that a pattern finds."""
+    return set(re.findall(r"`([^`]+)`", re.search(sentence, WORDS)[0]))
+
+
+def test_what_an_archive_may_hold():
+    assert quoted(r"A run may hold files that end in [^,]*(, `[^`]+`)* and `[^`]+`") == set(
+        archive_list.DATA
+    )
+    assert quoted(r"a sample set those in .*?\. ") == set(archive_list.SAMPLE_DATA)
+    assert quoted(r"none of `reports`.*?\. ") == {"reports", "runs", "samples", "suites", "sweeps"}
+    for name in ("reports", "runs", "samples", "suites", "sweeps"):
+        listed = archive_list.Archive((name,), (), {}, "")
+        assert "is no run's id" in archive_list.foreign(listed)
+
+
+def test_the_bounds_of_an_archive():
+    megabytes = archive_list.LIST_BYTES // 2**20
+    assert f"It has at most {megabytes} MiB and {archive_list.MOST_FILES:,} files" in WORDS
+    floor = archive_list.FLOOR_BYTES // 2**20
+    said = f"at most {archive_list.RATIO} times the size of the archive ({floor} MiB are always"
+    assert said in WORDS
+    assert f"or is deeper than {archive_list.DEEPEST}." in WORDS
+    deep = "/".join(["runs", "a", *["x"] * (archive_list.DEEPEST - 1), "x.json"])
+    for name in (deep, deep.replace("x/", "", 1)):
+        files = {one: {"bytes": 1, "sha256": ""} for one in
+                 ("runs/a/config.json", "runs/a/manifest.json", name)}  # fmt: skip
+        wrong = archive_list.foreign(archive_list.Archive(("a",), (), files, ""))
+        assert (wrong is None) == (len(name.split("/")) <= archive_list.DEEPEST)
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A run with samples and an archive of it, made under a umask, with a token at hand."""
+    monkeypatch.setenv("HF_TOKEN", "hf_dont_store_me")
+
+    def make(umask):
+        before = os.umask(umask)
+        try:
+            run = Runs(tmp_path / f"{umask:o}").at("rl", "dapo", "1" * 8)
+            with run.recording({"rl": {"steps": 1}}, kind="rl", parent=None, seed=0, template="t"):
+                run.metrics.append({"step": 1})
+                run.rollouts.append({"text": "a"})
+            keep_evaluation(run, "aime", {"pass@1": 0.5})
+            samples = SampleSet(run.folder.parent, IDENTITY)
+            with samples.writing({"engine": "test"}):
+                put(samples, completion())
+            samples.inventory()
+            write_archive(run.folder.parent / "run.tar.gz", [run], [samples.folder], {})
+        finally:
+            os.umask(before)
+        return run
+
+    return make
+
+
+def files(run):
+    return [path for path in run.folder.parent.rglob("*") if path.is_file()]
+
+
+def test_files_have_the_rights_that_the_umask_leaves(made):
+    open_, private = files(made(0o022)), files(made(0o077))
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+    shown = {path.name for path in open_ if path.stat().st_mode & 0o777 == 0o644}
+    assert {"metrics.jsonl", "rollouts.jsonl", "run.tar.gz", "set.json"} <= shown
+
+
+def test_every_file_of_a_run_is_named(made):
+    run = made(0o022)
+    named = quoted(r"\| file of a run \|.*?Beside the runs")
+    written = {path.name + "/" * path.is_dir() for path in run.folder.iterdir()}
+    assert {name for name in written if not name.startswith(".")} <= named
+    assert {f"{path.name}/" for path in (run.model, run.checkpoints)} <= named
+
+
+def test_the_environment_is_not_stored(made):
+    run = made(0o022)
+    assert files(run)
+    assert not any(b"hf_dont_store_me" in path.read_bytes() for path in files(run))
+
+
+def test_a_manifest_shows_host_and_command(made):
+    manifest = made(0o022).manifest
+    assert {"host", "command", "versions", "commit", "parent", "reason"} <= manifest.keys()

@@ -1,0 +1,46 @@
+"""No test reads what stands in the folder, or in the variables, of whoever types the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copy
+
+import pytest
+
+SEES = """
+import os
+from pathlib import Path
+
+from sage_cli.config.records import default_root
+
+def test_sees():
+    assert default_root() == Path("runs")
+    assert not any(Path.cwd().iterdir())
+    assert "WANDB_API_KEY" not in os.environ
+"""
+
+
+@pytest.fixture(scope="module")
+def shared_folder() -> list[Path]:
+    return list(Path.cwd().iterdir())
+
+
+def test_tests_and_what_they_share_begin_in_empty_folders(shared_folder: list[Path]):
+    assert shared_folder == list(Path.cwd().iterdir()) == []
+
+
+def test_runs_and_variables_of_whoever_types_the_tests_are_not_seen(tmp_path: Path):
+    """A session of its own, typed in a folder with runs, with the variables of somebody's shell."""
+    for folder in ("runs/rl-demo-12345678", "tests/unit"):
+        (tmp_path / folder).mkdir(parents=True)
+    copy(Path(__file__).resolve().parents[1] / "conftest.py", tmp_path / "tests")
+    (tmp_path / "tests/unit/test_sees.py").write_text(SEES)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--rootdir", tmp_path, "tests"],
+        env={**os.environ, "SAGE_RUNS": "/somebody's", "WANDB_API_KEY": "0" * 40},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stdout
