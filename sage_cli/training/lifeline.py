@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,17 +42,35 @@ def ask_to_stop(folder: Path, number: int) -> None:
     (folder / _STOP).write_text(str(number))
 
 
-def follow() -> None:
+def follow() -> Callable[[], bool]:
     """In a launched process: from now on end with whom it was launched by, a command or a launcher.
 
-    It stops as well when a command of ours passes a signal on.
+    It stops as well when a command of ours passes a signal on. Returns the question whether whom it
+    was launched by still lives.
     """
-    folder = os.environ.get(VARIABLE)
-    if folder is not None:
-        follower = threading.Thread(target=_follow, args=(Path(folder),), daemon=True)
-    else:
-        follower = threading.Thread(target=_follow_parent, args=(os.getppid(),), daemon=True)
-    follower.start()
+    held, parent = os.environ.get(VARIABLE), os.getppid()
+    folder = Path(held) if held is not None else None
+
+    def lives() -> bool:
+        return os.getppid() == parent if folder is None else _lives(folder)
+
+    threading.Thread(target=_follow, args=(lives, folder), daemon=True).start()
+    return lives
+
+
+@contextmanager
+def ended_with(lives: Callable[[], bool]) -> Iterator[None]:
+    """End what fails in here without a word when whom it was launched by is gone.
+
+    What a process meets then is the death of the others, which may have looked a moment earlier;
+    it says nothing of the training.
+    """
+    try:
+        yield
+    except BaseException:
+        if not lives():
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise
 
 
 def is_followed() -> bool:
@@ -60,18 +78,12 @@ def is_followed() -> bool:
     return VARIABLE in os.environ
 
 
-def _follow(folder: Path) -> None:
+def _follow(lives: Callable[[], bool], folder: Path | None) -> None:
     passed_on = False
-    while _lives(folder):
-        if not passed_on and (number := _stop_signal(folder)):
+    while lives():
+        if folder is not None and not passed_on and (number := _stop_signal(folder)):
             passed_on = True
             os.kill(os.getpid(), number)
-        time.sleep(LOOK_S)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _follow_parent(parent: int) -> None:
-    while os.getppid() == parent:
         time.sleep(LOOK_S)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.remarks import remarks
@@ -37,7 +38,7 @@ from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.launch import accelerate_configuration, train_together
-from sage_cli.training.lifeline import follow, is_followed
+from sage_cli.training.lifeline import ended_with, follow, is_followed
 from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.plugins import require_plugins
 from sage_cli.training.processes import (
@@ -73,8 +74,9 @@ def rl(
     require_mirrors(config.tracking)
     require_all_processes()
     recipe = RlRecipe.of(config)
+    ending: AbstractContextManager[None] = nullcontext()
     if is_launched():
-        follow()
+        ending = ended_with(follow())
         require_fit(recipe.rl, recipe.model.tuning)
         require_alone(recipe.rl.loss)
         _require_base(config, init)
@@ -116,7 +118,7 @@ def rl(
         if measurement is not None:
             measurement.take(run, progress)
     else:
-        _record(config, recipe, base, problems, run, progress, measurement)
+        _record(config, recipe, base, problems, run, progress, measurement, ending)
     return run if is_followed() else settled(run)
 
 
@@ -218,6 +220,7 @@ def _record(
     run: Run,
     progress: Progress,
     measurement: FinalMeasurement | None,
+    ending: AbstractContextManager[None],
 ) -> None:
     """Train in this process (and those launched with it), holding and describing the run."""
     from sage_cli.training.hardware import release_memory
@@ -234,7 +237,7 @@ def _record(
         sweep=config.run.sweep,
     )
     with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
-        with record:
+        with record, ending:
             join_processes().wait_for_everyone()
             if recipe.rl.loss == "dpo":
                 train_by_retries(config, base, problems, run, watch, progress)
