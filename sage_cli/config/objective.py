@@ -1,4 +1,4 @@
-"""What a sweep wants high: pass@k, or a weighted sum of several."""
+"""A sweep's objective: pass@k, or a weighted sum of several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Objective:
 
     @property
     def largest_k(self) -> int:
-        """How many samples a problem needs at least."""
+        """Return the least number of samples per problem that the objective needs."""
         return max(self.weights)
 
     def value(self, pass_at: Mapping[int, float]) -> float:
