@@ -1,4 +1,4 @@
-"""What is to be said of one generation batch: rewards, verdicts, groups, lengths."""
+"""Records of one generation batch: rewards, grades, groups, lengths."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _figures(records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _advice(records: Iterable[Mapping[str, Any]]) -> str:
-    """Where to look first: at the commonest cause that comes before the others."""
+    """Return what to check first: the commonest of the earliest causes."""
     if _mean(records, "completions/clipped") >= MANY:
         return "look at rollouts.jsonl, raise rollout.max_tokens, or check that answers end"
     if _unparseable(records) >= MANY:
