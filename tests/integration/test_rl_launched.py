@@ -112,6 +112,12 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
+def first_line(folder: Path) -> str:
+    """The record of step 1, also while later ones are being written."""
+    (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
+    return metrics.read_text().splitlines()[0]
+
+
 SCRIPT = ["-c", "from sage_cli.cli.app import main; main()"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 
@@ -222,11 +228,11 @@ def test_interrupted_processes_lose_nothing_and_end_as_one(
     until(lambda: not members(killed))
     (run,) = map(Run, killed.glob("runs/rl-*"))
     assert run.status == "interrupted"
-    first = records(killed)[0]
+    first = first_line(killed)
 
     command = begin(killed, *NOISY[:-2], *rarely)  # the next start meets nobody
     # from the start, since nothing was saved: step 1 is recorded again, with other times
-    until(lambda: steps(killed) >= 5 and records(killed)[0] != first, command)
+    until(lambda: steps(killed) >= 5 and first_line(killed) != first, command)
     command.terminate()
     said, _ = command.communicate(timeout=120)
     assert command.returncode == 143, said
