@@ -19,7 +19,7 @@ def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) ->
         able = [one for one in SAMPLERS if not _reason_against(one, space, objectives)]
         remedy = f"choose --sampler {', '.join(able)}"
         if chosen == "grid":
-            first = space.ranges[0].name
+            first = space.ranges[0]
             remedy = f"write values, as {first}=0.1|0.2|0.3, or {remedy}"
         raise ConfigurationError(f"the sampler {chosen} {reason}", remedy)
     return chosen
@@ -32,19 +32,20 @@ _MODEL_OF_ALL = ("qmc", "gp", "cmaes")
 
 def _reason_against(sampler: str, space: Space, objectives: Sequence[str]) -> str | None:
     if sampler == "grid" and space.ranges:
-        names = " and ".join(one.name for one in space.ranges)
+        names = " and ".join(space.ranges)
         return f"takes every value of each parameter, and {names} has a range"
     if sampler in _MODEL_OF_ALL and space.conditional:
-        one = space.conditional[0]
-        return f"wants every parameter in every cell, and {one.name} exists in some only"
+        return (
+            f"wants every parameter in every cell, and {space.conditional[0]} exists in some only"
+        )
     if sampler != "cmaes":
         return None
     if len(objectives) > 1:
         return f"takes one objective, and there are {len(objectives)}: {', '.join(objectives)}"
     words = [
-        one.name
-        for one in space.parameters
-        if isinstance(one.domain, Values) and not one.domain.numeric
+        name
+        for name, one in space.parameters.items()
+        if isinstance(one, Values) and not one.numeric
     ]
     if words:
         return f"searches numbers alone, and {' and '.join(words)} has values that are none"
