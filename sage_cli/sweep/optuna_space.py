@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any
 
 from optuna.distributions import (
     BaseDistribution,
@@ -36,9 +36,9 @@ class OptunaSpace:
         self._distributions = {name: one.distribution for name, one in space.parameters.items()}
         self._sorted: dict[str, list[Any]] = {}
         for name in ordered:
-            lists = cast(CategoricalDistribution, self._distributions[name])
-            self._sorted[name] = sorted(cast(tuple[Any, ...], lists.choices))
-            self._distributions[name] = IntDistribution(0, len(lists.choices) - 1)
+            values: Any = space.parameters[name].options
+            self._sorted[name] = sorted(values)
+            self._distributions[name] = IntDistribution(0, len(values) - 1)
 
     @property
     def always(self) -> dict[str, BaseDistribution]:
@@ -48,12 +48,12 @@ class OptunaSpace:
 
     def to_params(self, cell: Cell) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
         """Return a cell as a trial's parameters, with their distributions."""
-        params: dict[str, Any] = {
-            name: cell[key] for name, key in self.space.keys.items() if key in cell
+        keys = {name: key for name, key in self.space.keys.items() if key in cell}
+        params = {
+            name: self._sorted[name].index(cell[key]) if name in self._sorted else cell[key]
+            for name, key in keys.items()
         }
-        for name in params.keys() & self._sorted.keys():
-            params[name] = self._sorted[name].index(params[name])
-        return params, {name: self._distributions[name] for name in params}
+        return params, {name: self._distributions[name] for name in keys}
 
     def from_params(self, params: Mapping[str, Any]) -> Cell:
         """Return the cell that a trial's parameters mean, as far as they were chosen."""
@@ -62,10 +62,11 @@ class OptunaSpace:
 
     def strange(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a trial that the space lacks, or with values it lacks."""
+        known = self._distributions
         return {
             name: value
             for name, value in params.items()
-            if name not in self._distributions or not _holds(self._distributions[name], value)
+            if name not in known or not _holds(known[name], value)
         }
 
     def suggest(self, trial: Trial) -> Cell:
@@ -73,9 +74,8 @@ class OptunaSpace:
         cell: dict[str, Value] = {}
         for name, one in self.space.parameters.items():
             if one.exists_in(cell):
-                cell[one.key] = self._value(
-                    name, _suggested(trial, name, self._distributions[name])
-                )
+                chosen = _suggested(trial, name, self._distributions[name])
+                cell[one.key] = self._value(name, chosen)
         return cell
 
     def _value(self, name: str, chosen: Any) -> Any:

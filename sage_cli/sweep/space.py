@@ -24,15 +24,13 @@ LISTED = 10_000
 
 
 def value_of(given: object) -> Value:
-    """Return the number or truth value that a text reads as, as YAML's 1e-5, else what is given."""
-    if (is_number(given) and not isfinite(given)) or not isinstance(
-        given, bool | int | float | str
-    ):
-        raise ValueError(f"a value is a finite number, a word, true or false, not {given!r}")
+    """Return the number, true or false, or word that was written: YAML reads 1e-5 as a text."""
     if not isinstance(given, str):
-        return given
+        if isinstance(given, bool | int) or (isinstance(given, float) and isfinite(given)):
+            return given
+        raise ValueError(f"a value is a finite number, a word, true or false, not {given!r}")
     for number in (int, float):
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             if isfinite(read := number(given)):
                 return read
     return {"true": True, "false": False}.get(given.lower(), given.strip())
@@ -57,14 +55,15 @@ def _holds(values: Sequence[Value], value: Value) -> bool:
     return value_key(value) in map(value_key, values)
 
 
-def _several(given: object) -> tuple[Value, ...]:
+def several(given: object) -> tuple[Value, ...]:
+    """Return the values of a list, or the one value that was written for a list of one."""
     values = tuple(map(value_of, given if isinstance(given, list | tuple) else (given,)))
     if not values:
         raise ValueError("a list of values holds at least one")
     return values
 
 
-Several = Annotated[tuple[Value, ...], BeforeValidator(_several)]
+Several = Annotated[tuple[Value, ...], BeforeValidator(several)]
 
 
 class _Parameter(Section):
@@ -133,10 +132,9 @@ class Range(_Parameter):
 
     def holds(self, value: Value) -> bool:
         """Return True if `value` lies in the range, and is whole where that is wanted."""
-        low, high = self.range
-        if not is_number(value) or not low <= value <= high:
+        if not is_number(value) or (self.integer and not float(value).is_integer()):
             return False
-        return not self.integer or float(value).is_integer()
+        return self.range[0] <= value <= self.range[1]
 
     @field_validator("range")
     @classmethod
@@ -153,13 +151,9 @@ class Range(_Parameter):
         return tuple(map(int, ends))
 
 
-def _kind(given: Any) -> str:
-    has_range = "range" in given if isinstance(given, Mapping) else isinstance(given, Range)
-    return "range" if has_range else "values"
-
-
 Parameter = Annotated[
-    Annotated[Values, Tag("values")] | Annotated[Range, Tag("range")], Discriminator(_kind)
+    Annotated[Values, Tag("values")] | Annotated[Range, Tag("range")],
+    Discriminator(lambda given: "range" if "range" in dict(given) else "values"),
 ]
 
 
@@ -217,9 +211,8 @@ class Space(Section):
     def __contains__(self, cell: Cell) -> bool:
         """Return True if `cell` has exactly the parameters that it should, with their values."""
         wanted = [one for one in self.parameters.values() if one.exists_in(cell)]
-        return {one.key for one in wanted} == set(cell) and all(
-            one.holds(cell[one.key]) for one in wanted
-        )
+        same = {one.key for one in wanted} == set(cell)
+        return same and all(one.holds(cell[one.key]) for one in wanted)
 
     def plain(self) -> list[dict[str, Any]]:
         """Return the parameters as JSON's own types, which `from_plain` reads."""

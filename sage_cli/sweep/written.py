@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from sage_cli.config.layers import leaves
 from sage_cli.config.schema import SageConfig
 from sage_cli.sweep.keys import guides_with, is_whole, key_of, meant
-from sage_cli.sweep.space import Parameter, Range, Space, Value, Values, is_number
+from sage_cli.sweep.space import Parameter, Range, Space, Value, Values, is_number, several
 
 DOMAINS = ("values", "choices", "times", "range")
 
@@ -49,8 +49,8 @@ def _multiples(factors: Any, key: str, config: SageConfig) -> list[float]:
         )
     try:
         # six digits of a small learning rate too, and none of 0.1 * 3's last ones
-        return [float(f"{float(factor) * centre:.6g}") for factor in factors]
-    except (TypeError, ValueError):
+        return [float(f"{float(factor) * centre:.6g}") for factor in several(factors)]
+    except ValueError:
         raise ValueError(f"times is a list of numbers, not {factors!r}") from None
 
 
@@ -105,18 +105,11 @@ def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tup
     for typed, values in one.when.items():
         other = parameters.get(typed) or by_key.get(typed)
         if other is None or other is one:
-            raise ValueError(
-                f"{name} exists only with some '{typed}', which is no other parameter of the "
-                f"space{meant(typed, parameters.keys() - {name})}"
-            )
-        if isinstance(other, Range):
-            raise ValueError(f"{name} exists only with values of {other.key}, which has a range")
+            close = meant(typed, parameters.keys() - {name})
+            raise ValueError(f"{name} exists only with '{typed}', no other parameter{close}")
         for value in values:
-            if not other.holds(value):
-                shown = ", ".join(map(str, other.values))
-                raise ValueError(
-                    f"{name} exists with {other.key}={value}, which is none of {shown}"
-                )
+            if isinstance(other, Range) or not other.holds(value):
+                raise ValueError(f"{name} exists only with {typed}={value}, which {typed} never is")
         conditions[other.key] = values
     guides, having = by_key.get("guide.name"), guides_with(one.key)
     if isinstance(guides, Values) and having and "guide.name" not in (one.key, *conditions):

@@ -142,9 +142,9 @@ def test_values_that_contradict_each_other_are_refused_with_their_cell():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tau=1|2 if rhoo=1,rho=1|2", "some 'rhoo', which is no other parameter of the space (did"),
-        ("tau=1|2 if rho=3,rho=1|2", "tau exists with guide.rho=3, which is none of 1, 2"),
-        ("tau=1|2 if rho=1,rho=1:2", "only with values of guide.rho, which has a range"),
+        ("tau=1|2 if rhoo=1,rho=1|2", "only with 'rhoo', no other parameter (did you mean rho?)"),
+        ("tau=1|2 if rho=3,rho=1|2", "tau exists only with rho=3, which rho never is"),
+        ("tau=1|2 if rho=1,rho=1:2", "tau exists only with rho=1, which rho never is"),
         ("tau=1|2 if rho=1,rho=1|2 if tau=1", "tau and rho exist only with each other"),
         ("tau=1|2,guide.tau=3|4", "guide.tau is named twice"),
     ],
@@ -199,7 +199,9 @@ def test_a_file_has_all_that_the_line_has(tmp_path):
         ("guide: [branch]", "is about guide ['branch']"),
         ("parametres: {tau: {values: [1]}}", "no 'parametres' (did you mean parameters?)"),
         ("- tau", "its top level must be names"),
-        ("parameters: {tau: {times: []}}", "tau: a list of values holds at least one"),
+        ("parameters: {tau: {times: []}}", "tau: times is a list of numbers, not []"),
+        ("parameters: {tau: {values: []}}", "tau: a list of values holds at least one"),
+        ("parameters: {tau: {values: [[1]]}}", "tau: a value is a finite number, a word, true or"),
         ("parameters: {tau: {range: [1, 2, 3]}}", "1:2:3 doesn't"),
         ("parameters: {tau: {values: [1], log: true}}", "log and integer are said of a range"),
     ],
