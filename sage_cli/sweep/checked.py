@@ -1,4 +1,4 @@
-"""Every value of a space, tried on the schema before anything runs."""
+"""Check every value of a space against the schema before anything runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.sweep.space import Cell, Space, Value, Values, value_key
 
 TRIED_WHOLE = 100
-"""Grids of at most so many cells are tried cell by cell; of larger ones each value by itself."""
+"""The largest grid that is tried cell by cell; of larger ones each value is tried by itself."""
 
 
 def checked(space: Space, config: SageConfig) -> Space:
@@ -33,8 +33,8 @@ def checked(space: Space, config: SageConfig) -> Space:
         if isinstance(one, Values):
             parameters[name] = one.model_copy(update={"values": tuple(taken)})
         problems += [
-            f"{name} has the value {value} {count} times: a cell is trained once, and factors of "
-            "`times` give six significant digits"
+            f"{name} has the value {value} {count} times: give each value once (products of "
+            "`times` are rounded to six significant digits)"
             for (_, value), count in Counter(map(value_key, taken)).items()
             if count > 1
         ]

@@ -1,4 +1,4 @@
-"""Which setting a typed name means, and which settings a search makes sense for."""
+"""The setting that a typed name means, and the settings that can be searched."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from sage_cli.config.guide import GuideSection
 from sage_cli.errors import ConfigurationError
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
-"""Names that people type, and mean this setting by."""
+"""Settings by names that are no last part of them, or of more than one."""
 NEAREST = (("guide",), ("rl", "rollout", "anchor"))
 """Sections in which a short name is looked for, in turn, before all others."""
-_ELSEWHERE = "says where results go, not which"
-_MEASURING = "is how cells are measured: cells that are measured differently can't be compared"
+_ELSEWHERE = "says where results go, not what they are"
+_MEASURING = "says how cells are measured, and only cells that are measured alike are compared"
 REFUSED = {
     "run": _ELSEWHERE,
     "tracking": _ELSEWHERE,
-    "executor": "says where cells run, not what comes out",
-    "sweep": "is the search itself",
+    "executor": "says where cells run, not what results they have",
+    "sweep": "configures the search itself",
     "evaluation": _MEASURING,
     "sampling": _MEASURING,
     "grading": _MEASURING,
-    "rl.seed": "is no setting to choose: --seeds N trains every cell with N of them",
+    "rl.seed": "tells replicates apart: --seeds N trains every cell with N seeds",
 }
-"""Why these sections and settings aren't searched."""
+"""The reasons why these sections and settings can't be searched."""
 
 
 def key_of(name: str) -> str:
@@ -42,7 +42,7 @@ def key_of(name: str) -> str:
         close = meant(name, searched if "." in name else [*SHORT, *last_parts])
         raise ConfigurationError(f"there is no setting '{name}'{close}")
     if reason := _reason_against(setting):
-        raise ConfigurationError(f"{key} isn't searched: it {reason}")
+        raise ConfigurationError(f"{key} can't be searched: it {reason}")
     return key
 
 
@@ -86,7 +86,7 @@ def _by_last_part(name: str) -> str:
     for sections in (*NEAREST, tuple(key.partition(".")[0] for key in searched)):
         near = [key for key in searched if key.partition(".")[0] in sections]
         if len(near) > 1:
-            raise ConfigurationError(f"'{name}' may be {' or '.join(near)}: write the one meant")
+            raise ConfigurationError(f"'{name}' is ambiguous: write {' or '.join(near)}")
         if near:
             return near[0]
     return name

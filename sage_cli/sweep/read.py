@@ -36,8 +36,8 @@ def read_space(text: str, config: SageConfig) -> Space:
     guide = written.get("guide")
     if guide not in (None, config.guide.name):
         raise ConfigurationError(
-            f"the space '{text}' is about guide {guide}, "
-            f"and the configuration has guide {config.guide.name}",
+            f"the space '{text}' needs guide {guide}, and the configuration has guide "
+            f"{config.guide.name}",
             f"add --guide {guide}",
         )
     try:
@@ -50,9 +50,9 @@ def read_space(text: str, config: SageConfig) -> Space:
 
 
 def guide_of(text: str) -> str | None:
-    """Return the guide that a space is about: what it says, or the only one with its settings.
+    """Return the guide that a space needs: the one it names, or the only one with its settings.
 
-    None where it chooses the guide itself, or says nothing of one, or can't be read.
+    None where it searches guides, needs none in particular, or can't be read.
     """
     written, _ = _written(text)
     keys = []
@@ -68,7 +68,7 @@ def guide_of(text: str) -> str | None:
 
 
 def _written(text: str) -> tuple[dict[str, Any], str]:
-    """Return what was written, and its file in front of a problem of it."""
+    """Return what was written, and the prefix of its problems: its file's path, if any."""
     if "=" in text:
         return parse_line(text), ""
     path = Path(text)
@@ -85,11 +85,11 @@ def _written(text: str) -> tuple[dict[str, Any], str]:
 
 
 def parse_line(text: str) -> dict[str, Any]:
-    """Return what a file would hold of parameters that commas divide.
+    """Return the content of a file that says the same as a typed space.
 
-    Each is `low:high`, with `:log` or `:int`, or values that `|` divides. ` if other=value|value`
-    behind one says when it exists, and further conditions follow an ` and `. Raises
-    ConfigurationError.
+    Commas divide parameters. Each is `name=low:high`, with `:log` or `:int` behind it, or
+    `name=value|value`. ` if other=value|value` behind a parameter limits it to cells with these
+    values; ` and ` adds a condition. Raises ConfigurationError.
     """
     parameters: dict[str, Any] = {}
     for part in filter(None, map(str.strip, text.split(","))):

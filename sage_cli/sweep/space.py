@@ -215,9 +215,9 @@ class Space(Section):
         return same and all(one.holds(cell[one.key]) for one in wanted)
 
     def plain(self) -> list[dict[str, Any]]:
-        """Return the parameters as JSON's own types, which `from_plain` reads."""
+        """Return the parameters in types that JSON has; `from_plain` reads them back."""
         return [
-            {"name": name, **one.model_dump(mode="json", exclude=None if one.when else {"when"})}
+            {"name": name, **one.model_dump(exclude=None if one.when else {"when"})}
             for name, one in self.parameters.items()
         ]
 

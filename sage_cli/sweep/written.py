@@ -32,7 +32,7 @@ def _resolved(given: Any, info: ValidationInfo[SageConfig]) -> Any:
     if domains == ["range"]:
         return {**told, "integer": told.get("integer", False) or is_whole(told["key"])}
     if any(told.pop(name, False) for name in ("log", "integer")):
-        raise ValueError("log and integer are said of a range")
+        raise ValueError("log and integer belong to a range")
     values = told.pop(domains[0])
     if domains == ["times"]:
         values = _multiples(values, told["key"], info.context)
@@ -44,8 +44,8 @@ def _multiples(factors: Any, key: str, config: SageConfig) -> list[float]:
     centre = dict(leaves(config.model_dump(mode="json"))).get(key)
     if not is_number(centre):
         raise ValueError(
-            f"the space multiplies {key}, which is {centre!r} here: choose what has it "
-            "(as --guide branch), or give the values themselves"
+            f"`times` multiplies {key}, which is {centre!r}: write `values`, or choose what makes "
+            "it a number (as --guide branch)"
         )
     try:
         # six digits of a small learning rate too, and none of 0.1 * 3's last ones
@@ -79,7 +79,11 @@ class WrittenSpace(Space):
     def _conditions_can_be_met(cls, given: dict[str, Parameter]) -> dict[str, Parameter]:
         """Order parameters by their conditions, and shorten their names."""
         counts = Counter(one.key for one in given.values())
-        problems = [f"{key} is named twice" for key, count in counts.items() if count > 1]
+        problems = [
+            f"{key} is named twice: give all values in one parameter"
+            for key, count in counts.items()
+            if count > 1
+        ]
         parameters = {}
         for name, one in given.items():
             try:
@@ -106,17 +110,17 @@ def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tup
         other = parameters.get(typed) or by_key.get(typed)
         if other is None or other is one:
             close = meant(typed, parameters.keys() - {name})
-            raise ValueError(f"{name} exists only with '{typed}', no other parameter{close}")
+            raise ValueError(f"{name} exists only with '{typed}', no other parameter here{close}")
         for value in values:
             if isinstance(other, Range) or not other.holds(value):
-                raise ValueError(f"{name} exists only with {typed}={value}, which {typed} never is")
+                raise ValueError(f"{name} exists only with {typed}={value}: list it in {typed}")
         conditions[other.key] = values
     guides, having = by_key.get("guide.name"), guides_with(one.key)
     if isinstance(guides, Values) and having and "guide.name" not in (one.key, *conditions):
         fitting = tuple(guide for guide in guides.values if guide in having)
         if not fitting:
             shown = ", ".join(map(str, guides.values))
-            raise ValueError(f"{one.key} is a setting of {', '.join(having)}, not of {shown}")
+            raise ValueError(f"{one.key} belongs to the guide {', '.join(having)}, not {shown}")
         if fitting != guides.values:
             conditions["guide.name"] = fitting
     return conditions
