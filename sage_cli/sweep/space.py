@@ -20,7 +20,7 @@ Value = float | int | str | bool
 Cell = Mapping[str, Value]
 """Values by setting, as {"guide.tau": 0.465, "guide.rho": 0.775}."""
 LISTED = 10_000
-"""Longer ranges of whole numbers, and spaces of more cells, are not listed."""
+"""The longest range of whole numbers, and the largest space, whose members are listed."""
 
 
 def value_of(given: object) -> Value:
@@ -132,9 +132,9 @@ class Range(_Parameter):
 
     def holds(self, value: Value) -> bool:
         """Return True if `value` lies in the range, and is whole where that is wanted."""
-        if not is_number(value) or (self.integer and not float(value).is_integer()):
+        if not is_number(value) or not self.range[0] <= value <= self.range[1]:
             return False
-        return self.range[0] <= value <= self.range[1]
+        return not self.integer or float(value).is_integer()
 
     @field_validator("range")
     @classmethod

@@ -58,7 +58,7 @@ class WrittenSpace(Space):
     """A file of `sweeps/`, or what was typed; validated with the configuration as context."""
 
     guide: str | None = None
-    """The guide that the space is about."""
+    """The guide that the space needs."""
     parameters: Annotated[
         dict[str, Annotated[Parameter, BeforeValidator(_resolved)]], Field(min_length=1)
     ]

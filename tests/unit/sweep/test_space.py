@@ -62,7 +62,9 @@ def test_the_last_parameter_is_the_fastest():
 
 def test_parameters_hold_their_ends_and_nothing_of_another_kind():
     unit, ones = Range(key="a.b", range=(0, 1)), Values(key="a.b", values=(1, 2))
-    assert [STEPS.holds(value) for value in (10, 40, 10.5, 41)] == [True, True, False, False]
+    assert [STEPS.holds(value) for value in (10, 40, 10.5, 41, 10**400)] == [True, True] + 3 * [
+        False
+    ]
     assert [unit.holds(value) for value in (0.5, True, "0.5")] == [True, False, False]
     assert [ones.holds(value) for value in (1.0, True)] == [True, False]
 
