@@ -30,7 +30,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
     """
     settings = sweep.config.sweep
     return sweep_document(
-        [_axis(one) for one in sweep.space.parameters],
+        [_axis(name, one) for name, one in sweep.space.parameters.items()],
         settings.objectives,
         [_cell(one, sweep, one.number in under_way) for one in study.proposals()],
         configured_provenance(sweep.cells.benchmarks, EvaluationRecipe.of(sweep.cells.shared)),
@@ -61,11 +61,10 @@ def _stored(one: Proposal, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | 
     return found, missing
 
 
-def _axis(one: Parameter) -> Axis:
-    domain = one.domain
-    if isinstance(domain, Range):
-        return Axis(one.name, one.key, low=domain.low, high=domain.high, log=domain.log)
-    return Axis(one.name, one.key, values=domain.values)
+def _axis(name: str, one: Parameter) -> Axis:
+    if isinstance(one, Range):
+        return Axis(name, one.key, low=one.range[0], high=one.range[1], log=one.log)
+    return Axis(name, one.key, values=one.values)
 
 
 def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:

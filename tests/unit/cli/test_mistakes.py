@@ -258,7 +258,7 @@ def test_search_spaces(sage, files):
         sage("sweep", "--space", files / "wrong.yaml"), "'parameters' is missing", "is written as"
     )
     typed = sage("sweep", "--guide", "token")
-    refused(typed, "is about guide branch", "--guide branch")
+    refused(typed, "needs guide branch", "--guide branch")
     refused(
         sage("sweep", "--set", "sweep.samples=8"), "sweep.objective asks for pass@64 of 8 samples"
     )
