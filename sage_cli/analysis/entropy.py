@@ -1,67 +1,49 @@
 """Answer-level beside token-level entropy, per problem (The Invisible Leash, Wu et al. 2025).
 
-A policy may be unsure of its words and sure of its answer, and the reverse.
+A policy may be uncertain of its words and certain of its answer, and the reverse.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from functools import partial
 
-import numpy as np
-
-from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.material import Material
-from sage_cli.analysis.means import mean_over_problems
-from sage_cli.analysis.per_sample import by_problem
-from sage_cli.analysis.pictures import scatters
-from sage_cli.analysis.tables import PerProblem, per_problem, tables_with_differences
+from sage_cli.analysis.means import by_problem
+from sage_cli.analysis.tables import PerProblem, PolicyMeans
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.variety import entropy_of_counts
-from sage_cli.reports.document import Document
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.panels import draw_scatter
+from sage_cli.reports.table import Measure, Row, Table, columns
 
 TOKEN, ANSWER = "token entropy (nats)", "answer entropy (nats)"
 
 
-def entropy(material: Material) -> Document:
-    """Both entropies per policy, paired differences to the first, and every problem's values."""
-    asked, first = material.asked, material.policies[0]
-    found: dict[str, dict[str, dict[str, Measure]]] = {}
-    gaps: dict[str, dict[str, dict[str, Measure]]] = {}
+def entropy(inputs: Inputs) -> Document:
+    """Return both entropies per policy, paired differences, and every problem's values."""
+    means = PolicyMeans("entropy", inputs.options, shares=False)
     points: dict[str, dict[str, tuple[FloatArray, FloatArray]]] = {}
     rows: list[Row] = []
-    for benchmark, answers in material.answers.items():
-        of = {one.policy: entropies(one) for one in answers}
-        points[benchmark] = of
+    for benchmark, answers in inputs.answers.items():
+        points[benchmark] = {own.policy: entropies(own) for own in answers}
         for place, name in enumerate((TOKEN, ANSWER)):
-            found.setdefault(benchmark, {})[name] = {
-                policy: mean_over_problems(pair[place], asked) for policy, pair in of.items()
-            }
-            gaps.setdefault(benchmark, {})[name] = {
-                policy: mean_over_problems(pair[place] - of[first][place], asked, signed=True)
-                for policy, pair in of.items()
-                if policy != first
-            }
+            values = {policy: pair[place] for policy, pair in points[benchmark].items()}
+            means.add(benchmark, name, values)
         rows += [
-            Row((benchmark, id_, one.policy, *(Measure(float(v)) for v in values)))
-            for one in answers
-            for id_, *values in zip(one.problems, *of[one.policy], strict=True)
+            Row((benchmark, id_, own.policy, *(Measure(float(value)) for value in pair)))
+            for own in answers
+            for id_, *pair in zip(own.problems, *points[benchmark][own.policy], strict=True)
         ]
-    sheet = Table(
-        "entropies problem by problem",
-        tuple(map(Column, ("benchmark", "problem", "policy", TOKEN, ANSWER))),
-        tuple(rows),
-    )
-    tables = tables_with_differences("entropies, mean over problems", "entropy", found, gaps, first)
+    heads = columns(f"benchmark, problem, policy, {TOKEN}, {ANSWER}")
+    sheet = Table("entropies problem by problem", heads, tuple(rows))
     return Document(
         name="entropy",
         title="entropy of tokens and of answers",
-        provenance=material.provenance,
-        data=per_problem("entropy", found, gaps, sheet),
-        tables=tuple(tables),
+        provenance=inputs.provenance,
+        data=means.per_problem(sheet),
+        tables=means.tables("entropies, mean over problems"),
         sheets={"entropy": sheet},
-        figures=(scatters("entropy", points, (TOKEN, ANSWER)),),
+        figures=(Figure("entropy", partial(draw_scatter, points, (TOKEN, ANSWER))),),
         notes=(
             "token entropy: that of the policy's whole distribution (Eq. 12) at the sampling "
             "temperature, mean over a completion's tokens, then over completions, then over "
@@ -72,15 +54,10 @@ def entropy(material: Material) -> Document:
 
 
 def entropies(answers: Answers) -> tuple[FloatArray, FloatArray]:
-    """Token-level and answer-level entropy of each problem."""
-    counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in answers.problems}
-    tokens = []
-    for row, reading in answers.read_rows():
-        counted[row.problem.id][row.final_answer] += 1
-        tokens.append((row.problem.id, reading.entropy))
+    """Return token-level and answer-level entropy of each problem."""
+    tokens = ((row.problem.id, score.entropy) for row, score in answers.scored_rows())
     _, token_P = by_problem(list(answers.problems), tokens)
-    answer_P = np.array([entropy_of_counts(list(one.values())) for one in counted.values()])
-    return token_P, answer_P
+    return token_P, answers.answer_entropies()
 
 
 ENTROPY = Analysis(
@@ -88,5 +65,5 @@ ENTROPY = Analysis(
     "answer-level beside token-level entropy, per problem",
     entropy,
     PerProblem,
-    reader="itself",
+    scorer="self",
 )

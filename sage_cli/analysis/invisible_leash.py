@@ -1,22 +1,19 @@
-"""The figures of The Invisible Leash (Wu et al. 2025): ratios, thresholds, two kinds of entropy."""
+"""Measures of The Invisible Leash (Wu et al. 2025): ratios, thresholds, two entropies."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
-import numpy as np
 from typing_extensions import TypedDict
 
+from sage_cli.analysis.analysis import Inputs
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.entropy import ANSWER, TOKEN, entropies
-from sage_cli.analysis.material import Material
 from sage_cli.analysis.means import mean_over_problems
 from sage_cli.analysis.tables import Results
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
-from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.variety import entropy_of_counts
 from sage_cli.reports.table import Measure
 
 NAN = float("nan")
@@ -31,13 +28,13 @@ class Ratios(TypedDict):
     NSCR: float
 
 
-def support_ratios(found: Support) -> Ratios:
-    """The ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
+def support_ratios(support: Support) -> Ratios:
+    """Return the ratios from kept (P), gained (E) and lost (S) problems; NaN for 0 / 0.
 
     Support retention P / (P + S), novel discovery E / (P + E), their harmonic mean, and net
     change (E - S) / (P + E + S).
     """
-    kept, gained, lost = len(found.kept), len(found.gained), len(found.lost)
+    kept, gained, lost = len(support.kept), len(support.gained), len(support.lost)
     retention, novel = _ratio(kept, kept + lost), _ratio(gained, kept + gained)
     both = retention + novel
     return {
@@ -49,7 +46,7 @@ def support_ratios(found: Support) -> Ratios:
 
 
 def thresholds(k: int, confidence: float) -> dict[str, float]:
-    """The success probability that k samples show with this confidence.
+    """Return the success probability that k samples detect with this confidence.
 
     With zeta = 1 - confidence: `exact` 1 - zeta^(1/k), and the paper's -ln(zeta) / k above it.
     """
@@ -58,40 +55,37 @@ def thresholds(k: int, confidence: float) -> dict[str, float]:
 
 
 def equal_k(answers: Iterable[Answers]) -> int:
-    """How many samples each policy has of each problem.
+    """Return the number of samples of each policy and problem.
 
-    Raises DataError where they differ: more samples alone solve more problems.
+    Raises DataError if they differ: more samples alone solve more problems.
     """
-    seen = {one.policy: set(one.counts.n_P.tolist()) for one in answers}
-    every = set().union(*seen.values())
-    if len(every) != 1:
-        numbers = ", ".join(f"{policy} {_range(of)}" for policy, of in seen.items())
+    numbers = {own.policy: set(own.counts.n_P.tolist()) for own in answers}
+    distinct = set().union(*numbers.values())
+    if len(distinct) != 1:
+        ranges = ", ".join(f"{policy} {_range(of)}" for policy, of in numbers.items())
         raise DataError(
-            f"the policies have unequal numbers of samples a problem ({numbers}), and who has more "
-            "solves more",
-            "draw the same number of each: `sage passk BASE RUN... --n N`",
+            f"the policies have unequal numbers of samples per problem ({ranges}), and more "
+            "samples solve more problems",
+            "sample the same number for each: `sage passk BASE RUN... --n N`",
         )
-    return int(every.pop())
+    return int(distinct.pop())
 
 
-def entropies_of(material: Material) -> Results:
-    """Benchmark -> answer entropy, and token entropy where it was read -> policy -> mean."""
-    found: dict[str, dict[str, dict[str, Measure]]] = {}
-    asked = material.asked
-    for benchmark, answers in material.answers.items():
-        found[benchmark] = {ANSWER: {}, TOKEN: {}}
-        for one in answers:
-            token_P, answer_P = entropies(one) if one.readings else (None, answer_entropies(one))
-            found[benchmark][ANSWER][one.policy] = mean_over_problems(answer_P, asked)
-            if token_P is not None:
-                found[benchmark][TOKEN][one.policy] = mean_over_problems(token_P, asked)
-    return {name: {k: v for k, v in of.items() if v} for name, of in found.items()}
-
-
-def answer_entropies(answers: Answers) -> FloatArray:
-    """Entropy of the shares of each problem's different answers, none being one more."""
-    counted = answers.final_answers().values()
-    return np.array([entropy_of_counts(list(one.values())) for one in counted])
+def entropies_of(inputs: Inputs) -> Results:
+    """Return benchmark -> answer entropy, and token entropy if scored -> policy -> mean."""
+    results: dict[str, dict[str, dict[str, Measure]]] = {}
+    for benchmark, answers in inputs.answers.items():
+        for own in answers:
+            values = {ANSWER: own.answer_entropies()}
+            if own.scores:
+                values[TOKEN] = entropies(own)[0]
+            for name in values:
+                mean = mean_over_problems(values[name], inputs.options)
+                results.setdefault(benchmark, {}).setdefault(name, {})[own.policy] = mean
+    return {
+        benchmark: {name: of[name] for name in (ANSWER, TOKEN) if name in of}
+        for benchmark, of in results.items()
+    }
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -1,25 +1,23 @@
-"""pass@1 by what a benchmark says of its problems: level, subject, people."""
+"""pass@1 by properties of a benchmark's problems: level, subject, number of people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.material import Material
-from sage_cli.analysis.means import share_gap, share_over_problems
-from sage_cli.analysis.pictures import dots
-from sage_cli.analysis.tables import long_table, records, tables_with_differences
+from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.errors import DataError
 from sage_cli.problems.problem import Problem
-from sage_cli.reports.document import Document
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.dot_plot import draw_dot_plot
 from sage_cli.reports.render import Record
-from sage_cli.reports.table import Measure
 
 MOST = 20
-"""A property with more values than that tells problems apart, not kinds of them."""
+"""A property with more values than this does not sort problems into kinds."""
 NO_KIND = ("origin",)
 
 
@@ -27,67 +25,49 @@ LevelsData = TypedDict("LevelsData", {"pass@1": list[Record], "differences": lis
 """pass@1 by kind of problem, and the differences to the first policy."""
 
 
-def levels(material: Material) -> Document:
-    """pass@1 on each kind of problem, and the paired difference to the first policy's.
+def levels(inputs: Inputs) -> Document:
+    """Return pass@1 on each kind of problem, and the paired differences to the first policy.
 
-    Raises DataError where no benchmark says anything of its problems.
+    Raises DataError if no benchmark has properties of problems.
     """
-    asked, first = material.asked, material.policies[0]
-    found: dict[str, dict[str, dict[str, Measure]]] = {}
-    gaps: dict[str, dict[str, dict[str, Measure]]] = {}
-    for benchmark, answers in material.answers.items():
-        share = {one.policy: one.counts.c_P / one.counts.n_P for one in answers}
+    means = PolicyMeans("kind", inputs.options)
+    for benchmark, answers in inputs.answers.items():
         for kind, members in kinds(answers[0].benchmark.problems).items():
-            name = f"{kind} ({len(members)})"
-            found.setdefault(benchmark, {})[name] = {
-                policy: share_over_problems(share_P[members], asked)
-                for policy, share_P in share.items()
-            }
-            gaps.setdefault(benchmark, {})[name] = {
-                policy: share_gap(share_P[members], share[first][members], asked)
-                for policy, share_P in share.items()
-                if policy != first
-            }
-    if not found:
+            values = {own.policy: own.right_shares[members] for own in answers}
+            means.add(benchmark, f"{kind} ({len(members)})", values)
+    if not means.means:
         raise DataError(
-            f"{', '.join(material.answers)}: nothing is said of the problems but question and gold",
+            f"{', '.join(inputs.answers)}: nothing is said of the problems but question and gold",
             "name a benchmark with levels, subjects or numbers of people (`sage data list`), as "
             "math500 or kk-generated",
         )
-    tables = tables_with_differences(
-        "pass@1 by kind of problem", "kind (problems)", found, gaps, first
-    )
+    data = {"pass@1": means.records("pass@1"), "differences": means.difference_records()}
     return Document(
         name="levels",
         title="pass@1 by kind of problem",
-        provenance=material.provenance,
-        data=LevelsData(
-            {
-                "pass@1": records("kind", found, "pass@1"),
-                "differences": records("kind", gaps, "difference"),
-            }
-        ),
-        tables=tuple(tables),
-        sheets={"levels": long_table("pass@1", "kind", found, "pass@1")},
-        figures=(dots("levels", found, "pass@1"),),
+        provenance=inputs.provenance,
+        data=LevelsData(**data),  # type: ignore[typeddict-item]
+        tables=means.tables("pass@1 by kind of problem", heading="kind (problems)"),
+        sheets={"levels": means.sheet("pass@1")},
+        figures=(Figure("levels", partial(draw_dot_plot, means.means, "pass@1")),),
         notes=("a kind of few problems has a wide interval; a kind of one has none",),
     )
 
 
 def kinds(problems: Sequence[Problem]) -> dict[str, list[int]]:
-    """`level 5` -> places of its problems, for every property that sorts all problems into kinds.
+    """Return `level 5` -> places of its problems, for every property that sorts all problems.
 
-    It is one that every problem has, as a word or a number, with 2 to MOST values.
+    Such a property is a word or a number that every problem has, with 2 to MOST values.
     """
-    found: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for name in problems[0].meta if problems else ():
         values = [problem.meta.get(name) for problem in problems]
         plain = all(isinstance(value, str | int) for value in values)
         if name in NO_KIND or not plain or not 2 <= len(set(values)) <= min(MOST, len(values) - 1):
             continue
         for value in sorted(set(values), key=lambda one: (isinstance(one, str), one)):
-            found[f"{name} {value}"] = np.flatnonzero([one == value for one in values]).tolist()
-    return found
+            places[f"{name} {value}"] = np.flatnonzero([one == value for one in values]).tolist()
+    return places
 
 
 LEVELS = Analysis(

@@ -1,24 +1,23 @@
-"""Which ways of solving a policy takes, where generated problems let them be read back."""
+"""The ways of solving that a policy takes on generated problems whose completions announce them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.analysis import Analysis, Inputs, ModeChances
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.material import Material, ModeChances
-from sage_cli.analysis.means import share_gap, share_over_problems
-from sage_cli.analysis.pictures import dots
-from sage_cli.analysis.tables import long_table, records, tables_with_differences
+from sage_cli.analysis.tables import PolicyMeans
 from sage_cli.errors import DataError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.problems.generated.generator import Generated, Generator
 from sage_cli.problems.registry import find, is_file_name
-from sage_cli.reports.document import Document
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.dot_plot import draw_dot_plot
 from sage_cli.reports.render import Record
 from sage_cli.reports.table import Measure
 
@@ -26,7 +25,7 @@ EXACT, SAMPLED = "exact chance", "share of samples"
 RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
 MEASURES = (EXACT, SAMPLED, RIGHT_IF, AMONG_RIGHT)
 OTHER = "other"
-"""What announces no mode."""
+"""The mode of completions that announce none."""
 
 
 class ModesData(TypedDict):
@@ -36,44 +35,30 @@ class ModesData(TypedDict):
     differences: list[Record]
 
 
-def modes(material: Material) -> Document:
-    """For each mode its exact chance, its share of the samples, and how often it is right."""
-    asked, first = material.asked, material.policies[0]
-    found: dict[str, dict[str, dict[str, Measure]]] = {}
-    gaps: dict[str, dict[str, dict[str, Measure]]] = {}
+def modes(inputs: Inputs) -> Document:
+    """Return each mode's exact chance, its share of samples, and how often it is right."""
+    means = PolicyMeans("mode", inputs.options)
     panels: dict[str, dict[str, dict[str, Measure]]] = {}
-    for benchmark, answers in material.answers.items():
+    for benchmark, answers in inputs.answers.items():
         kind = generator_with_modes(benchmark)
-        of = {
-            one.policy: mode_shares(one, kind, material.modes[benchmark, one.policy])
-            for one in answers
+        shares = {
+            own.policy: mode_shares(own, kind, inputs.modes[benchmark, own.policy])
+            for own in answers
         }
         for mode in (*kind.modes, OTHER):
             for measure in MEASURES:
                 name = f"{mode}: {measure}"
-                values = {
-                    policy: share_over_problems(shares[mode][measure], asked)
-                    for policy, shares in of.items()
-                }
-                found.setdefault(benchmark, {})[name] = values
+                means.add(benchmark, name, {one: of[mode][measure] for one, of in shares.items()})
+                values = means.means[benchmark][name]
                 panels.setdefault(measure, {})[f"{benchmark} {mode}"] = values
-                gaps.setdefault(benchmark, {})[name] = {
-                    policy: share_gap(shares[mode][measure], of[first][mode][measure], asked)
-                    for policy, shares in of.items()
-                    if policy != first
-                }
-    tables = tables_with_differences("modes of solving", "mode", found, gaps, first)
     return Document(
         name="modes",
         title="modes of solving",
-        provenance=material.provenance,
-        data=ModesData(
-            modes=records("mode", found, "value"),
-            differences=records("mode", gaps, "difference"),
-        ),
-        tables=tuple(tables),
-        sheets={"modes": long_table("modes", "mode", found, "value")},
-        figures=(dots("modes", panels, "mean over problems"),),
+        provenance=inputs.provenance,
+        data=ModesData(modes=means.records("value"), differences=means.difference_records()),
+        tables=means.tables("modes of solving"),
+        sheets={"modes": means.sheet("value")},
+        figures=(Figure("modes", partial(draw_dot_plot, panels, "mean over problems")),),
         notes=(
             f"{EXACT}: the probability of the words that announce the mode, from the model itself "
             "at the sampling temperature; it has no sampling error, its interval is over problems",
@@ -84,7 +69,7 @@ def modes(material: Material) -> Document:
 
 
 def generator_with_modes(benchmark: str) -> type[Generator]:
-    """The generator whose problems these are. Raises DataError where modes can't be read back."""
+    """Return the benchmark's generator. Raises DataError if its completions announce no modes."""
     entry = None if is_file_name(benchmark) else find(benchmark)
     if isinstance(entry, Generated) and entry.generator.modes:
         return entry.generator
@@ -97,7 +82,7 @@ def generator_with_modes(benchmark: str) -> type[Generator]:
 def mode_shares(
     answers: Answers, kind: type[Generator], exact: ModeChances
 ) -> dict[str, dict[str, FloatArray]]:
-    """Mode -> measure -> its value on each problem, NaN where it has none."""
+    """Return mode -> measure -> its value on each problem, NaN if undefined."""
     taken: Counter[tuple[str, str]] = Counter()
     right: Counter[tuple[str, str]] = Counter()
     for row in answers.rows():
@@ -105,17 +90,17 @@ def mode_shares(
         taken[mode, row.problem.id] += 1
         right[mode, row.problem.id] += row.right
     ids = list(answers.problems)
-    found = {}
+    shares = {}
     for mode in (*kind.modes, OTHER):
         taken_P = np.array([taken[mode, id_] for id_ in ids], float)
         right_P = np.array([right[mode, id_] for id_ in ids], float)
-        found[mode] = {
+        shares[mode] = {
             EXACT: np.array([_chance(exact[id_], mode) for id_ in ids]),
             SAMPLED: taken_P / answers.counts.n_P,
             RIGHT_IF: _ratio(right_P, taken_P),
             AMONG_RIGHT: _ratio(right_P, answers.counts.c_P.astype(float)),
         }
-    return found
+    return shares
 
 
 def _chance(by_mode: Mapping[str, float], mode: str) -> float:
@@ -131,5 +116,5 @@ MODES = Analysis(
     "which ways of solving generated problems a policy takes: exact chances, and how often right",
     modes,
     ModesData,
-    reader="announcements",
+    scorer="modes",
 )

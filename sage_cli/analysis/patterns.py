@@ -1,23 +1,21 @@
-"""How often right solutions show patterns of reasoning (Eq. 13, Table 2)."""
+"""The frequency of patterns of reasoning among right solutions (Eq. 13, Table 2)."""
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.analysis import Analysis, Inputs
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.detectors import Detector
-from sage_cli.analysis.material import Material
-from sage_cli.analysis.means import share_gap, share_over_problems
-from sage_cli.analysis.pictures import dots
-from sage_cli.analysis.tables import long_table, records, tables_with_differences
+from sage_cli.analysis.tables import PolicyMeans
+from sage_cli.analysis.texts import Detector
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.document import Document
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.dot_plot import draw_dot_plot
 from sage_cli.reports.render import Record
-from sage_cli.reports.table import Measure
 
 
 class PatternsData(TypedDict):
@@ -28,58 +26,35 @@ class PatternsData(TypedDict):
     detectors: dict[str, list[str]]
 
 
-def patterns(material: Material) -> Document:
-    """Each pattern's frequency per policy, and the paired difference to the first one's."""
-    asked, first = material.asked, material.policies[0]
-    frequency: dict[str, dict[str, dict[str, Measure]]] = {}
-    difference: dict[str, dict[str, dict[str, Measure]]] = {}
+def patterns(inputs: Inputs) -> Document:
+    """Return each pattern's frequency per policy, and the paired differences to the first."""
+    detectors = inputs.options.detectors
+    means = PolicyMeans("pattern", inputs.options)
     solved = []
-    for benchmark, answers in material.answers.items():
-        shares = {one.policy: pattern_shares(one, asked.detectors) for one in answers}
-        frequency[benchmark] = {
-            detector.name: {
-                policy: share_over_problems(by_name[detector.name], asked)
-                for policy, by_name in shares.items()
-            }
-            for detector in asked.detectors
-        }
-        difference[benchmark] = {
-            detector.name: {
-                policy: share_gap(by_name[detector.name], shares[first][detector.name], asked)
-                for policy, by_name in shares.items()
-                if policy != first
-            }
-            for detector in asked.detectors
-        }
+    for benchmark, answers in inputs.answers.items():
+        shares = {own.policy: pattern_shares(own, detectors) for own in answers}
+        for detector in detectors:
+            values = {policy: by_name[detector.name] for policy, by_name in shares.items()}
+            means.add(benchmark, detector.name, values)
         solved += [
-            f"{one.policy} on {benchmark}: {int((one.counts.c_P > 0).sum())} of "
-            f"{len(one.counts)} problems have a right solution, {int(one.counts.c_P.sum())} in all"
-            for one in answers
+            f"{own.policy} on {benchmark}: {int((own.counts.c_P > 0).sum())} of "
+            f"{len(own.counts)} problems have a right solution, {int(own.counts.c_P.sum())} in all"
+            for own in answers
         ]
     note = "on problems that both solve: the frequencies above are over different problems"
-    tables = tables_with_differences(
-        "frequency of patterns among right solutions",
-        "pattern",
-        frequency,
-        difference,
-        first,
-        [note],
-    )
+    axis = "frequency among right solutions"
     return Document(
         name="patterns",
         title="patterns of reasoning",
-        provenance=material.provenance,
+        provenance=inputs.provenance,
         data=PatternsData(
-            frequencies=records("pattern", frequency, "frequency"),
-            differences=records("pattern", difference, "difference"),
-            detectors={
-                one.name: [expression.pattern for expression in one.expressions]
-                for one in asked.detectors
-            },
+            frequencies=means.records("frequency"),
+            differences=means.difference_records(),
+            detectors={one.name: [each.pattern for each in one.expressions] for one in detectors},
         ),
-        tables=tuple(tables),
-        sheets={"patterns": long_table("patterns", "pattern", frequency, "frequency")},
-        figures=(dots("patterns", frequency, "frequency among right solutions"),),
+        tables=means.tables("frequency of patterns among right solutions", [note]),
+        sheets={"patterns": means.sheet("frequency")},
+        figures=(Figure("patterns", partial(draw_dot_plot, means.means, axis)),),
         notes=(
             "frequency (Eq. 13): mean over problems with a right solution of the share of its "
             "right solutions that show the pattern; detectors are words, not understanding",
@@ -89,7 +64,7 @@ def patterns(material: Material) -> Document:
 
 
 def pattern_shares(answers: Answers, detectors: tuple[Detector, ...]) -> dict[str, FloatArray]:
-    """For each pattern, per problem, the share of right solutions that show it; NaN without any."""
+    """Return pattern -> share of each problem's right solutions that show it; NaN for none."""
     shown: dict[str, Counter[str]] = {detector.name: Counter() for detector in detectors}
     for row in answers.rows():
         if row.right:
@@ -98,9 +73,7 @@ def pattern_shares(answers: Answers, detectors: tuple[Detector, ...]) -> dict[st
     right_P = answers.counts.c_P
     known_P = np.where(right_P > 0, right_P, 1)
     return {
-        name: np.where(
-            right_P > 0, np.array([by_problem[id_] for id_ in answers.problems]) / known_P, np.nan
-        )
+        name: np.where(right_P > 0, [by_problem[id_] for id_ in answers.problems] / known_P, np.nan)
         for name, by_problem in shown.items()
     }
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.material import Asked, Material
-from sage_cli.analysis.means import mean_over_problems, share_over_problems
-from sage_cli.analysis.per_sample import by_problem
-from sage_cli.analysis.pictures import tails
+from sage_cli.analysis.means import by_problem, mean_over_problems, share_over_problems
 from sage_cli.analysis.tables import long_table, records, wide_table
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.document import Document
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.panels import draw_ecdf
 from sage_cli.reports.render import Record
 from sage_cli.reports.table import Measure
 
 BEYOND = (0.95, 0.99)
-"""Quantiles of the base's own perplexities on a problem; what lies above them is its tail."""
+"""Quantiles of the base's own perplexities on a problem; values above them are its tail."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 SINGLE_PANELS = 4
-"""Up to so many problems each has a panel of its own, as in Figure 7."""
+"""With at most this many problems each has a panel of its own, as in Figure 7."""
 
 Perplexities = dict[bool, list[FloatArray]]
-"""Over right answers alone (True) or all: the perplexities of each problem's completions."""
+"""For right answers (True) or all: the perplexities of each problem's completions."""
 
 
 class PerplexityData(TypedDict):
@@ -36,37 +35,36 @@ class PerplexityData(TypedDict):
     perplexity: list[Record]
 
 
-def perplexity(material: Material) -> Document:
-    """The mean log, quantiles and tails of each policy, over all and over right completions."""
-    found: dict[str, dict[str, dict[str, Measure]]] = {}
+def perplexity(inputs: Inputs) -> Document:
+    """Return mean log, quantiles and tails of each policy, of all and of right completions."""
+    results: dict[str, dict[str, dict[str, Measure]]] = {}
     panels: dict[str, dict[str, FloatArray]] = {}
-    for benchmark, answers in material.answers.items():
-        values = {one.policy: perplexities(one) for one in answers}
+    for benchmark, answers in inputs.answers.items():
+        values = {own.policy: perplexities(own) for own in answers}
         base = values[answers[0].policy]
         for right in (False, True):
             for policy, of in values.items():
-                for item, measure in _measures(of[right], base[right], material.asked).items():
+                for item, measure in _measures(of[right], base[right], inputs.options).items():
                     name = f"{item}, right ones" if right else item
-                    found.setdefault(benchmark, {}).setdefault(name, {})[policy] = measure
+                    results.setdefault(benchmark, {}).setdefault(name, {})[policy] = measure
         ids = list(answers[0].problems)
         if len(ids) <= SINGLE_PANELS:
-            panels |= {
-                f"{benchmark} {id_[:8]}": {
+            for place, id_ in enumerate(ids):
+                panels[f"{benchmark} {id_[:8]}"] = {
                     policy: of[False][place] for policy, of in values.items()
                 }
-                for place, id_ in enumerate(ids)
-            }
         else:
             panels[benchmark] = {policy: np.concatenate(of[False]) for policy, of in values.items()}
-    base_label = material.policies[0]
+    base_label = inputs.policies[0]
+    title = f"perplexity under {base_label}"
     return Document(
         name="perplexity",
-        title=f"perplexity under {base_label}",
-        provenance=material.provenance,
-        data=PerplexityData(base=base_label, perplexity=records("measure", found, "value")),
-        tables=(wide_table(f"perplexity of completions under {base_label}", "measure", found),),
-        sheets={"perplexity": long_table("perplexity", "measure", found, "value")},
-        figures=(tails("perplexity", panels, f"perplexity under {base_label}"),),
+        title=title,
+        provenance=inputs.provenance,
+        data=PerplexityData(base=base_label, perplexity=records("measure", results, "value")),
+        tables=(wide_table(f"perplexity of completions under {base_label}", "measure", results),),
+        sheets={"perplexity": long_table("measure", results, "value")},
+        figures=(Figure("perplexity", partial(draw_ecdf, panels, title)),),
         notes=(
             "perplexity (Eq. 39): exp of the mean surprisal of a completion's tokens, at "
             "temperature 1, given the prompt",
@@ -80,52 +78,55 @@ def perplexity(material: Material) -> Document:
 
 
 def perplexities(answers: Answers) -> Perplexities:
-    """Each problem's perplexities; a completion without tokens has none."""
+    """Return each problem's perplexities; a completion without tokens has none."""
     ids = list(answers.problems)
-    every = [(row.problem.id, row.right, float(np.exp(reading.surprisal)))
-             for row, reading in answers.read_rows()]  # fmt: skip
+    rows = [
+        (row.problem.id, row.right, float(np.exp(score.surprisal)))
+        for row, score in answers.scored_rows()
+    ]
     return {
         only_right: by_problem(
-            ids, ((id_, value) for id_, right, value in every if right or not only_right)
+            ids, ((id_, value) for id_, right, value in rows if right or not only_right)
         )[0]
         for only_right in (False, True)
     }
 
 
 def _measures(
-    values: list[FloatArray], base: list[FloatArray], asked: Asked
+    values: list[FloatArray], base: list[FloatArray], options: Options
 ) -> Mapping[str, Measure]:
-    every = np.concatenate(values)
+    pooled = np.concatenate(values)
     log_P = [float(np.log(one).mean()) if len(one) else np.nan for one in values]
-    found = {"mean log": mean_over_problems(log_P, asked)}
+    measures = {"mean log": mean_over_problems(log_P, options)}
     for share in BEYOND:
         beyond_P = [
             beyond_others(one, share) if values is base else beyond(one, own, share)
             for one, own in zip(values, base, strict=True)
         ]
-        found[f"beyond the base's {share:.0%}"] = share_over_problems(beyond_P, asked)
+        name = f"beyond the base's {share:.0%}"
+        measures[name] = share_over_problems(beyond_P, options)
     for share in QUANTILES:
-        at = float(np.quantile(every, share)) if len(every) else np.nan
-        found[f"{share:.0%} quantile"] = Measure(at)
-    return found
+        at = float(np.quantile(pooled, share)) if len(pooled) else np.nan
+        measures[f"{share:.0%} quantile"] = Measure(at)
+    return measures
 
 
 def beyond(values: FloatArray, base: FloatArray, share: float) -> float:
-    """Which share of `values` exceeds the `share` quantile of the base's; NaN without either."""
+    """Return the share of `values` above the `share` quantile of the base's; NaN without either."""
     if not len(values) or not len(base):
         return float("nan")
     return float((values > np.quantile(base, share, method="higher")).mean())
 
 
 def beyond_others(base: FloatArray, share: float) -> float:
-    """How often one of the base's values exceeds the `share` quantile of its others.
+    """Return how often one of the base's values exceeds the `share` quantile of its others.
 
-    That is what `beyond` finds of another policy that is no different; NaN of a single value.
+    It is the expectation of `beyond` for an equal policy; NaN for a single value.
     """
     n = len(base)
     if n < 2:
         return float("nan")
-    # where the quantile of n - 1 values stands; it is the same for all values that lie above it
+    # the quantile of the n - 1 others has the same rank for all values that lie above it
     place = int(np.ceil(share * (n - 2) - 1e-9))
     return float((base > np.sort(base)[place]).mean())
 
@@ -136,5 +137,5 @@ PERPLEXITY = Analysis(
     perplexity,
     PerplexityData,
     base=True,
-    reader="base",
+    scorer="base",
 )

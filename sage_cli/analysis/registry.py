@@ -1,4 +1,4 @@
-"""All analyses by name."""
+"""The analyses by name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ from sage_cli.analysis.perplexity import PERPLEXITY
 from sage_cli.analysis.support import SUPPORT
 from sage_cli.errors import ConfigurationError
 
-ANALYSES = {
-    one.name: one
-    for one in (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS,
-                LEVELS, DYNAMICS, MODES)
-}  # fmt: skip
-"""A new one is a file beside this one, and its name here."""
+_ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS, LEVELS)
+ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, DYNAMICS, MODES)}
+"""A new analysis is a file beside this one and its name here."""
 
 
 def find_analysis(name: str) -> Analysis:
-    """The analysis of that name; ConfigurationError with the nearest name where there is none."""
+    """Return the analysis of that name. Raises ConfigurationError with the nearest name."""
     if name in ANALYSES:
         return ANALYSES[name]
     near = get_close_matches(name, ANALYSES, n=1, cutoff=0.5)

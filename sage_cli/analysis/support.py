@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.invisible_leash import (
-    entropies_of,
-    equal_k,
-    support_ratios,
-    thresholds,
-)
-from sage_cli.analysis.material import Material
-from sage_cli.analysis.pictures import strips
+from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.invisible_leash import entropies_of, equal_k, support_ratios, thresholds
 from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.metrics.verdicts import paired_verdicts
-from sage_cli.reports.document import Document
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.heat_strip import draw_heat_strip
 from sage_cli.reports.render import Record
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.table import Cell, Column, Measure, Row, Table, columns
 
 
 class SupportJson(TypedDict):
-    """Problems of a run by what became of them at a delta, and The Invisible Leash's ratios.
+    """A run's problems that are kept, lost or gained at a delta, and the paper's ratios.
 
     `paired`: by chance and surely are from verdicts paired by their random numbers.
     """
@@ -65,7 +59,7 @@ class RunSupport(TypedDict):
 
 
 class SupportData(TypedDict):
-    """Runs against a base; `thresholds` says by benchmark what k samples show."""
+    """Runs against a base; `thresholds` has by benchmark what k samples detect."""
 
     base: str
     runs: list[RunSupport]
@@ -73,119 +67,125 @@ class SupportData(TypedDict):
     entropies: list[Record]
 
 
-def support(material: Material) -> Document:
-    """A table of the support at each delta per run, one of transitions, and a strip per policy.
+NAMES = (
+    "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
+    "absent, SRR, NDR, SDS, NSCR"
+)
 
-    Raises DataError where the policies have unequal numbers of samples.
+
+def support(inputs: Inputs) -> Document:
+    """Return the support at each delta per run, transitions, and a strip per policy.
+
+    Raises DataError if the policies have unequal numbers of samples.
     """
-    tables, sheet_rows, seen_at = [], [], {}
+    confidence = inputs.options.confidence
+    tables, sheet_rows, detected = [], [], {}
     data: list[RunSupport] = []
-    for benchmark, answers in material.answers.items():
+    for benchmark, answers in inputs.answers.items():
         base, *runs = answers
         k = equal_k(answers)
-        seen_at[benchmark] = {"k": k, **thresholds(k, material.asked.confidence)}
+        detected[benchmark] = {"k": k, **thresholds(k, confidence)}
         for run in runs:
-            found = [
-                compare_support(
-                    base.counts, run.counts, confidence=material.asked.confidence, delta=delta
-                )
-                for delta in material.asked.deltas
+            supports = [
+                compare_support(base.counts, run.counts, confidence=confidence, delta=delta)
+                for delta in inputs.options.deltas
             ]
             moved = transitions(base.counts, run.counts)
             title = f"{run.policy} against {base.policy} on {benchmark}"
-            tables += [_support_table(title, found), _transition_table(title, moved)]
-            sheet_rows += [Row((benchmark, run.policy, *_cells(one))) for one in found]
+            rows = [_cells(one) for one in supports]
+            table = Table(f"support of {title}", columns(NAMES), tuple(map(Row, rows)))
+            tables += [table, _transition_table(title, moved)]
+            sheet_rows += [Row((benchmark, run.policy, *cells)) for cells in rows]
+            matrices: TransitionsJson = {
+                "states": STATES,
+                "seen": moved.seen.tolist(),
+                "by_chance": moved.by_chance.tolist(),
+            }
             data.append(
-                {"benchmark": benchmark, "run": run.policy,
-                 "support": [_json(one) for one in found],
-                 "transitions": {"states": STATES, "seen": moved.seen.tolist(),
-                                 "by_chance": moved.by_chance.tolist()}}
-            )  # fmt: skip
-    sheet = Table("support", tuple(map(Column, ("benchmark", "run", *NAMES))), tuple(sheet_rows))
+                {
+                    "benchmark": benchmark,
+                    "run": run.policy,
+                    "support": [_json(one) for one in supports],
+                    "transitions": matrices,
+                }
+            )
+    sheet = Table("support", columns(f"benchmark, run, {NAMES}"), tuple(sheet_rows))
     shares = {
-        benchmark: {one.policy: one.counts.c_P / one.counts.n_P for one in answers}
-        for benchmark, answers in material.answers.items()
+        benchmark: {own.policy: own.right_shares for own in answers}
+        for benchmark, answers in inputs.answers.items()
     }
-    entropy = entropies_of(material)
+    entropy, base_label = entropies_of(inputs), inputs.policies[0]
     return Document(
         name="support",
-        title=f"support against {material.policies[0]}",
-        provenance=material.provenance,
-        data=SupportData(base=material.policies[0], runs=data, thresholds=seen_at,
-                         entropies=records("entropy", entropy, "mean")),
+        title=f"support against {base_label}",
+        provenance=inputs.provenance,
+        data=SupportData(
+            base=base_label,
+            runs=data,
+            thresholds=detected,
+            entropies=records("entropy", entropy, "mean"),
+        ),
         tables=(*tables, wide_table("entropies, mean over problems", "entropy", entropy)),
-        sheets={"support": sheet, "support-problems": _problems(material)},
-        figures=(strips("support", shares),),
-        notes=_notes(material),
-    )  # fmt: skip
+        sheets={"support": sheet, "support-problems": _problems(inputs)},
+        figures=(Figure("support", partial(draw_heat_strip, shares)),),
+        notes=_notes(inputs),
+    )
 
 
-NAMES = (
-    "delta", "kept", "lost", "lost by chance", "surely lost", "gained", "gained by chance",
-    "surely gained", "absent", "SRR", "NDR", "SDS", "NSCR",
-)  # fmt: skip
-
-
-def _cells(found: Support) -> tuple[Any, ...]:
-    ratios = support_ratios(found)
+def _cells(support: Support) -> tuple[Cell, ...]:
+    lost_by_chance = Measure(support.lost_by_chance, digits=1)
+    gained_by_chance = Measure(support.gained_by_chance, digits=1)
     return (
-        Measure(found.delta, digits=4), len(found.kept),
-        len(found.lost), Measure(found.lost_by_chance, digits=1), len(found.surely_lost),
-        len(found.gained), Measure(found.gained_by_chance, digits=1), len(found.surely_gained),
-        len(found.absent), Measure(ratios["SRR"]), Measure(ratios["NDR"]), Measure(ratios["SDS"]),
-        Measure(ratios["NSCR"]),
-    )  # fmt: skip
-
-
-def _support_table(title: str, found: list[Support]) -> Table:
-    return Table(
-        f"support of {title}", tuple(map(Column, NAMES)), tuple(Row(_cells(one)) for one in found)
+        *(Measure(support.delta, digits=4), len(support.kept)),
+        *(len(support.lost), lost_by_chance, len(support.surely_lost)),
+        *(len(support.gained), gained_by_chance, len(support.surely_gained)),
+        len(support.absent),
+        *(Measure(float(ratio)) for ratio in support_ratios(support).values()),  # type: ignore[arg-type]
     )
 
 
 def _transition_table(title: str, moved: Transitions) -> Table:
-    """`12 (9.8)`: seen, and in brackets what chance alone would show."""
-    columns = (Column("base"), *(Column(state, "then") for state in STATES))
+    """Return cells as `12 (9.8)`: problems seen, and in brackets the number by chance."""
+    heads = (Column("base"), *(Column(state, "then") for state in STATES))
     rows = tuple(
         Row((state, *(f"{int(moved.seen[i, j])} ({moved.by_chance[i, j]:.1f})" for j in range(3))))
         for i, state in enumerate(STATES)
     )
-    return Table(f"from never to often, {title}", columns, rows)
+    return Table(f"from never to often, {title}", heads, rows)
 
 
-def _problems(material: Material) -> Table:
-    columns = tuple(map(Column, ("benchmark", "problem", "policy", "n", "right")))
+def _problems(inputs: Inputs) -> Table:
     rows = tuple(
-        Row((benchmark, id_, one.policy, int(n), int(c)))
-        for benchmark, answers in material.answers.items()
-        for one in answers
-        for id_, n, c in zip(one.counts.problem_ids, one.counts.n_P, one.counts.c_P, strict=True)
+        Row((own.benchmark.name, id_, own.policy, int(n), int(c)))
+        for own in inputs.each()
+        for id_, n, c in zip(own.counts.problem_ids, own.counts.n_P, own.counts.c_P, strict=True)
     )
-    return Table("right samples problem by problem", columns, rows)
+    heads = columns("benchmark, problem, policy, n, right")
+    return Table("right samples problem by problem", heads, rows)
 
 
-def _json(found: Support) -> SupportJson:
+def _json(support: Support) -> SupportJson:
     return {
-        "delta": found.delta,
-        "gained": list(found.gained),
-        "lost": list(found.lost),
-        "kept": list(found.kept),
-        "absent": list(found.absent),
-        "surely_gained": list(found.surely_gained),
-        "surely_lost": list(found.surely_lost),
-        "gained_by_chance": found.gained_by_chance,
-        "lost_by_chance": found.lost_by_chance,
-        "paired": found.paired,
-        "visible": found.visible,
-        **support_ratios(found),
+        "delta": support.delta,
+        "gained": list(support.gained),
+        "lost": list(support.lost),
+        "kept": list(support.kept),
+        "absent": list(support.absent),
+        "surely_gained": list(support.surely_gained),
+        "surely_lost": list(support.surely_lost),
+        "gained_by_chance": support.gained_by_chance,
+        "lost_by_chance": support.lost_by_chance,
+        "paired": support.paired,
+        "visible": support.visible,
+        **support_ratios(support),
     }
 
 
-def _null(material: Material) -> str:
-    """How chance is reckoned, and the test that belongs to it."""
+def _null(inputs: Inputs) -> str:
+    """Return how chance is computed, and the test that belongs to it."""
     pairs = [
         paired_verdicts(base.counts, run.counts)
-        for base, *runs in material.answers.values()
+        for base, *runs in inputs.answers.values()
         for run in runs
     ]
     if all(pair is not None for pair in pairs):
@@ -200,22 +200,22 @@ def _null(material: Material) -> str:
     )
 
 
-def _notes(material: Material) -> tuple[str, ...]:
-    confidence = material.asked.confidence
-    fewest = min(int(one.counts.n_P.min()) for one in material.each())
+def _notes(inputs: Inputs) -> tuple[str, ...]:
+    confidence = inputs.options.confidence
+    fewest = min(int(one.counts.n_P.min()) for one in inputs.each())
     visible = thresholds(fewest, confidence)
     return (
         "a problem is in the support at delta where more than that share of the samples is right; "
         f"with {fewest} samples a problem, a success probability below {visible['exact']:.2g} may "
         f"go unseen (-ln(zeta) / k, as The Invisible Leash has it: {visible['paper']:.2g})",
-        f"by chance: the number expected if base and run were one model, {_null(material)}, Holm "
+        f"by chance: the number expected if base and run were one model, {_null(inputs)}, Holm "
         f"over all problems, at {confidence:.0%}",
         "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
         "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
         f"{OFTEN}: in at least half of the samples; in brackets what chance alone would show",
         "answer entropy: of the shares of a problem's different answers, none being one more; low "
-        "by about (answers - 1) / 2n; token entropy stands there for policies that `sage analyze "
-        "entropy` has had read their samples",
+        "by about (answers - 1) / 2n; token entropy is there for policies whose "
+        "samples `sage analyze entropy` has scored",
     )
 
 
@@ -225,6 +225,6 @@ SUPPORT = Analysis(
     support,
     SupportData,
     base=True,
-    reader="itself, where kept",
+    scorer="self if stored",
     options=frozenset({"delta"}),
 )

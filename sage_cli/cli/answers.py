@@ -12,9 +12,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.answers import StoredAnswer
 from sage_cli.grading.status import Status
 from sage_cli.problems.problem import Problem
-from sage_cli.reports.document import ReportJson
+from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData
-from sage_cli.reports.written import Written
 from sage_cli.store.manifest import Manifest
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.report import SuiteData

@@ -26,7 +26,7 @@ def options() -> None:
 def list_(runs: RunRoot = None, json: Json = False) -> None:
     """List all reports, newest first, with the command that wrote each."""
     from sage_cli.config.records import default_root
-    from sage_cli.reports.written import written_reports
+    from sage_cli.reports.document import written_reports
 
     found = written_reports(runs or default_root())
     if json:

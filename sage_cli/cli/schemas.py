@@ -35,7 +35,7 @@ ERROR = "error"
 
 def _report(name: str, data: type) -> type:
     """Return the type of a report with these data: TypedDicts can't be joined at run time."""
-    names = {"__module__": data.__module__, "__doc__": data.__doc__, "__annotations__": {}}
+    names: Any = {"__module__": data.__module__, "__doc__": data.__doc__, "__annotations__": {}}
     return new_class(name, (ReportJson, data), exec_body=lambda space: space.update(names))
 
 

@@ -1,4 +1,4 @@
-"""pass@k curves of several models, one panel per benchmark, on a log2 axis with bands."""
+"""Pictures of pass@k curves with bands: a panel per benchmark, k on a log2 axis."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from sage_cli.metrics import Curve, Difference
-from sage_cli.reports.figure import FAINT, INK, drawing, lay_out, outputs
-from sage_cli.reports.legend import Legend
+from sage_cli.reports.figure import INK, drawing, lay_out, say
+from sage_cli.reports.legend import Legend, series_of
 
 PANEL_IN = (4.6, 3.2)
 DIFFERENCE_IN = 1.7
 """Height of a panel with a difference."""
 SPARSE = 12
-"""Up to so many ks, each is marked."""
+"""With at most this many ks, each is marked."""
 ALPHA, ALL_BANDS = 0.13, 0.6
-"""How dense a band is, and all that lie upon each other: many would hide what is below them."""
+"""Opacity of a band, and of all bands together where they overlap."""
 LABEL_GAP = 0.055
 """Least distance of two labels, as a share of the panel's height."""
 
@@ -27,26 +26,24 @@ LABEL_GAP = 0.055
 def draw_curves(
     panels: Mapping[str, Mapping[str, Curve]],
     stem: Path,
+    *,
     differences: Mapping[str, Difference] | None = None,
-) -> tuple[Path, Path]:
-    """Draw benchmark -> label -> curve; returns the PNG's and the SVG's path.
+) -> None:
+    """Draw benchmark -> label -> curve, with the benchmarks' paired `differences` below.
 
-    A label has one colour in all panels. A single panel names its curves beside their ends, as far
-    as there is room; several share a legend below. Neither ever covers a curve. Below each panel
-    there is one of its benchmark's paired difference where `differences` holds them: bands of two
-    curves may overlap although the curves differ for sure.
+    A single panel names its curves beside their ends if there is room; several share a legend.
+    Differences have panels of their own because the bands of two curves may overlap although
+    their paired difference is significant.
     """
-    labels = list(dict.fromkeys(label for curves in panels.values() for label in curves))
+    labels = series_of(panels.values())
     heights_in = [PANEL_IN[1], DIFFERENCE_IN][: 2 if differences else 1]
     width_in = PANEL_IN[0] * len(panels)
     legend = Legend.of(labels, width_in)
     beside_ends = len(panels) == 1 and len(labels) * LABEL_GAP <= 1
     below_in = 0 if beside_ends else legend.height_in
     with drawing(stem, width_in, sum(heights_in) + below_in) as figure:
-        rows = figure.subplots(
-            len(heights_in), len(panels), squeeze=False, sharex="col",
-            gridspec_kw={"height_ratios": heights_in},
-        )  # fmt: skip
+        size, ratios = (len(heights_in), len(panels)), {"height_ratios": heights_in}
+        rows = figure.subplots(*size, squeeze=False, sharex="col", gridspec_kw=ratios)
         for axes, (benchmark, curves) in zip(rows[0], panels.items(), strict=True):
             for place, (label, curve) in enumerate(curves.items()):
                 aside = place - (len(curves) - 1) / 2
@@ -62,12 +59,11 @@ def draw_curves(
             _frame(axes, list(curves.values()))
         rows[0][0].set_ylabel("pass@k")
         if beside_ends:
-            # Laid out before the labels come, so that long ones widen the picture, not squeeze it.
+            # laid out before labels are added: long ones widen the picture and squeeze no panel
             lay_out(figure)
             _name_ends(rows[0][0], next(iter(panels.values())), legend)
         else:
             legend.draw_lines(figure)
-    return outputs(stem)
 
 
 def _draw(
@@ -77,9 +73,9 @@ def _draw(
     aside: float,
     alpha: float = ALPHA,
 ) -> None:
-    """One curve with its band; where there is one k only, a point and a bar, moved aside.
+    """Draw a curve with its band; a single k is a point and a bar, moved `aside`.
 
-    Lines aren't cut off at the panel's edge, where those at 0 or 1 run.
+    Lines are not clipped at the panel's edge, where those at 0 or 1 run.
     """
     if len(curve.ks) == 1:
         at = [curve.ks[0] * 2 ** (0.06 * aside)]
@@ -94,19 +90,18 @@ def _draw(
 
 
 def _draw_difference(axes: Any, difference: Difference, words: str) -> None:
-    """A difference with its band against a line at 0; `words` say of what."""
+    """Draw a difference with its band and a line at 0; `words` name its two sides."""
     axes.axhline(0, color=INK, linewidth=0.8)
     _draw(axes, difference, {"color": INK, "linestyle": "-"}, aside=0)
     low, high = _limits([difference], -1.0)
     axes.set_ylim(min(low, -0.01), max(high, 0.01))
-    axes.annotate(
-        words, (0, 1), (2, 2), xycoords="axes fraction", textcoords="offset points",
-        fontsize=7, color=FAINT,
-    )  # fmt: skip
+    say(axes, words, (0, 1), (2, 2))
 
 
 def _frame(axes: Any, curves: Sequence[Curve]) -> None:
-    """The axis of k below a column of panels, and what the bands are."""
+    """Draw the axis of k below a column of panels, with a note about the bands."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
     first, last = min(c.ks[0] for c in curves), max(c.ks[-1] for c in curves)
     axes.set_xscale("log", base=2)
     axes.set_xlim(first / 2**0.15, last * 2**0.15)
@@ -115,14 +110,11 @@ def _frame(axes: Any, curves: Sequence[Curve]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:.0f}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("k (samples per problem)")
-    axes.annotate(
-        _note(curves), (1, 0), (0, -34), xycoords="axes fraction", textcoords="offset points",
-        ha="right", va="top", fontsize=7, color=FAINT,
-    )  # fmt: skip
+    say(axes, _note(curves), (1, 0), (0, -34), ha="right", va="top")
 
 
 def _limits(curves: Sequence[Curve | Difference], least: float) -> tuple[float, float]:
-    """All bands and means with a little air, but never beyond `least` and 1, which can't be."""
+    """Return limits around all bands and means, within `least` and 1."""
     values = np.concatenate([part for c in curves for part in (c.low_K, c.mean_K, c.high_K)])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = max(0.02, 0.04 * (high - low))
@@ -138,27 +130,31 @@ def _note(curves: Sequence[Curve]) -> str:
 
 
 def _name_ends(axes: Any, curves: Mapping[str, Curve], legend: Legend) -> None:
-    """Write each label to the right of the panel, level with its curve's end or close to it."""
+    """Write each label to the right of the panel, near its curve's end."""
     bottom, top = axes.get_ylim()
     right = max(curve.ks[-1] for curve in curves.values()) * 2**0.15
     ends = {name: (float(c.mean_K[-1]) - bottom) / (top - bottom) for name, c in curves.items()}
     order = sorted(ends, key=lambda name: ends[name])
-    heights = spread_apart([ends[name] for name in order], LABEL_GAP)
+    heights = separated([ends[name] for name in order], LABEL_GAP)
     for name, height in zip(order, heights, strict=True):
-        colour = legend.styles[name]["color"]
+        colour, end = legend.styles[name]["color"], (right, bottom + ends[name] * (top - bottom))
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "relpos": (0, 0.5)}
+        style = {"va": "center", "ha": "left", "color": colour, "fontsize": 8.5}
         axes.annotate(
-            name, (right, bottom + ends[name] * (top - bottom)), (1.045, height),
-            textcoords="axes fraction", va="center", ha="left", color=colour, fontsize=8.5,
+            name,
+            end,
+            (1.045, height),
+            textcoords="axes fraction",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 1,
-                        "shrinkB": 1, "relpos": (0, 0.5)},
-        )  # fmt: skip
+            arrowprops={**line, "shrinkA": 1, "shrinkB": 1},
+            **style,
+        )
 
 
-def spread_apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Ascending heights moved as little as keeps neighbours `gap` apart (least squares).
+def separated(heights: Sequence[float], gap: float) -> list[float]:
+    """Return ascending heights, moved least (in squares) so that neighbours are `gap` apart.
 
-    Labels that touch become a block, and a block sits at the mean of where its labels belong.
+    Labels that touch become a block, which sits at the mean of its labels' heights.
     """
     blocks: list[list[float]] = []
     for height in heights:

@@ -1,29 +1,31 @@
-"""Smallest detectable changes against the number of problems, drawn: a panel per k."""
+"""Picture of the smallest detectable changes against the number of problems: a panel per k."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from sage_cli.reports.figure import COLOURS, DASHES, FAINT, drawing, outputs
-from sage_cli.reports.power import Base
+from sage_cli.reports.figure import COLOURS, DASHES, FAINT, drawing, logarithmic
+
+if TYPE_CHECKING:
+    from sage_cli.reports.power import Base
 
 PANEL_IN = (2.9, 2.5)
 LEGEND_IN = 1.9
 """Width of an entry of the legend."""
 
 
-def draw_power(bases: Sequence[Base], stem: Path) -> tuple[Path, Path]:
-    """A row per base, a panel per k; colours are samples, dashes seeds. Returns PNG and SVG.
+def draw_power(bases: Sequence[Base], stem: Path) -> None:
+    """Draw a row per base, a panel per k; colours are samples, dashes seeds.
 
-    Both axes are logarithmic: a line falls by half where problems are four times as many.
+    Both axes are logarithmic: a line falls by half when problems are four times as many.
     """
-    asked = bases[0].question
+    from matplotlib.lines import Line2D
+
+    question = bases[0].question
     designs = [design for base in bases for design in base.question.designs]
     problems = sorted({design.problems for design in designs})
     samples = sorted({design.samples for design in designs})
@@ -32,25 +34,25 @@ def draw_power(bases: Sequence[Base], stem: Path) -> tuple[Path, Path]:
         (n, s): {
             "color": COLOURS[colour % len(COLOURS)],
             "linestyle": DASHES[dash % len(DASHES)],
-            "linewidth": 1.5,
-            "marker": "o",
-            "markersize": 3,
+            **{"linewidth": 1.5, "marker": "o", "markersize": 3},
         }
         for colour, n in enumerate(samples)
         for dash, s in enumerate(seeds)
     }
-    width_in = max(PANEL_IN[0] * len(asked.ks), 4.5)
+    width_in = max(PANEL_IN[0] * len(question.ks), 4.5)
     with drawing(stem, width_in, PANEL_IN[1] * len(bases) + 0.5) as figure:
-        rows = figure.subplots(len(bases), len(asked.ks), squeeze=False, sharex=True, sharey=True)
+        rows = figure.subplots(
+            len(bases), len(question.ks), squeeze=False, sharex=True, sharey=True
+        )
         for row, base in zip(rows, bases, strict=True):
-            for place, (axes, k) in enumerate(zip(row, asked.ks, strict=True)):
+            for place, (axes, k) in enumerate(zip(row, question.ks, strict=True)):
                 lines = {kind: _line(base, place, *kind) for kind in kinds}
                 for kind, (at, smallest) in lines.items():
                     axes.plot(at, smallest, **kinds[kind])
                 _frame(axes, k, problems)
                 if not any(at for at, _ in lines.values()):
-                    _say(axes, f"no {asked.change} could be seen", (0.5, 0.5), ha="center")
-            row[0].set_ylabel(f"smallest {asked.change}")
+                    _say(axes, f"no {question.change} could be seen", (0.5, 0.5), ha="center")
+            row[0].set_ylabel(f"smallest {question.change}")
             if len(bases) > 1:
                 _say(row[0], f"{base.label} on {base.benchmark}", (0, 1.16))
         for axes in rows[-1]:
@@ -63,35 +65,32 @@ def draw_power(bases: Sequence[Base], stem: Path) -> tuple[Path, Path]:
         ]
         columns = max(1, min(len(labels), int(width_in / LEGEND_IN)))
         figure.legend(handles, labels, loc="outside lower center", ncols=columns)
-    return outputs(stem)
 
 
 def _line(base: Base, place: int, samples: int, seeds: int) -> tuple[list[int], list[float]]:
-    """Problems and smallest changes at one k, of the designs that have an answer."""
-    found = {
+    """Return problems and smallest changes at one k, for designs with a defined change."""
+    changes = {
         design.problems: float(base.smallest_DK[row, place])
         for row, design in enumerate(base.question.designs)
         if (design.samples, design.seeds) == (samples, seeds)
     }
-    known = sorted(problems for problems, value in found.items() if not np.isnan(value))
-    return known, [found[problems] for problems in known]
+    known = sorted(problems for problems, value in changes.items() if not np.isnan(value))
+    return known, [changes[problems] for problems in known]
 
 
 def _frame(axes: Any, k: int, problems: Sequence[int]) -> None:
-    """Title and logarithmic axes, with a tick at each number of problems."""
+    """Set a panel's title and logarithmic axes, with a tick at each number of problems."""
+    from matplotlib.ticker import FixedLocator
+
     axes.set_title(f"pass@{k}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(problems[0] / 1.15, problems[-1] * 1.15)
+    logarithmic(axes, "x")
+    logarithmic(axes, "y", (1, 2, 5))
     axes.xaxis.set_major_locator(FixedLocator(problems))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlim(problems[0] / 1.15, problems[-1] * 1.15)
 
 
 def _limits(bases: Sequence[Base]) -> tuple[float, float]:
-    """The nearest of 1, 2, 5 times a power of ten below and above all that is drawn."""
+    """Return the nearest of 1, 2, 5 times a power of ten below and above all changes."""
     known = np.concatenate([base.smallest_DK[~np.isnan(base.smallest_DK)] for base in bases])
     if not known.size:
         return 0.01, 1.0

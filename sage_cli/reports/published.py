@@ -1,4 +1,4 @@
-"""The paper's printed numbers, to lay one's own beside."""
+"""The paper's published numbers, for comparison with one's own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sage_cli.reports.table import Column, Measure, Row, Scores, Table
 
 
 def evaluation_tables() -> Mapping[str, str]:
-    """The tables with pass@k per benchmark, and the model that each is about."""
+    """Return the names of the tables of pass@k per benchmark, with their models."""
     return {name: table["model"] for name, table in published()["evaluation"].items()}
 
 
 def published_scores(table: str) -> Mapping[str, Scores]:
-    """Method -> benchmark -> k -> pass@k with its standard deviation, of `table1`, 3, 4 or 9."""
+    """Return method -> benchmark -> k -> pass@k with its deviation, of `table1`, 3, 4 or 9."""
     tables = published()["evaluation"]
     if table not in tables:
         raise ConfigurationError(
@@ -34,9 +34,9 @@ def published_scores(table: str) -> Mapping[str, Scores]:
 
 
 def published_rows(table: str) -> tuple[str, ...]:
-    """The methods that `table1`, 2, 3, 4, 5 or 9 has numbers of, as we call them; none of `table6`.
+    """Return the methods of `table1`, 2, 3, 4, 5 or 9 by their names here; none of `table6`.
 
-    Raises ConfigurationError where the paper has no such table of methods.
+    Raises ConfigurationError if the paper has no such table of methods.
     """
     every = {name: tuple(one["rows"]) for name, one in published()["evaluation"].items()}
     every["table2"] = tuple(next(iter(published()["patterns"]["rows"].values())))
@@ -50,9 +50,9 @@ def published_rows(table: str) -> tuple[str, ...]:
 
 
 def other_table(table: str) -> Table | None:
-    """`table2`, `table5` or `table6` as they are printed; None for tables of pass@k by method."""
+    """Return `table2`, `table5` or `table6` as published; None for tables of pass@k by method."""
     if table == "table6":
-        return _printed_sweep()
+        return _published_sweep()
     if table == "table2":
         columns = published()["patterns"]["rows"]
         rows = {label: [by[label] for by in columns.values()] for label in published_rows(table)}
@@ -69,25 +69,22 @@ def other_table(table: str) -> Table | None:
     )
 
 
-def _printed_sweep() -> Table:
+def _published_sweep() -> Table:
     sweep = published()["sweep"]
     tau, rho = sweep["chosen"]
     rows = [
         Row((*(Measure(value, significant=True) for value in cell[:2]), *map(Measure, cell[2:])))
         for cell in sweep["rows"]
     ]
-    return Table(
-        "Published: table6, Qwen2.5-Math-7B-Base",
-        tuple(map(Column, sweep["columns"])),
-        tuple(rows),
-        (f"{sweep['benchmark']}, {sweep['seeds']} seeds; the paper takes tau {tau:g}, rho {rho:g}",
-         str(published()["source"])),
-    )  # fmt: skip
+    chosen = f"the paper takes tau {tau:g}, rho {rho:g}"
+    notes = (f"{sweep['benchmark']}, {sweep['seeds']} seeds; {chosen}", str(published()["source"]))
+    columns = tuple(map(Column, sweep["columns"]))
+    return Table("Published: table6, Qwen2.5-Math-7B-Base", columns, tuple(rows), notes)
 
 
 @cache
 def published() -> Mapping[str, Any]:
-    """Everything in print, as the file has it.
+    """Return all published numbers, as the file has them.
 
     `evaluation` (Tables 1, 3, 4, 9: mean and standard deviation by k), `sweep` (Table 6),
     `patterns` (Table 2), `gradient_norm` (Table 5).

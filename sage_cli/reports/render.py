@@ -1,4 +1,4 @@
-"""A table as text: Markdown, CSV, LaTeX, and rows of numbers for JSON."""
+"""Tables as Markdown, CSV, LaTeX, and records for JSON."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from itertools import groupby, pairwise
 
 from sage_cli.reports.table import Cell, Column, Measure, Table, is_text
 
-TEX = str.maketrans({
-    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-    "±": r"$\pm$", "–": "--", "τ": r"$\tau$", "ρ": r"$\rho$", "<": r"$<$", ">": r"$>$",
-    "−": "$-$",
-})  # fmt: skip
+_COMMANDS = {"~": "textasciitilde{}", "^": "textasciicircum{}", "\\": "textbackslash{}"}
+_MATHS = {"±": r"\pm", "τ": r"\tau", "ρ": r"\rho", "<": "<", ">": ">", "−": "-"}
+TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {sign: f"\\{command}" for sign, command in _COMMANDS.items()}
+    | {sign: f"${maths}$" for sign, maths in _MATHS.items()}
+    | {"–": "--"}
+)
 
 Value = str | int | float | None
 Record = dict[str, Value]
-"""A row of a CSV, as JSON has it."""
+"""A row of a CSV file as a JSON object."""
 _LINE_ENDS = re.compile(r"\s*[\r\n\v\f\x85\u2028\u2029]+\s*")
 BOOKTABS = r"% needs \usepackage{booktabs}"
 
 
 def to_markdown(table: Table) -> str:
-    """A pipe table; a column's group stands before its name."""
+    """Return a pipe table; a column's group stands before its name."""
     heads = [f"{column.group} {column.name}".strip() for column in table.columns]
     aligns = [":--" if is_text(table, place) else "--:" for place in range(len(heads))]
     body = [[str(cell) for cell in row.cells] for row in table.rows]
@@ -35,7 +37,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Every number in full in a column of its own: `aime pass@1`, `aime pass@1 sd`."""
+    """Return CSV with each number in a column of its own: `aime pass@1`, `aime pass@1 sd`."""
     heads, rows = _spread_out(table)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -45,9 +47,9 @@ def to_csv(table: Table) -> str:
 
 
 def no_formula(text: str) -> str:
-    """`text` as a cell of a CSV that no spreadsheet computes: after an apostrophe where it would.
+    """Return `text` with an apostrophe in front if a spreadsheet would compute it as a formula.
 
-    A number stays a number, and so does a sign alone.
+    Numbers and single signs are left as they are.
     """
     if len(text) < 2 or not text.startswith(("=", "+", "-", "@", "\t", "\r")):
         return text
@@ -69,13 +71,13 @@ def _in_pipes(text: str) -> str:
 
 
 def to_records(table: Table) -> list[Record]:
-    """The rows of the CSV as objects: numbers are numbers, what is undefined is None."""
+    """Return the rows of the CSV as objects; undefined numbers are None."""
     heads, rows = _spread_out(table)
     return [dict(zip(heads, row, strict=True)) for row in rows]
 
 
 def to_latex(table: Table) -> str:
-    """A `table` with one header row for groups and one for names; it needs booktabs."""
+    """Return a `table` with a header row for groups and one for names; it needs booktabs."""
     aligns = "".join("l" if is_text(table, place) else "r" for place in range(len(table.columns)))
     lines = [BOOKTABS, r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{aligns}}}", r"\toprule", *_latex_groups(table.columns)]
@@ -114,7 +116,7 @@ def _tex(text: str) -> str:
 
 
 def _spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
-    """Headings and rows with every number of every cell in a column of its own."""
+    """Return headings and rows with each number of each cell in a column of its own."""
     parts = [_parts(table, place) for place in range(len(table.columns))]
     heads = [
         " ".join(word for word in (column.group, column.name, part) if word)

@@ -1,4 +1,4 @@
-"""A table before it has a form: columns, rows in sections, cells that know their uncertainty."""
+"""Tables: columns, rows in sections, and cells with their uncertainty."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ UNDEFINED = "–"
 
 @dataclass(frozen=True)
 class Measure:
-    """A number with, where there is one, its standard deviation or its interval.
+    """A number with its standard deviation or interval, if it has one.
 
-    With `tiny`, one above 0 that its digits would show as 0 is shown as "<0.001"; with
-    `significant` the digits are counted from the first that isn't 0, as a setting's are. A value
-    of NaN is undefined; where there is an interval all the same, it is shown alone.
+    With `tiny`, a positive number that its digits would show as 0 is shown as "<0.001"; with
+    `significant`, digits are significant ones. NaN is undefined; its interval, if any, is shown
+    alone.
     """
 
     value: float
@@ -39,14 +39,14 @@ class Measure:
         return f"{text} {self._span()}".rstrip()
 
     def _span(self) -> str:
-        """`[0.010, 0.025]`; empty where there is no interval."""
+        """Return the interval as `[0.010, 0.025]`, or nothing."""
         if self.interval is None or any(map(math.isnan, self.interval)):
             return ""
         low, high = (f"{end:.{self.digits}f}" for end in self.interval)
         return f"[{low}, {high}]"
 
     def parts(self) -> dict[str, float]:
-        """Every number in it by name, "" for the value itself; undefined ones are left out."""
+        """Return its defined numbers by name, "" for the value itself."""
         low, high = self.interval or (None, None)
         named = {"": self.value, "sd": self.sd, "low": low, "high": high}
         return {k: v for k, v in named.items() if v is not None and not math.isnan(v)}
@@ -55,19 +55,24 @@ class Measure:
 Cell = str | int | Measure
 
 Scores = Mapping[str, Mapping[int, Measure]]
-"""Benchmark -> k -> pass@k, of one model."""
+"""Benchmark -> k -> pass@k of a model."""
 
 
 @dataclass(frozen=True)
 class Column:
     """A heading, and the `group` (as a benchmark) that neighbouring columns share.
 
-    Columns of one `part` stay together where a table is too wide: by default those of a group.
+    Columns of a `part`, by default those of a group, stay together when a wide table is split.
     """
 
     name: str
     group: str = ""
     part: str = ""
+
+
+def columns(names: str) -> tuple[Column, ...]:
+    """Return a column for each of the names, which commas separate."""
+    return tuple(Column(name.strip()) for name in names.split(","))
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """What is shown, with notes that say what the reader needs to judge the numbers."""
+    """Rows below columns, with notes for judging the numbers."""
 
     title: str
     columns: tuple[Column, ...]
@@ -94,23 +99,23 @@ class Table:
 
 
 def is_text(table: Table, place: int) -> bool:
-    """Whether the column at `place` holds words; they stand on the left."""
+    """Return True if the column at `place` holds words, which are aligned left."""
     return any(isinstance(row.cells[place], str) for row in table.rows)
 
 
 def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
-    """`table` where it fits, else several: each as many parts as fit, beside what is in no part.
+    """Return `table` if it fits, else several, each with as many parts as fit.
 
-    In a table without parts the first columns that tell all rows apart stay, and every other
-    column is a part.
+    Columns of no part are in each. If no column has a part, the first columns that make all rows
+    distinct are in each, and every other column is a part.
     """
     if fits(table):
         return [table]
     named = any(map(_part, table.columns))
     if not named:
         keys = _key_columns(table)
-        apart = tuple(replace(column, part=column.name) for column in table.columns[keys:])
-        table = replace(table, columns=(*table.columns[:keys], *apart))
+        others = tuple(replace(column, part=column.name) for column in table.columns[keys:])
+        table = replace(table, columns=(*table.columns[:keys], *others))
     names = list(dict.fromkeys(part for column in table.columns if (part := _part(column))))
     if len(names) < 2:
         return [table]
@@ -120,18 +125,18 @@ def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
             packed[-1].append(name)
         else:
             packed.append([name])
-    cut = [_only(table, kept) for kept in packed]
-    titles = (
-        [f"{table.title}: {', '.join(kept)}" for kept in packed]
-        if named
-        else [table.title, *[f"{table.title} (continued)"] * (len(packed) - 1)]
-    )
-    cut = [replace(part, title=title) for part, title in zip(cut, titles, strict=True)]
-    return [*cut[:-1], replace(cut[-1], notes=table.notes)]
+    titles = [table.title, *[f"{table.title} (continued)"] * (len(packed) - 1)]
+    if named:
+        titles = [f"{table.title}: {', '.join(parts)}" for parts in packed]
+    split = [
+        replace(_only(table, parts), title=title)
+        for parts, title in zip(packed, titles, strict=True)
+    ]
+    return [*split[:-1], replace(split[-1], notes=table.notes)]
 
 
 def _key_columns(table: Table) -> int:
-    """How many of the first columns it takes to tell all rows apart; 1 where none do."""
+    """Return how many of the first columns make all rows distinct; 1 if none do."""
     for count in range(1, len(table.columns)):
         if len({row.cells[:count] for row in table.rows}) == len(table.rows):
             return count
@@ -143,7 +148,7 @@ def _part(column: Column) -> str:
 
 
 def _only(table: Table, parts: Sequence[str]) -> Table:
-    """The columns of some parts, beside those of none; without the notes."""
+    """Return the columns of some parts and of none, without notes."""
     kept = [i for i, column in enumerate(table.columns) if _part(column) in ("", *parts)]
     columns = tuple(table.columns[i] for i in kept)
     rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.dynamics import Series, series
-from sage_cli.analysis.pictures import steps
+from sage_cli.analysis.dynamics import series
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.policies.names import split_label
-from sage_cli.reports.document import Document, Report
+from sage_cli.reports.document import Document, Figure, Report
+from sage_cli.reports.panels import Series, draw_steps
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
@@ -110,7 +111,7 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
         data=PlotData(ends=to_records(table), series=every),
         tables=(table,),
         sheets={"plot": table},
-        figures=(steps("plot", panels, {}),),
+        figures=(Figure("plot", partial(draw_steps, panels, {})),),
     )
 
 

@@ -1,4 +1,4 @@
-"""pass@k at every k, each method's training seeds together."""
+"""The curves of a suite: pass@k at every k, training seeds pooled."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from sage_cli.suite.results import PartResult
 
 
 def curves(result: PartResult) -> Document:
-    """A panel per benchmark, a line per method."""
+    """Return the report of curves: a panel per benchmark, a line per method."""
     lines = []
     for method in result.there:
         evaluation = method.arms[0].config.evaluation
         ks = curve_ks(evaluation.samples, result.ks)
         for benchmark in method.benchmarks:
             counts = method.side(benchmark).counts
-            found = curve(
-                counts, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap
-            )
-            lines.append(Line(method.label, benchmark, found))
+            options = {"confidence": evaluation.confidence, "resamples": evaluation.bootstrap}
+            pooled = curve(counts, ks, **options)  # type: ignore[arg-type]
+            lines.append(Line(method.label, benchmark, pooled))
     return passk_document(lines, Provenance(), result.ks)

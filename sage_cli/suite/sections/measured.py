@@ -1,4 +1,4 @@
-"""What was measured, beside what was published."""
+"""The measurements of a suite beside the published numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNKNOWN = Measure(float("nan"))
 
 
 def measured(result: PartResult) -> Document:
-    """Each method's pass@k on each benchmark, a failed one's reason, and the printed numbers."""
+    """Return each method's pass@k on each benchmark, and the published numbers."""
     ks, there = result.ks, result.there
     # the ends of a curve: every k between them is in the curves' section
     ks = ks if len(ks) <= 4 else (ks[0], ks[-1])
@@ -33,18 +33,16 @@ def measured(result: PartResult) -> Document:
     printed = result.suite.published
     if printed in evaluation_tables():
         assert printed is not None
-        numbers = {
-            label: by for label, by in published_scores(printed).items()
-            if label in result.suite.methods
-        }  # fmt: skip
+        scores_of = published_scores(printed).items()
+        numbers = {label: by for label, by in scores_of if label in result.suite.methods}
         tables.append(_beside(result, scores, numbers, ks, printed))
         source = (f"{printed} of {published()['source']}",)
         model = evaluation_tables()[printed]
         tables.append(evaluation_table(f"Published, {model}", numbers, notes=source))
     elif printed and (other := other_table(printed)) is not None:
         tables.append(other)
-    rows = [one for method in there for by in method.measured for seeds in by.values()
-            for one in seeds]  # fmt: skip
+    seeds = [seeds for method in there for by in method.measured for seeds in by.values()]
+    rows = [one for of_policy in seeds for one in of_policy]
     titles = {arm.policy.label: arm.title for method in result.methods for arm in method.arms}
     return Document(
         name="measured",
@@ -52,23 +50,24 @@ def measured(result: PartResult) -> Document:
         data={
             "k": list(ks),
             "rows": to_records(tables[0]),
-            "measurements": [record(one) | {"policy": one.policy, "benchmark": one.benchmark}
-                             for one in rows],
+            "measurements": [
+                record(one) | {"policy": one.policy, "benchmark": one.benchmark} for one in rows
+            ],
             "same": dict(result.same),
         },
         tables=tuple(tables),
         sheets={"measured": tables[0]},
         notes=verdict_notes([replace(one, policy=titles[one.policy]) for one in rows]),
-    )  # fmt: skip
+    )
 
 
 def published_alone(table: Table) -> Document:
-    """A printed table of something that `sage analyze` finds, not of pass@k."""
+    """Return the document of a published table that is not of pass@k."""
     return Document("published", "Published", {"rows": to_records(table)}, tables=(table,))
 
 
 def _with_missing(table: Table, result: PartResult) -> Table:
-    """The table with a row for each method that has no measurement."""
+    """Return the table with a row for each method without a measurement."""
     lost = [one for one in result.methods if not one.measured]
     width = len(table.columns) - 1
     rows = [Row((one.shown, *[UNKNOWN] * width), "missing") for one in lost]
@@ -82,7 +81,7 @@ def _beside(
     ks: Sequence[int],
     name: str,
 ) -> Table:
-    """Averages over benchmarks, here and in the paper, and what each gained over the base."""
+    """Return averages over benchmarks, here and in the paper."""
     model = evaluation_tables()[name]
     printed_ks = sorted({k for by in printed.values() for one in by.values() for k in one})
     columns = [Column("method"), *(Column(f"pass@{k}", "here") for k in ks)]
@@ -95,14 +94,14 @@ def _beside(
         rows.append(Row((label, *here, *there)))
     here_on = ", ".join(result.benchmarks) or "nothing yet"
     on = ", ".join(next(iter(printed.values())))
-    notes = (f"here: the average over {here_on}; in the paper: over {on}",
-             "other models on other problems: compare the order of rows, not the numbers"
-             if set(result.benchmarks) != set(next(iter(printed.values()))) else "")  # fmt: skip
-    return Table("Beside the paper", tuple(columns), tuple(rows), tuple(filter(None, notes)))
+    notes = [f"here: the average over {here_on}; in the paper: over {on}"]
+    if set(result.benchmarks) != set(next(iter(printed.values()))):
+        notes.append("other models on other problems: compare the order of rows, not the numbers")
+    return Table("Beside the paper", tuple(columns), tuple(rows), tuple(notes))
 
 
 def _mean(scores: Scores, k: int) -> Measure:
-    """The average over benchmarks; without a deviation unless there is one benchmark."""
+    """Return the average over benchmarks, with a deviation only for a single benchmark."""
     if AVERAGE in scores:
         return scores[AVERAGE].get(k, UNKNOWN)
     values = [by[k] for by in scores.values() if k in by]

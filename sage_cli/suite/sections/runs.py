@@ -1,18 +1,17 @@
-"""What was run: policies by method and seed, what they took, and the commands."""
+"""The runs of a suite: policies by method and seed, their time, and the commands."""
 
 from __future__ import annotations
 
 from sage_cli.policies.state import state
 from sage_cli.reports.document import Document
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.table import Column, Measure, Row, Table, columns
 from sage_cli.suite.cost import cost
 from sage_cli.suite.plan import DONE, Plan
 from sage_cli.suite.results import PartResult
 
 
 def runs(result: PartResult) -> Document:
-    """A row for each training, the base's first."""
-    names = ("method", "seed", "policy", "state", "steps", "minutes")
+    """Return a row for each training, the base's first."""
     rows, spent_s = [], {}
     for method in result.methods:
         for arm in method.arms:
@@ -28,7 +27,7 @@ def runs(result: PartResult) -> Document:
                 Row((method.label, arm.seed + 1, arm.policy.label, found, str(number), minutes))
             )
     whole = sum(value for value in spent_s.values() if value == value)
-    table = Table("Policies", tuple(map(Column, names)), tuple(rows))
+    table = Table("Policies", columns("method, seed, policy, state, steps, minutes"), tuple(rows))
     return Document(
         name="runs",
         title="What was run",
@@ -40,12 +39,12 @@ def runs(result: PartResult) -> Document:
 
 
 def tasks(plan: Plan) -> Document:
-    """The commands, which of them are done, and what all of them cost at most."""
-    columns = tuple(map(Column, ("", "task", "state", "command")))
+    """Return the commands, their state, and the cost of all at most."""
     rows = tuple(
         Row((str(number), work.title, plan.state(work), work.command))
         for number, work in enumerate(plan.works, 1)
     )
+    heads = (Column(""), *columns("task, state, command"))
     spent = cost(plan.works)
     hours = f", {spent.gpu_hours:.0f} GPU hours by stated throughputs" if spent.gpu_hours else ""
     done = sum(row.cells[2] == DONE for row in rows)
@@ -53,7 +52,7 @@ def tasks(plan: Plan) -> Document:
         name="tasks",
         title="Commands and cost",
         data={"cost": spent, "done": done, "tasks": len(rows)},
-        tables=(Table(f"{done} of {len(rows)} tasks are done", columns, rows),),
+        tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
         notes=(
             f"all tasks from nothing: {spent.steps:,} steps, {spent.completions:,} completions, "
             f"{spent.tokens:,} tokens at most{hours}",

@@ -1,4 +1,4 @@
-"""What each method's trainings took: completions, tokens, seconds, and beside another's."""
+"""The cost of each method's trainings: completions, tokens, seconds, and ratios to another."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from math import nan
 
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import to_records
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.table import Column, Measure, Row, Table, columns
 from sage_cli.suite.arms import Arm
 from sage_cli.suite.results import MethodResult, PartResult
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Of one training, or the mean of several; NaN where it isn't known."""
+    """The cost of a training, or the mean of several; NaN if unknown."""
 
     completions: float
     tokens: float
@@ -23,14 +23,14 @@ class Spent:
 
     @classmethod
     def mean(cls, of: Sequence[Spent]) -> Spent:
-        """Over trainings; of none NaN."""
+        """Return the mean over trainings; NaN of none."""
         columns = zip(*((one.completions, one.tokens, one.seconds) for one in of), strict=True)
         means = [sum(values) / len(of) for values in columns]
         return cls(*means) if of else cls(nan, nan, nan)
 
 
 def spent(result: PartResult) -> Document:
-    """A row for each trained method, and how often what the first of `against` took."""
+    """Return a row for each method, with ratios to the first method of `against`."""
     first = result.suite.against[0]
     found = {one.label: of_method(one) for one in result.methods if not one.arms[0].is_base}
     beside = found.get(result.same.get(first, first), Spent(nan, nan, nan))
@@ -40,9 +40,9 @@ def spent(result: PartResult) -> Document:
         counts = (Measure(one.completions, digits=0), Measure(one.tokens, digits=0))
         seconds = Measure(one.seconds, digits=1)
         rows.append(Row((label, *counts, seconds, *(Measure(value, digits=2) for value in ratios))))
-    columns = [Column(name) for name in ("method", "completions", "tokens", "seconds")]
-    columns += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
-    table = Table("Cost of a training", tuple(columns), tuple(rows))
+    heads = [*columns("method, completions, tokens, seconds")]
+    heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
+    table = Table("Cost of a training", tuple(heads), tuple(rows))
     return Document(
         name="spent",
         title="What the methods cost",
@@ -50,15 +50,15 @@ def spent(result: PartResult) -> Document:
         tables=(table,),
         sheets={"spent": table},
         notes=(
-            "completions and tokens that were drawn, those that dynamic sampling discarded among "
-            "them; means over training seeds",
+            "completions and tokens that were sampled, those that dynamic sampling discarded "
+            "included; means over training seeds",
             "seconds are of the wall's clock: tasks that run side by side take each other's",
         ),
     )
 
 
 def of_method(method: MethodResult) -> Spent:
-    """The mean over its finished trainings."""
+    """Return the mean over its finished trainings."""
     return Spent.mean([_of_training(arm) for arm in method.arms if arm.policy.exists])
 
 

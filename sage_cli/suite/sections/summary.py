@@ -1,4 +1,4 @@
-"""What a report is about, in one sentence."""
+"""The summary of a report in one sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sage_cli.suite.results import PartResult
 
 
 def summary(result: PartResult) -> str:
-    """Methods, problems, trainings, samples; of what isn't measured, that it isn't."""
+    """Return methods, problems, trainings and samples, or that nothing is measured yet."""
     if not result.methods:
         return ""
     if not result.there:
@@ -30,7 +30,7 @@ def summary(result: PartResult) -> str:
 
 
 def _range(trainings: list[int]) -> str:
-    """`3 trainings`, or `1 to 3 trainings` where some methods lack one."""
+    """Return `3 trainings`, or `1 to 3 trainings` if some methods lack one."""
     fewest, most = min(trainings), max(trainings)
     beginning = "" if fewest == most else f"{fewest} to "
     return beginning + _counted(most, "training")

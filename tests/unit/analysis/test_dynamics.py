@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from sage_cli.analysis.analysis import Inputs, Options, TrainedRun
 from sage_cli.analysis.dynamics import dynamics, phase_means, series
-from sage_cli.analysis.material import Asked, Material, TrainedRun
 from sage_cli.metrics import Counts
-from sage_cli.reports.steps import smoothed
+from sage_cli.reports.panels import smoothed
 
 RECORDS = [
     {"step": step, "grad_norm": float(step), "reward": step / 10, "entropy": None} for step in
@@ -41,7 +41,7 @@ def test_reward_beside_test(tmp_path):
     trained = TrainedRun("rl-1", RECORDS, {"arithmetic": counts})
     bare = TrainedRun("rl-2", RECORDS)
     document = dynamics(
-        Material(trained={"grpo": trained, "grpo, seed 2": bare}, asked=Asked(resamples=200))
+        Inputs(trained={"grpo": trained, "grpo, seed 2": bare}, options=Options(resamples=200))
     )
     test = document.data["test"]
     # a sixteenth of seven steps is one: the reward of the step itself

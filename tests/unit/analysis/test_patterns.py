@@ -1,10 +1,10 @@
 """The paper's three patterns against sentences written after its descriptions, and Eq. 13."""
 
 import pytest
-from answered import Sample, answered, material
+from answered import Sample, answered, inputs
 
-from sage_cli.analysis.detectors import Detector, read_detectors
 from sage_cli.analysis.patterns import pattern_shares, patterns
+from sage_cli.analysis.texts import Detector, read_detectors
 from sage_cli.errors import ConfigurationError
 
 SETUP, STRUCTURE, CONTRADICTION = (
@@ -64,7 +64,7 @@ def test_equation_13_by_hand(tmp_path):
     # a: 1 of 2 right ones; b: 0 of 1; c has no right one
     assert shares[:2].tolist() == [0.5, 0.0]
     assert shares[2] != shares[2]
-    document = patterns(material(base, run, detectors=(detector("setup", "let x"),)))
+    document = patterns(inputs(base, run, detectors=(detector("setup", "let x"),)))
     by_policy = {row["policy"]: row["frequency"] for row in document.data["frequencies"]}
     # run: a 1, c 1/3: mean 2/3; paired, on a alone, 1 - 1/2
     assert by_policy == pytest.approx({"base": 0.25, "run": 2 / 3})
@@ -75,7 +75,7 @@ def test_equation_13_by_hand(tmp_path):
 
 def test_no_right_solution_leaves_frequencies_undefined(tmp_path):
     only_wrong = answered(tmp_path, "base", {"a": [Sample("let x", "wrong")]})
-    document = patterns(material(only_wrong, detectors=read_detectors()))
+    document = patterns(inputs(only_wrong, detectors=read_detectors()))
     assert {row["frequency"] for row in document.data["frequencies"]} == {None}
 
 

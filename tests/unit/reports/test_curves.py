@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from sage_cli.metrics import Counts, Curve, Difference, curve, paired_difference, parse_ks
-from sage_cli.reports.curves import _limits, draw_curves, spread_apart
-from sage_cli.reports.figure import line_style
+from sage_cli.reports.curves import _limits, draw_curves, separated
+from sage_cli.reports.figure import line_style, outputs
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -31,7 +31,8 @@ def panel() -> dict[str, Curve]:
 def test_draws_png_and_svg_with_every_label_and_power_of_two(
     panel: dict[str, Curve], tmp_path: Path
 ) -> None:
-    png, svg = draw_curves({"AIME": panel}, tmp_path / "figures" / "passk.v1")
+    draw_curves({"AIME": panel}, tmp_path / "figures" / "passk.v1")
+    png, svg = outputs(tmp_path / "figures" / "passk.v1")
     assert (png.name, svg.name) == ("passk.v1.png", "passk.v1.svg")
     assert png.read_bytes().startswith(PNG)
     drawn = svg.read_text()  # text is drawn as outlines, each with its words in a comment
@@ -42,8 +43,10 @@ def test_draws_png_and_svg_with_every_label_and_power_of_two(
 
 
 def test_same_curves_same_bytes(panel: dict[str, Curve], tmp_path: Path) -> None:
-    first = draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "first")
-    again = draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "again")
+    draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "first")
+    first = outputs(tmp_path / "first")
+    draw_curves({"AIME": panel, "AMC23": panel}, tmp_path / "again")
+    again = outputs(tmp_path / "again")
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
 
@@ -65,7 +68,8 @@ def test_a_figure_is_drawn_once_for_each_file(
 
 
 def test_several_panels_share_one_legend(panel: dict[str, Curve], tmp_path: Path) -> None:
-    _, svg = draw_curves({"AIME": panel, "AMC23": {"base": panel["base"]}}, tmp_path / "two")
+    draw_curves({"AIME": panel, "AMC23": {"base": panel["base"]}}, tmp_path / "two")
+    _, svg = outputs(tmp_path / "two")
     assert svg.read_text().count("<!-- base -->") == 1
 
 
@@ -84,7 +88,8 @@ def test_a_difference_has_a_panel_of_its_own_below_the_curves(
     curves = {"grpo": some_curve(ks), "base": some_curve(ks, seed=1)}
     names = [f"b{place}" for place in range(panels)]
     differences = {name: some_difference(ks) for name in names}
-    _, svg = draw_curves(dict.fromkeys(names, curves), tmp_path / "x", differences)
+    draw_curves(dict.fromkeys(names, curves), tmp_path / "x", differences=differences)
+    _, svg = outputs(tmp_path / "x")
     drawn = svg.read_text()
     assert drawn.count("<!-- difference -->") == 1
     assert drawn.count("<!-- grpo less base -->") == panels
@@ -103,22 +108,23 @@ def test_axes_show_no_value_that_cannot_be() -> None:
 
 @pytest.mark.parametrize("ks", ["1", "7", "5..7", "1..64:pow2"])
 def test_any_ks_can_be_drawn(ks: str, tmp_path: Path) -> None:
-    png, _ = draw_curves({"AIME": {"base": some_curve(ks)}}, tmp_path / "any")
+    draw_curves({"AIME": {"base": some_curve(ks)}}, tmp_path / "any")
+    png, _ = outputs(tmp_path / "any")
     assert png.read_bytes().startswith(PNG)
 
 
 @given(st.lists(st.floats(0, 1), max_size=12).map(sorted), st.floats(0.01, 0.2))
 def test_labels_keep_their_distance_order_and_centre(heights: list[float], gap: float) -> None:
-    moved = spread_apart(heights, gap)
+    moved = separated(heights, gap)
     assert len(moved) == len(heights)
     assert all(b - a >= gap - 1e-9 for a, b in pairwise(moved))
     assert sum(moved) == pytest.approx(sum(heights), abs=1e-9)
 
 
 def test_labels_with_room_stay_where_they_are() -> None:
-    assert spread_apart([0.1, 0.5, 0.9], 0.1) == [0.1, 0.5, 0.9]
+    assert separated([0.1, 0.5, 0.9], 0.1) == [0.1, 0.5, 0.9]
     # two labels at 0.5, 0.1 apart about their mean
-    assert spread_apart([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55], abs=1e-12)
+    assert separated([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55], abs=1e-12)
 
 
 def test_42_lines_look_different() -> None:

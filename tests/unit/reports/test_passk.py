@@ -34,7 +34,7 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
     assert [str(row.cells[1])[:7] for row in aime.rows] == ["0.625 [", "0.750 [", "1.000 ["]
     assert len(amc23.columns) == 2
     assert aime.notes == ("95 % bands over 2 problems",)
-    assert document.notes == ("base on aime, evaluation seed 7: 5 right, 3 wrong; 2 cut off",)
+    assert document.notes == ("base on aime, evaluation seed 7: 5 right, 3 wrong; 2 truncated",)
 
 
 def test_programs_get_every_k_and_every_count() -> None:

@@ -189,7 +189,7 @@ def test_perplexity_is_that_of_the_base_and_is_read_once(sage, models, monkeypat
 
 
 def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
-    whole = forward.Forward.readings
+    whole = forward.Forward.scores
     seen = []
 
     def stopping(self, rows, problems):
@@ -199,10 +199,10 @@ def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
         return whole(self, rows, problems)
 
     monkeypatch.setattr("sage_cli.store.annotations.READ_AT_ONCE", 1)
-    monkeypatch.setattr(forward.Forward, "readings", stopping)
+    monkeypatch.setattr(forward.Forward, "scores", stopping)
     sage("entropy", code=130)
     assert len(seen) == 12  # a whole part: all of the first policy's
-    monkeypatch.setattr(forward.Forward, "readings", whole)
+    monkeypatch.setattr(forward.Forward, "scores", whole)
     planned = json.loads(sage("entropy", "--dry-run", "--json").stdout)["stages"][0]
     assert planned["a reads a on arithmetic"] == "0 of 12 completions to read"
     assert planned["b reads b on arithmetic"] == "12 of 12 completions to read"

@@ -79,7 +79,9 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
     assert document.data["about"] == "models"
-    assert best.startswith(f"pass@1: best is cell {ranking.best + 1}, and 1 of 2 others can't ")
+    assert best.startswith(
+        f"pass@1: best is cell {ranking.best + 1}; indistinguishable from it: 1 of "
+    )
     assert "95 %, all pairs together; standard error of a difference: 0.0" in best
     low, high = document.data["cells"][2]["intervals"]["pass@1"]
     assert low < cells[2].values[0] < high

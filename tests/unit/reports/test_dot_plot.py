@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.reports.dots import heights
+from sage_cli.reports.dot_plot import heights
 from sage_cli.reports.table import Measure
 
 HALF = Measure(0.5)

@@ -1,6 +1,6 @@
-"""Models that read what is stored; what they find is kept beside the samples.
+"""Scores of stored samples by a model, stored beside them.
 
-Nothing is loaded before the first of it is missing.
+A model is loaded only if a score is missing.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from sage_cli.analysis.analysis import Scorer
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
-from sage_cli.analysis.gather import Subject
+from sage_cli.analysis.load import Subject
 from sage_cli.analysis.modes import generator_with_modes
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError
@@ -25,12 +26,10 @@ from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
 from sage_cli.store.readings import ReadingStore
 
-Kind = Literal["base", "itself", "itself, where kept", "announcements"]
-
 
 @dataclass(frozen=True, eq=False)
-class Reader:
-    """A policy under its own prompt and type, which reads at a temperature."""
+class ModelScorer:
+    """A policy with its own prompt and dtype that scores samples at a temperature."""
 
     own: PolicySamples
     temperature: float
@@ -39,12 +38,12 @@ class Reader:
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Return the policy's label."""
         return self.own.policy.label
 
     @property
     def determinants(self) -> dict[str, Any]:
-        """Everything that decides what it finds, known without loading it."""
+        """Return everything that determines its scores, known without loading it."""
         policy = self.own.policy
         return {
             "model": policy.fingerprint,
@@ -53,52 +52,51 @@ class Reader:
             "temperature": self.temperature,
         }
 
-    def unread(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
-        """How many of `writer`'s completions it hasn't read, and of how many."""
+    def unscored(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
+        """Return how many of `writer`'s completions have no score yet, and how many there are."""
         stores = self._stores(writer, read_only=True)
         whole = answers.n * len(answers.problems)
-        there = sum(store.count(answers.problems, answers.n) for store in stores)
-        return whole * len(stores) - there, whole * len(stores)
+        scored = sum(store.count(answers.problems, answers.n) for store in stores)
+        return whole * len(stores) - scored, whole * len(stores)
 
-    def read(self, answers: Answers, writer: PolicySamples) -> Answers:
-        """The answers with readings; what lacks is read, and on disk some 2,048 at a time.
+    def score(self, answers: Answers, writer: PolicySamples) -> Answers:
+        """Return the answers with scores; missing ones are computed and stored as it goes.
 
-        Raises ConfigurationError where the writer has another tokenizer.
+        Raises ConfigurationError if the writer has another tokenizer.
         """
         stores = self._stores(writer)
-        lacking, whole = self.unread(answers, writer)
+        lacking, whole = self.unscored(answers, writer)
         if lacking:
             self._refuse_other_vocabulary(writer)
             title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
             self.progress.begin(title, whole, "completions", whole - lacking)
             for store in stores:
                 for rows in store.missing(answers.problems, answers.n):
-                    store.add(self._forward.readings(rows, answers.problems))
+                    store.add(self._forward.scores(rows, answers.problems))
                     store.flush()
             self.progress.end()
-        return replace(answers, readings=stores)
+        return replace(answers, scores=stores)
 
-    def kept(self, answers: Answers, writer: PolicySamples) -> Answers:
-        """The answers with readings where all have been read, else as they are."""
-        lacking, _ = self.unread(answers, writer)
-        if lacking:
+    def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
+        """Return the answers with scores if all are stored, else as they are."""
+        if self.unscored(answers, writer)[0]:
             return answers
-        return replace(answers, readings=self._stores(writer, read_only=True))
+        return replace(answers, scores=self._stores(writer, read_only=True))
 
-    def unasked(self, benchmark: Benchmark) -> tuple[int, int]:
-        """For how many of the problems it hasn't told the chances of modes, and of how many."""
-        return len(set(benchmark.golds) - set(self._kept(benchmark))), len(benchmark.golds)
+    def problems_without_modes(self, benchmark: Benchmark) -> tuple[int, int]:
+        """Return how many problems have no chances of modes yet, and how many there are."""
+        return len(set(benchmark.golds) - set(self._stored(benchmark))), len(benchmark.golds)
 
-    def announcements(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
-        """Problem id -> mode -> the chance that a completion of its own announces the mode."""
-        found = self._kept(benchmark)
-        missing = [problem for problem in benchmark.problems if problem.id not in found]
+    def modes(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
+        """Return problem id -> mode -> the chance that its own completion announces the mode."""
+        chances = self._stored(benchmark)
+        missing = [problem for problem in benchmark.problems if problem.id not in chances]
         if missing:
             words = _words(benchmark, self.recipe)
             self.progress.say(f"{self.label}: chances of {', '.join(words)} on {benchmark.name}")
-            found |= self._forward.chances(missing, words)
-            write_json(self._file(benchmark), found)
-        return found
+            chances |= self._forward.chances(missing, words)
+            write_json(self._file(benchmark), chances)
+        return chances
 
     def _stores(
         self, writer: PolicySamples, *, read_only: bool = False
@@ -109,13 +107,13 @@ class Reader:
             for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds)
         )
 
-    def _kept(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
-        """The chances that were told before; none where the file is absent or torn."""
+    def _stored(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
+        """Return the stored chances; none if the file is absent or torn."""
         try:
-            kept = json_value(self._file(benchmark).read_bytes())
+            stored = json_value(self._file(benchmark).read_bytes())
         except (OSError, ValueError):
             return {}
-        return kept if isinstance(kept, dict) else {}
+        return stored if isinstance(stored, dict) else {}
 
     def _file(self, benchmark: Benchmark) -> Path:
         decisive = [self.determinants, _words(benchmark, self.recipe)]
@@ -128,8 +126,7 @@ class Reader:
             return
         if writer.policy.tokenizer().get_vocab() != self._forward.tokenizer.get_vocab():
             raise ConfigurationError(
-                f"{writer.policy.label} writes in other tokens than {policy.label} reads: their "
-                "tokenizers differ",
+                f"{writer.policy.label} and {policy.label} have different tokenizers",
                 "name a base with the same tokenizer by --base",
             )
 
@@ -138,24 +135,27 @@ class Reader:
         return Forward(self.own, self.temperature, self.progress)
 
 
-def readers(
-    kind: Kind | None, subjects: Sequence[Subject], recipe: EvaluationRecipe, progress: Progress
-) -> list[tuple[Subject, Reader | None]]:
-    """Each subject with who reads for it: nobody, the base at temperature 1, or it itself.
+def scorers(
+    scorer: Scorer | None,
+    subjects: Sequence[Subject],
+    recipe: EvaluationRecipe,
+    progress: Progress,
+) -> list[tuple[Subject, ModelScorer | None]]:
+    """Return each subject with its scorer: none, the base at temperature 1, or itself.
 
-    The subject itself reads at the sampling temperature.
+    A subject scores its own samples at the sampling temperature.
     """
-    if kind is None:
+    if scorer is None:
         return [(subject, None) for subject in subjects]
-    if kind == "base":
-        base = Reader(subjects[0].samples, 1.0, recipe, progress)
+    if scorer == "base":
+        base = ModelScorer(subjects[0].samples, 1.0, recipe, progress)
         return [(subject, base) for subject in subjects]
-    heat = recipe.sampling.temperature
-    return [(one, Reader(one.samples, heat, recipe, progress)) for one in subjects]
+    temperature = recipe.sampling.temperature
+    return [(one, ModelScorer(one.samples, temperature, recipe, progress)) for one in subjects]
 
 
 def _words(benchmark: Benchmark, recipe: EvaluationRecipe) -> Mapping[str, list[str]]:
-    """What completions begin with that announce a mode: the opening tag before it, or none."""
+    """Return mode -> the beginnings of completions that announce it, with and without a tag."""
     opening = "" if recipe.prompt.format == "paper" else recipe.prompt.reasoning_open
     modes = generator_with_modes(benchmark.name).modes
     return {mode: list(dict.fromkeys((opening + words, words))) for mode, words in modes.items()}

@@ -1,4 +1,4 @@
-"""What is stored of the policies that are asked about: nothing is drawn or graded."""
+"""Loading the inputs of analyses from what is stored: nothing is sampled or graded."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sage_cli.analysis.analysis import TrainedRun
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.material import TrainedRun
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
@@ -22,13 +22,13 @@ from sage_cli.store.run import Run, Runs
 
 @dataclass(frozen=True)
 class Subject:
-    """A policy with the samples that the evaluation means."""
+    """A policy with its samples under the evaluation's settings."""
 
     policy: Policy
     samples: PolicySamples
 
     def answers(self, benchmark: Benchmark, recipe: EvaluationRecipe) -> Answers:
-        """Its answers on a benchmark."""
+        """Return its answers on a benchmark."""
         stores = tuple(store for _, store in stored_verdicts(self.samples, benchmark, recipe))
         return Answers(self.policy.label, benchmark, recipe.evaluation.samples, stores)
 
@@ -38,30 +38,27 @@ def require_samples(
     benchmarks: Sequence[Benchmark],
     recipe: EvaluationRecipe,
     root: Path,
-    drawing: str,
+    command: str,
 ) -> None:
-    """Raise StoreError where graded samples lack; `drawing` is the command that draws them."""
-    lacking = [
-        one
-        for one in missing([subject.policy for subject in subjects], benchmarks, recipe, root)
+    """Raise StoreError if graded samples are missing; `command` would sample them."""
+    policies = [subject.policy for subject in subjects]
+    lines = [
+        f"{one.policy} has {one.graded:,} of {one.wanted:,} graded samples on {one.benchmark}"
+        for one in missing(policies, benchmarks, recipe, root)
         if one.graded < one.wanted
     ]
-    if lacking:
+    if lines:
         raise StoreError(
-            "\n".join(
-                f"{one.policy} has {one.graded:,} of {one.wanted:,} graded samples on "
-                f"{one.benchmark}"
-                for one in lacking
-            ),
-            f"draw them with `{drawing}`, or ask for fewer with --n, or for other settings with "
+            "\n".join(lines),
+            f"sample them with `{command}`, or choose fewer with --n, or other settings with "
             "--preset and --set",
         )
 
 
 def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe) -> TrainedRun:
-    """A run's records, and the counts of those of its checkpoints that were measured in full.
+    """Return a run's records, and counts of its checkpoints that were measured in full.
 
-    Raises StoreError for a run that wrote no records.
+    Raises StoreError for a run without records.
     """
     records = run.metrics.read()
     if not records:

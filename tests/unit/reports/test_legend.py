@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sage_cli.reports.figure import series_styles
-from sage_cli.reports.legend import Legend
-from sage_cli.reports.series import by_method, seeded
+from sage_cli.reports.legend import Legend, by_method, seeded, series_styles
 
 
 def test_seeds_of_a_method_belong_together_in_the_order_in_which_they_are_shown() -> None:

@@ -1,4 +1,4 @@
-"""Points with their intervals: a row per thing, a colour per policy, a panel per benchmark."""
+"""Dot plots with intervals: a row per item, a colour per policy, a panel per benchmark."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sage_cli.reports.figure import drawing, outputs
-from sage_cli.reports.legend import Legend
+from sage_cli.reports.figure import drawing
+from sage_cli.reports.legend import Legend, series_of
 from sage_cli.reports.table import Measure
 
 Panels = Mapping[str, Mapping[str, Mapping[str, Measure]]]
@@ -18,19 +18,16 @@ PANEL_IN = 3.6
 ROW_IN = 0.16
 """Height of one point."""
 AIR = 1.5
-"""Points that would fit between two rows."""
+"""Space between two rows, in points."""
 
 
-def draw_dots(panels: Panels, axis: str, stem: Path, *, zero: bool = False) -> tuple[Path, Path]:
-    """Draw panel -> row -> policy -> value against `axis`; returns the PNG's and the SVG's path.
+def draw_dot_plot(panels: Panels, axis: str, stem: Path, *, zero: bool = False) -> None:
+    """Draw panel -> row -> policy -> value against `axis`; `zero` draws a vertical line at 0.
 
     Panels share their rows, so that a row is read across; a row that a panel lacks stays empty.
-    `zero` draws a line where there is no difference.
     """
     rows = heights(panels)
-    policies = list(
-        dict.fromkeys(p for panel in panels.values() for r in panel.values() for p in r)
-    )
+    policies = series_of(row for panel in panels.values() for row in panel.values())
     most = max(map(len, rows.values()), default=0)
     width_in = PANEL_IN * len(panels) + 0.07 * max(map(len, rows), default=0)
     legend = Legend.of(policies, width_in)
@@ -50,11 +47,10 @@ def draw_dots(panels: Panels, axis: str, stem: Path, *, zero: bool = False) -> t
                 axes.axvline(0, color="0.3", linewidth=0.9, zorder=1)
         axes_P[0].set_ylim(len(rows) - 0.5, -0.5)
         legend.draw_points(figure)
-    return outputs(stem)
 
 
 def heights(panels: Panels) -> dict[str, dict[str, float]]:
-    """Row -> policy -> height: the points that a row has, below each other around 0, 1, ..."""
+    """Return row -> policy -> height: a row's points lie below each other around 0, 1, ..."""
     rows: dict[str, dict[str, None]] = {}
     for panel in panels.values():
         for row, values in panel.items():
@@ -72,7 +68,7 @@ def heights(panels: Panels) -> dict[str, dict[str, float]]:
 def _draw_row(
     axes: Any, places: Mapping[str, float], values: Mapping[str, Measure], legend: Legend
 ) -> None:
-    """The policies' points of one row."""
+    """Draw the policies' points of one row."""
     for policy, height in places.items():
         value = values.get(policy)
         if value is None or math.isnan(value.value):

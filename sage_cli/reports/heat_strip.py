@@ -1,26 +1,26 @@
-"""A strip per policy with a cell per problem: how often each problem is solved."""
+"""Heat strips: a strip per policy, a cell per problem, coloured by its share of right samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from matplotlib.colors import Colormap, ListedColormap
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.figure import FAINT, drawing, outputs
+from sage_cli.reports.figure import FAINT, drawing
 
 WIDTH_IN = 7.5
 STRIP_IN = 0.26
 STEPS = 64
 
 
-def draw_strips(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> tuple[Path, Path]:
+def draw_heat_strip(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> None:
     """Draw benchmark -> policy -> share of right samples (P,), problems in the same order.
 
-    Problems are sorted by the first policy's share, the others' breaking ties. A problem that no
-    sample solves is white; the darker, the more of them do. Returns the PNG's and the SVG's path.
+    Problems are sorted by the first policy's share; the others' break ties. A problem that no
+    sample solves is white; darker means more right samples.
     """
     policies = max(len(panel) for panel in panels.values())
     height_in = sum(STRIP_IN * len(panel) + 0.65 for panel in panels.values()) + 0.5
@@ -32,10 +32,9 @@ def draw_strips(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> t
         for axes, (title, panel) in zip(places, panels.items(), strict=True):
             share_MP = np.stack(list(panel.values()))
             order_P = np.lexsort(share_MP[::-1])
-            image = axes.imshow(
-                np.ma.masked_equal(share_MP[:, order_P], 0), aspect="auto", cmap=_colours(),
-                vmin=0, vmax=1, interpolation="nearest",
-            )  # fmt: skip
+            share_MP = np.ma.masked_equal(share_MP[:, order_P], 0)
+            style = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": 1}
+            image = axes.imshow(share_MP, cmap=_colours(), **style)
             axes.set_title(title)
             axes.set_yticks(range(len(panel)), list(panel))
             axes.set_xticks([])
@@ -43,16 +42,17 @@ def draw_strips(panels: Mapping[str, Mapping[str, FloatArray]], stem: Path) -> t
             axes.tick_params(axis="y", length=0)
             for boundary in range(1, len(panel)):
                 axes.axhline(boundary - 0.5, color="white", linewidth=2)
-            axes.set_xlabel(f"{share_MP.shape[1]} problems, sorted by {next(iter(panel))}",
-                            fontsize=7, color=FAINT)  # fmt: skip
+            words = f"{len(order_P)} problems, sorted by {next(iter(panel))}"
+            axes.set_xlabel(words, fontsize=7, color=FAINT)
         bar = figure.colorbar(image, ax=list(places), fraction=0.03 + 0.01 * policies, aspect=18)
         bar.set_label("share of samples that are right")
         bar.outline.set_visible(False)
-    return outputs(stem)
 
 
-def _colours() -> Colormap:
-    """From pale to dark blue; what is masked is white."""
+def _colours() -> Any:
+    """Return a colour map from pale to dark blue, masked values white."""
+    from matplotlib.colors import ListedColormap
+
     pale, dark = np.array([0.80, 0.88, 0.95]), np.array([0.0, 0.20, 0.40])
     steps = pale + (dark - pale) * np.linspace(0, 1, STEPS)[:, None]
     return ListedColormap([*map(tuple, steps)]).with_extremes(bad="white")
