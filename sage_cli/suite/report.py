@@ -20,14 +20,11 @@ from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.plan import DONE, Plan
 from sage_cli.suite.results import PartResult
-from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import differences
-from sage_cli.suite.sections.measured import measured, published_alone
+from sage_cli.suite.sections.measured import curves, measured, published_alone, summary
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
-from sage_cli.suite.sections.runs import runs, tasks
-from sage_cli.suite.sections.spent import spent
-from sage_cli.suite.sections.summary import summary
+from sage_cli.suite.sections.runs import runs, spent, tasks
 from sage_cli.suite.shown_samples import shown_samples
 
 MARKS = {

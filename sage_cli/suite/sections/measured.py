@@ -1,13 +1,16 @@
-"""The measurements of a suite beside the published numbers."""
+"""The measurements of a suite: a summary, tables beside the published numbers, and curves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sage_cli.metrics import curve, curve_ks
 from sage_cli.reports.document import Document
 from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.measurement import record, verdict_notes
+from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.published import (
     evaluation_tables,
     other_table,
@@ -123,3 +126,52 @@ def _notes(result: PartResult) -> list[str]:
     ]
     notes += [f"{label} is {other} under this model" for label, other in result.same.items()]
     return notes
+
+
+def curves(result: PartResult) -> Document:
+    """Return the report of curves: a panel per benchmark, a line per method."""
+    lines = []
+    for method in result.there:
+        evaluation = method.arms[0].config.evaluation
+        ks = curve_ks(evaluation.samples, result.ks)
+        for benchmark in method.benchmarks:
+            counts = method.side(benchmark).counts
+            options = {"confidence": evaluation.confidence, "resamples": evaluation.bootstrap}
+            pooled = curve(counts, ks, **options)  # type: ignore[arg-type]
+            lines.append(Line(method.label, benchmark, pooled))
+    return passk_document(lines, Provenance(), result.ks)
+
+
+def summary(result: PartResult) -> str:
+    """Return methods, problems, trainings and samples, or that nothing is measured yet."""
+    if not result.methods:
+        return ""
+    if not result.there:
+        labels = ", ".join(one.label for one in result.methods)
+        state = "not measured yet" if result.suite.measured else "nothing is measured"
+        return f"{labels}: {state}."
+    first = result.there[0]
+    problems = [
+        f"{_counted(len(seeds[0].counts), 'problem')} of {name}"
+        for name, seeds in first.measured[0].items()
+    ]
+    evaluation = first.arms[0].config.evaluation
+    trainings = [len(one.measured) for one in result.there if not one.arms[0].is_base]
+    parts = [
+        *([f"{_range(trainings)} of each method"] if trainings else []),
+        f"{evaluation.samples} samples of each problem",
+        _counted(evaluation.seeds, "evaluation seed"),
+    ]
+    labels = ", ".join(one.label for one in result.there)
+    return f"{labels} on {' and '.join(problems)}: {', '.join(parts)}."
+
+
+def _range(trainings: list[int]) -> str:
+    """Return `3 trainings`, or `1 to 3 trainings` if some methods lack one."""
+    fewest, most = min(trainings), max(trainings)
+    beginning = "" if fewest == most else f"{fewest} to "
+    return beginning + _counted(most, "training")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -1,13 +1,19 @@
-"""The runs of a suite: policies by method and seed, their time, and the commands."""
+"""The runs of a suite: policies by method and seed, their cost, and the commands."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+
 from sage_cli.policies.state import state
 from sage_cli.reports.document import Document
+from sage_cli.reports.render import to_records
 from sage_cli.reports.table import Column, Measure, Row, Table, columns
+from sage_cli.suite.arms import Arm
 from sage_cli.suite.cost import cost
 from sage_cli.suite.plan import DONE, Plan
-from sage_cli.suite.results import PartResult
+from sage_cli.suite.results import MethodResult, PartResult
 
 
 def runs(result: PartResult) -> Document:
@@ -45,17 +51,77 @@ def tasks(plan: Plan) -> Document:
         for number, work in enumerate(plan.works, 1)
     )
     heads = (Column(""), *columns("task, state, command"))
-    spent = cost(plan.works)
-    hours = f", {spent.gpu_hours:.0f} GPU hours by stated throughputs" if spent.gpu_hours else ""
+    whole = cost(plan.works)
+    hours = f", {whole.gpu_hours:.0f} GPU hours by stated throughputs" if whole.gpu_hours else ""
     done = sum(row.cells[2] == DONE for row in rows)
     return Document(
         name="tasks",
         title="Commands and cost",
-        data={"cost": spent, "done": done, "tasks": len(rows)},
+        data={"cost": whole, "done": done, "tasks": len(rows)},
         tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
         notes=(
-            f"all tasks from nothing: {spent.steps:,} steps, {spent.completions:,} completions, "
-            f"{spent.tokens:,} tokens at most{hours}",
-            *(f"not counted: {one}" for one in spent.unknown),
+            f"all tasks from nothing: {whole.steps:,} steps, {whole.completions:,} completions, "
+            f"{whole.tokens:,} tokens at most{hours}",
+            *(f"not counted: {one}" for one in whole.unknown),
         ),
     )
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The cost of a training, or the mean of several; NaN if unknown."""
+
+    completions: float
+    tokens: float
+    seconds: float
+
+    @classmethod
+    def mean(cls, of: Sequence[Spent]) -> Spent:
+        """Return the mean over trainings; NaN of none."""
+        columns = zip(*((one.completions, one.tokens, one.seconds) for one in of), strict=True)
+        means = [sum(values) / len(of) for values in columns]
+        return cls(*means) if of else cls(nan, nan, nan)
+
+
+def spent(result: PartResult) -> Document:
+    """Return a row for each method, with ratios to the first method of `against`."""
+    first = result.suite.against[0]
+    found = {one.label: of_method(one) for one in result.methods if not one.arms[0].is_base}
+    beside = found.get(result.same.get(first, first), Spent(nan, nan, nan))
+    rows = []
+    for label, one in found.items():
+        ratios = (one.tokens / beside.tokens, one.seconds / beside.seconds)
+        counts = (Measure(one.completions, digits=0), Measure(one.tokens, digits=0))
+        seconds = Measure(one.seconds, digits=1)
+        rows.append(Row((label, *counts, seconds, *(Measure(value, digits=2) for value in ratios))))
+    heads = [*columns("method, completions, tokens, seconds")]
+    heads += [Column(name, f"times {first}'s") for name in ("tokens", "seconds")]
+    table = Table("Cost of a training", tuple(heads), tuple(rows))
+    return Document(
+        name="spent",
+        title="What the methods cost",
+        data={"rows": to_records(table)},
+        tables=(table,),
+        sheets={"spent": table},
+        notes=(
+            "completions and tokens that were sampled, those that dynamic sampling discarded "
+            "included; means over training seeds",
+            "seconds are of the wall's clock: tasks that run side by side take each other's",
+        ),
+    )
+
+
+def of_method(method: MethodResult) -> Spent:
+    """Return the mean over its finished trainings."""
+    return Spent.mean([_of_training(arm) for arm in method.arms if arm.policy.exists])
+
+
+def _of_training(arm: Arm) -> Spent:
+    run = arm.policy.run
+    records = run.metrics.read() if run else []
+    completions, tokens = (
+        sum(float(one.get(f"drawn/{of}", nan)) for one in records) if records else nan
+        for of in ("completions", "tokens")
+    )
+    manifest = run.known if run else {}
+    return Spent(completions, tokens, float(manifest.get("seconds", nan)))
