@@ -14,7 +14,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.gaffke import gaffke
 from sage_cli.metrics.interval import Interval
 from sage_cli.metrics.studentised import studentised
-from sage_cli.reports.table import Measure
+from sage_cli.reports.tables.table import Measure
 
 SEED = 0
 """Seed of resampling: the same data give the same interval."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.cases import CASES
-from sage_cli.analysis.diversity import DIVERSITY
-from sage_cli.analysis.dynamics import DYNAMICS
-from sage_cli.analysis.entropy import ENTROPY
-from sage_cli.analysis.lengths import LENGTHS
-from sage_cli.analysis.levels import LEVELS
-from sage_cli.analysis.majority import MAJORITY
-from sage_cli.analysis.modes import MODES
-from sage_cli.analysis.patterns import PATTERNS
-from sage_cli.analysis.perplexity import PERPLEXITY
-from sage_cli.analysis.support import SUPPORT
+from sage_cli.analysis.measures.cases import CASES
+from sage_cli.analysis.measures.diversity import DIVERSITY
+from sage_cli.analysis.measures.dynamics import DYNAMICS
+from sage_cli.analysis.measures.entropy import ENTROPY
+from sage_cli.analysis.measures.lengths import LENGTHS
+from sage_cli.analysis.measures.levels import LEVELS
+from sage_cli.analysis.measures.majority import MAJORITY
+from sage_cli.analysis.measures.modes import MODES
+from sage_cli.analysis.measures.patterns import PATTERNS
+from sage_cli.analysis.measures.perplexity import PERPLEXITY
+from sage_cli.analysis.measures.support import SUPPORT
 from sage_cli.errors import ConfigurationError
 
 _ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS, LEVELS)

@@ -10,8 +10,8 @@ from typing_extensions import TypedDict
 
 from sage_cli.analysis.analysis import Options
 from sage_cli.analysis.means import mean_gap, mean_over_problems, share_gap, share_over_problems
-from sage_cli.reports.render import Record, to_records
-from sage_cli.reports.table import Cell, Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
 
 Results = Mapping[str, Mapping[str, Mapping[str, Measure]]]
 """Benchmark -> item -> policy -> value."""

@@ -22,11 +22,11 @@ from sage_cli.reports.contrast import (
     contrast,
     contrast_json,
 )
-from sage_cli.reports.curves import draw_curves
 from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.curves import draw_curves
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 
 AVERAGE = "average"
 DIFFERENCE_COLUMNS = "difference, safe, detectable, p, p (Holm)"

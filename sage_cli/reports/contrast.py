@@ -23,7 +23,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.methods import Pool
 from sage_cli.metrics.multiplicity import holm
 from sage_cli.metrics.precision import precision
-from sage_cli.reports.table import Measure
+from sage_cli.reports.tables.table import Measure
 
 Key = TypeVar("Key")
 

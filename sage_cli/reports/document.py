@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 from sage_cli import __version__
 from sage_cli.json_value import json_value
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_csv, to_latex, to_markdown
-from sage_cli.reports.table import Table
+from sage_cli.reports.tables.render import to_csv, to_latex, to_markdown
+from sage_cli.reports.tables.table import Table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_text import json_text
 

@@ -13,9 +13,9 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document
 from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.render import Record, to_records
-from sage_cli.reports.table import Column, Measure, Row, Scores, Table
+from sage_cli.reports.tables.published import evaluation_tables, published, published_scores
+from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from sage_cli.reports.chapters import Chapter, figure_stem
 from sage_cli.reports.document import Report
-from sage_cli.reports.table import is_text
+from sage_cli.reports.tables.table import is_text
 
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _ID = re.compile(r'\bid="([^"]+)"')

@@ -16,9 +16,9 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.power import Design, Population, resampled_changes, smallest_changes
 from sage_cli.metrics.precision import POWER
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.power_panels import draw_power
+from sage_cli.reports.figures.power_panels import draw_power
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from sage_cli.reports.document import Document
-from sage_cli.reports.table import Table, is_text, narrowed
+from sage_cli.reports.tables.table import Table, is_text, narrowed
 
 LONG_WORD = 24
 """Longer words, as paths, may be broken; names of runs are about as long."""

@@ -14,7 +14,7 @@ from sage_cli.reports.chapters import Chapter, ChaptersData, join_chapters
 from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page, to_html
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
-from sage_cli.reports.published import other_table
+from sage_cli.reports.tables.published import other_table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict

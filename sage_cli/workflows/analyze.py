@@ -11,7 +11,7 @@ from typing import Any
 from sage_cli.analysis.analysis import Analysis, Inputs, ModeChances, Options
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.load import Subject, require_samples, trained
-from sage_cli.analysis.modes import generator_with_modes
+from sage_cli.analysis.measures.modes import generator_with_modes
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.scoring import scorers
 from sage_cli.analysis.selection import (

@@ -14,7 +14,7 @@ from sage_cli.metrics import parse_ks
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.evaluation import evaluation_document
-from sage_cli.reports.published import published_scores
+from sage_cli.reports.tables.published import published_scores
 from sage_cli.workflows.sft import policies_to_measure
 
 

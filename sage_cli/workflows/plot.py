@@ -11,15 +11,15 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.dynamics import series
+from sage_cli.analysis.measures.dynamics import series
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.policies.names import split_label
 from sage_cli.reports.document import Document, Figure, Report
-from sage_cli.reports.panels import Series, draw_steps
+from sage_cli.reports.figures.panels import Series, draw_steps
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import Record, to_records
-from sage_cli.reports.table import Measure, Row, Table, columns
+from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.store.identity import identity_of
 from sage_cli.store.manifest import RUNNING
 from sage_cli.store.run import Run, Runs

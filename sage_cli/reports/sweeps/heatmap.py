@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.reports.figure import FAINT, GRID, INK, drawing, say
+from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
 from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
 from sage_cli.reports.sweeps.marks import BEST, INDISTINGUISHABLE, colours
 from sage_cli.reports.sweeps.table import describe_noise

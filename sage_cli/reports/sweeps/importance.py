@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sage_cli.reports.figure import COLOURS, drawing
+from sage_cli.reports.figures.figure import COLOURS, drawing
 from sage_cli.reports.sweeps.data import SYMBOLS, SweepResult
 
 BAR_IN, PANEL_IN = 0.32, 2.6

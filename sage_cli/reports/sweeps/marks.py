@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sage_cli.reports.figure import COLOURS, FAINT, INK
+from sage_cli.reports.figures.figure import COLOURS, FAINT, INK
 from sage_cli.reports.sweeps.data import SweepResult
 
 BEST = "#d55e00"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sage_cli.reports.figure import FAINT, INK, drawing
+from sage_cli.reports.figures.figure import FAINT, INK, drawing
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.marks import BEST, legend, mark
 

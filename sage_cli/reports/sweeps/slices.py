@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.reports.figure import FAINT, INK, drawing, say
+from sage_cli.reports.figures.figure import FAINT, INK, drawing, say
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, WORSE, legend, mark, states_of
 from sage_cli.reports.sweeps.scale import Scale

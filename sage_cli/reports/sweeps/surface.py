@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.figure import drawing
+from sage_cli.reports.figures.figure import drawing
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.heatmap import LEAST_SPAN, value_colours
 from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, legend, mark, states_of

@@ -6,7 +6,7 @@ import math
 
 from sage_cli.metrics.ranking import Ranking
 from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, describe
-from sage_cli.reports.table import UNDEFINED, Cell, Column, Measure, Row, Table
+from sage_cli.reports.tables.table import UNDEFINED, Cell, Column, Measure, Row, Table
 
 WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 

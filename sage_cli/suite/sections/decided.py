@@ -10,8 +10,8 @@ from sage_cli.metrics import About
 from sage_cli.metrics.multiplicity import holm
 from sage_cli.reports.comparison import AVERAGE
 from sage_cli.reports.contrast import Contrast, difference_at
-from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.table import UNDEFINED, Measure, Row, Table, columns
+from sage_cli.reports.tables.published import evaluation_tables, published_scores
+from sage_cli.reports.tables.table import UNDEFINED, Measure, Row, Table, columns
 from sage_cli.suite.claims import ALPHA, Claim, Verdict
 from sage_cli.suite.results import Pair, PartResult
 

@@ -23,9 +23,9 @@ from sage_cli.reports.contrast import (
     difference_at,
 )
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.dot_plot import draw_dot_plot
-from sage_cli.reports.render import to_records
-from sage_cli.reports.table import Measure, Row, Table, columns
+from sage_cli.reports.figures.dot_plot import draw_dot_plot
+from sage_cli.reports.tables.render import to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.suite.results import MethodResult, Pair, PartResult
 from sage_cli.suite.sections.decided import (
     claim_json,

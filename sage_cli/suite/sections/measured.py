@@ -11,14 +11,14 @@ from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
 from sage_cli.reports.measurement import record, verdict_notes
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.published import (
+from sage_cli.reports.tables.published import (
     evaluation_tables,
     other_table,
     published,
     published_scores,
 )
-from sage_cli.reports.render import to_records
-from sage_cli.reports.table import Column, Measure, Row, Scores, Table
+from sage_cli.reports.tables.render import to_records
+from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table
 from sage_cli.suite.results import PartResult
 
 UNKNOWN = Measure(float("nan"))

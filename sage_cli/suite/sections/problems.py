@@ -7,8 +7,8 @@ from functools import partial
 from sage_cli.metrics import pooled
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
-from sage_cli.reports.heat_strip import draw_heat_strip
-from sage_cli.reports.table import Row, Table, columns
+from sage_cli.reports.figures.heat_strip import draw_heat_strip
+from sage_cli.reports.tables.table import Row, Table, columns
 from sage_cli.suite.results import MethodResult, PartResult
 
 

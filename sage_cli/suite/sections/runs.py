@@ -8,8 +8,8 @@ from math import nan
 
 from sage_cli.policies.state import state
 from sage_cli.reports.document import Document
-from sage_cli.reports.render import to_records
-from sage_cli.reports.table import Column, Measure, Row, Table, columns
+from sage_cli.reports.tables.render import to_records
+from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 from sage_cli.suite.arms import Arm
 from sage_cli.suite.cost import cost
 from sage_cli.suite.plan import DONE, Plan

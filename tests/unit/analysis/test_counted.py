@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from answered import Sample, answered, inputs
 
-from sage_cli.analysis.cases import cases, most_different, typical
-from sage_cli.analysis.diversity import diversity as diversity_document
-from sage_cli.analysis.diversity import variety
-from sage_cli.analysis.invisible_leash import (
+from sage_cli.analysis.measures.cases import cases, most_different, typical
+from sage_cli.analysis.measures.diversity import diversity as diversity_document
+from sage_cli.analysis.measures.diversity import variety
+from sage_cli.analysis.measures.invisible_leash import (
     equal_k,
     support_ratios,
     thresholds,
 )
-from sage_cli.analysis.lengths import lengths
-from sage_cli.analysis.levels import kinds, levels
-from sage_cli.analysis.majority import majority
-from sage_cli.analysis.support import support
+from sage_cli.analysis.measures.lengths import lengths
+from sage_cli.analysis.measures.levels import kinds, levels
+from sage_cli.analysis.measures.majority import majority
+from sage_cli.analysis.measures.support import support
 from sage_cli.analysis.texts import skeleton
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support

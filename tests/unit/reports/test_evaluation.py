@@ -10,7 +10,7 @@ from sage_cli.metrics import Counts
 from sage_cli.reports.evaluation import evaluation_document, evaluation_table, score
 from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import BenchmarkUsed, GraderUsed, Provenance
-from sage_cli.reports.table import Measure
+from sage_cli.reports.tables.table import Measure
 
 
 def counts(*c: int) -> Counts:

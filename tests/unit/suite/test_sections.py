@@ -8,7 +8,7 @@ import pytest
 from suite_results import result
 
 from sage_cli.metrics.counts import Verdicts
-from sage_cli.reports.table import Measure
+from sage_cli.reports.tables.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.sections.decided import decide

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.ranking import Ranking
-from sage_cli.reports.figure import outputs
+from sage_cli.reports.figures.figure import outputs
 from sage_cli.reports.sweeps.data import Axis, Findings, SweepCell, SweepResult
 from sage_cli.reports.sweeps.heatmap import ALIKE, LOWEST, draw_heatmaps
 from sage_cli.reports.sweeps.marks import BEST
