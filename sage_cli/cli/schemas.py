@@ -101,7 +101,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "init": (answers.WrittenAnswer,),
     ERROR: (answers.ErrorAnswer,),
 }
-"""What a command answers, without `sage`; `error` is the answer of any that fails."""
+"""Command without `sage` -> types of its output; `error` is that of a failed command."""
 
 
 def schema(command: str) -> dict[str, Any]:

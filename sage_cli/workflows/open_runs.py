@@ -38,7 +38,7 @@ class Rows(Sequence[Mapping[str, Any]]):
         return f"{len(self)} rows with the columns {names}"
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame. Raises SageError where pandas isn't installed."""
+        """Return a pandas DataFrame. Raises SageError if pandas is not installed."""
         try:
             import pandas
         except ImportError:

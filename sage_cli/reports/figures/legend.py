@@ -1,4 +1,4 @@
-"""How the series of a picture are called, look and are named below it."""
+"""The names, styles and legend of the series of a picture."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
 
     Points of the front are numbered as the table's cells are.
     """
-    front, found = result.findings.front, result.findings
+    front, findings = result.findings.front, result.findings
     best, alike = (front.best, front.alike) if front else ((), ())
     point = {place: values for place, _, values in result.done}
     with drawing(stem, *SIZE_IN) as figure:
@@ -26,22 +26,22 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
         axes.set_ylabel(result.objectives[1])
         axes.margins(0.1)
         for place, (x, y) in point.items():
-            kind = "alike" if place in alike and found.rankings else "worse"
-            _crossed(axes, x, y, found.intervals.get(place), FAINT)
+            kind = "alike" if place in alike and findings.rankings else "worse"
+            _crossed(axes, x, y, findings.intervals.get(place), FAINT)
             mark(axes, x, y, "front" if place in best else kind, zorder=3)
         _stairs(axes, sorted((point[place] for place in best), reverse=True))
         _numbers(axes, {place: point[place] for place in best})
         words = {"front": "Pareto front"}
-        if found.rankings and set(alike) - set(best):
+        if findings.rankings and set(alike) - set(best):
             words["alike"] = "indistinguishable from it"
-        if set(point) - set(best if not found.rankings else alike):
+        if set(point) - set(best if not findings.rankings else alike):
             words["worse"] = "other cells"
         if result.base is not None and result.base.values is not None:
             x, y = result.base.values
-            _crossed(axes, x, y, found.base, INK)
+            _crossed(axes, x, y, findings.base, INK)
             mark(axes, x, y, "base", zorder=4)
             words["base"] = "base"
-        if not found.rankings:
+        if not findings.rankings:
             axes.set_title("noise unknown", fontsize=7, color=FAINT, fontweight="normal")
         legend(figure, words, 4)
 

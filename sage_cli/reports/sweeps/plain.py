@@ -57,19 +57,19 @@ class SweepData(TypedDict):
 
 def to_data(result: SweepResult) -> SweepData:
     """Return everything that tables and pictures show."""
-    found = result.findings
+    findings = result.findings
     return {
         "space": list(result.axes),
         "objectives": list(result.objectives),
-        "confidence": found.confidence,
-        "base": _cell(result, result.base, found.base) if result.base else None,
+        "confidence": findings.confidence,
+        "base": _cell(result, result.base, findings.base) if result.base else None,
         "cells": [
-            _cell(result, cell, found.intervals.get(place))
+            _cell(result, cell, findings.intervals.get(place))
             for place, cell in enumerate(result.cells)
         ],
         "about": result.about,
-        "rankings": dict(found.rankings),
-        "front": found.front,
+        "rankings": dict(findings.rankings),
+        "front": findings.front,
         "importances": {name: dict(shares) for name, shares in result.importances.items()},
         "selected_on_reported": result.reported,
     }

@@ -20,9 +20,9 @@ class Scale:
 
     def __init__(self, axis: Axis, cells: tuple[SweepCell, ...]) -> None:
         self.axis = axis
-        found = [cell.settings[axis.key] for cell in cells if axis.key in cell.settings]
-        self._words = list(axis.values or dict.fromkeys(found)) if not axis.is_number else []
-        self._taken = [] if self._words else [float(value) for value in found]
+        used = [cell.settings[axis.key] for cell in cells if axis.key in cell.settings]
+        self._words = list(axis.values or dict.fromkeys(used)) if not axis.is_number else []
+        self._numbers = [] if self._words else [float(value) for value in used]
 
     def place(self, value: Value) -> float:
         """Return the place of `value`."""
@@ -35,7 +35,7 @@ class Scale:
         """Return the ends of the axis: its range with some room on both sides."""
         if self._words:
             return -0.5, len(self._words) - 0.5
-        given = (self.axis.low, self.axis.high, *self._taken, *(self.axis.values or ()))
+        given = (self.axis.low, self.axis.high, *self._numbers, *(self.axis.values or ()))
         places = [self.place(value) for value in given if value is not None]
         low, high = (min(places), max(places)) if places else (0.0, 1.0)
         room = 0.06 * (high - low) or 0.5

@@ -75,17 +75,17 @@ def importance_table(result: SweepResult) -> Table:
 
 
 def _notes(result: SweepResult) -> tuple[str, ...]:
-    found, notes = result.findings, []
-    if found.intervals:
-        notes.append(f"{100 * found.confidence:g} % intervals over {_sources(result)}")
-    notes += [_best(name, one, result) for name, one in found.rankings.items()]
-    if (front := found.front) is not None:
+    findings, notes = result.findings, []
+    if findings.intervals:
+        notes.append(f"{100 * findings.confidence:g} % intervals over {_sources(result)}")
+    notes += [_best(name, one, result) for name, one in findings.rankings.items()]
+    if (front := findings.front) is not None:
         count = len(set(front.alike) - set(front.best))
         others = f"{count} other{'' if count == 1 else 's'}"
         cells = "cells" if len(front.best) > 1 else "cell"
         notes.append(
             f"Pareto front: {cells} {', '.join(str(place + 1) for place in front.best)}"
-            + (f"; {others} indistinguishable from it" if found.rankings and count else "")
+            + (f"; {others} indistinguishable from it" if findings.rankings and count else "")
         )
     missing = [str(place + 1) for place, cell in enumerate(result.cells) if cell.state == "missing"]
     if missing:

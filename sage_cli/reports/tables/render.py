@@ -132,8 +132,8 @@ def _spread_out(table: Table) -> tuple[list[str], list[list[Value]]]:
 
 def _parts(table: Table, place: int) -> list[str]:
     cells = [row.cells[place] for row in table.rows]
-    found = {part for cell in cells if isinstance(cell, Measure) for part in cell.parts()}
-    return ["", *(part for part in ("sd", "low", "high") if part in found)]
+    present = {part for cell in cells if isinstance(cell, Measure) for part in cell.parts()}
+    return ["", *(part for part in ("sd", "low", "high") if part in present)]
 
 
 def _values(cell: Cell, names: list[str]) -> list[Value]:

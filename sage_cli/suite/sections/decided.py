@@ -34,16 +34,16 @@ class Decided:
     subject: str
 
 
-def decide(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
+def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
     """Return every claim with its verdict; Holm's p is over the suite's claims."""
     claims = result.suite.read_claims
     if not claims:
         return []
     ks = [min(claim.k, result.ks[-1]) for claim in claims]
-    contrasts = [_contrast(claim, found) for claim in claims]
+    contrasts = [_contrast(claim, by_pair) for claim in claims]
     adjusted = holm([_p_at(one, k) for one, k in zip(contrasts, ks, strict=True)]).tolist()
     return [
-        _decided(claim, k, one, p_holm, turned=(claim.a, claim.b) not in found)
+        _decided(claim, k, one, p_holm, turned=(claim.a, claim.b) not in by_pair)
         for claim, k, one, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
     ]
 
@@ -65,10 +65,10 @@ def _decided(claim: Claim, k: int, one: Contrast | None, p_holm: float, *, turne
     return Decided(claim, k, gap, smallest, p_holm, verdict, one.about, one.subject)
 
 
-def _contrast(claim: Claim, found: Mapping[Pair, Mapping[str, Contrast]]) -> Contrast | None:
+def _contrast(claim: Claim, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> Contrast | None:
     """Return the claim's contrast, of a less b or b less a; None if it is not measured."""
     pair = (claim.a, claim.b)
-    by_benchmark = found.get(pair) or found.get(pair[::-1], {})
+    by_benchmark = by_pair.get(pair) or by_pair.get(pair[::-1], {})
     if claim.benchmark is None:
         return overall_contrast(by_benchmark)
     return by_benchmark.get(claim.benchmark)

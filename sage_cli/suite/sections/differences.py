@@ -49,12 +49,12 @@ def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
     most = result.ks[-1]
     ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
     pool = _several_runs(result, ks)
-    found: dict[Pair, dict[str, Contrast]] = {}
+    by_pair: dict[Pair, dict[str, Contrast]] = {}
     for a, b in pairs:
         first, second = result.method(a), result.method(b)
         if first is not None and second is not None and first is not second:
-            found[a, b] = _contrast(first, second, ks, pool)
-    return found
+            by_pair[a, b] = _contrast(first, second, ks, pool)
+    return by_pair
 
 
 def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
@@ -76,15 +76,17 @@ def _repeated(result: PartResult) -> list[MethodResult]:
 
 def differences(result: PartResult) -> Document:
     """Return the section of claims, if there are any, and of the pairs' differences."""
-    found = contrasts(result)
-    claims = decide(result, found)
-    flat = {(*pair, name): one for pair, by in found.items() for name, one in by.items()}
+    by_pair = contrasts(result)
+    claims = decide(result, by_pair)
+    flat = {(*pair, name): one for pair, by in by_pair.items() for name, one in by.items()}
     family = adjusted(flat, result.ks) if flat else {}
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
     tables = {"claims": claims_table(claims, result)} if claims else {}
     if family:
         tables["differences"] = _table(family, result.ks)
-    overall = {pair: one for pair, by in found.items() if (one := overall_contrast(by)) is not None}
+    overall = {
+        pair: one for pair, by in by_pair.items() if (one := overall_contrast(by)) is not None
+    }
     return Document(
         name="claims",
         title="What the paper claims, and what was found" if claims else "Differences",
@@ -125,27 +127,27 @@ def _contrast(
     # the variance of an average needs runs that were measured on all of its benchmarks
     pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
     options = {"confidence": evaluation.confidence, "resamples": evaluation.bootstrap}
-    found = {}
+    by_benchmark = {}
     for place, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
         runs = [[runs[place]] for runs in pool] or None
-        found[name] = contrast_of(first, second, ks, runs, **options)  # type: ignore[arg-type]
-    if len(found) > 1:
-        found[AVERAGE] = average_of(sides, list(found.values()), pool or None)
-    return found
+        by_benchmark[name] = contrast_of(first, second, ks, runs, **options)  # type: ignore[arg-type]
+    if len(by_benchmark) > 1:
+        by_benchmark[AVERAGE] = average_of(sides, list(by_benchmark.values()), pool or None)
+    return by_benchmark
 
 
-def _forest(found: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
+def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
     """Return the dot plot of differences on a benchmark, or of their average, at `ks`."""
-    draw = partial(draw_dot_plot, forest_panels(found, ks), "difference", zero=True)
+    draw = partial(draw_dot_plot, forest_panels(by_pair, ks), "difference", zero=True)
     return Figure("differences", draw)
 
 
 def forest_panels(
-    found: Mapping[Pair, Contrast], ks: Sequence[int]
+    by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
 ) -> dict[str, dict[str, dict[str, Measure]]]:
     """Return a panel for each k, a row for each method, a point for each other method."""
     panels: dict[str, dict[str, dict[str, Measure]]] = {f"pass@{k}": {} for k in ks}
-    for (a, b), one in found.items():
+    for (a, b), one in by_pair.items():
         for k in ks:
             panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(one, k)
     return panels

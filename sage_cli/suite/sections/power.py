@@ -42,13 +42,13 @@ def _correlation(
     Without paired verdicts it is the default.
     """
     counts = pooled(base.side(benchmark).counts)
-    found = [
+    correlations = [
         verdict_correlation(counts, pooled(run))
         for method in result.there
         if method is not base and benchmark in method.benchmarks
         for run in method.side(benchmark).runs
     ]
-    known = [one for one in found if not np.isnan(one)]
+    known = [one for one in correlations if not np.isnan(one)]
     if not known:
         return CORRELATION, None
     return max(float(np.mean(known)), 0.0), "the methods at hand"

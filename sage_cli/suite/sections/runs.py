@@ -26,11 +26,11 @@ def runs(result: PartResult) -> Document:
             seconds = float(manifest.get("seconds", "nan"))
             spent_s[arm.policy.label] = seconds
             of = arm.config.sft if arm.is_base else arm.config.rl
-            found = state(run) if run else "taken as it is"
+            status = state(run) if run else "taken as it is"
             number = (of.steps or "–") if run else "–"
             minutes = Measure(seconds / 60, digits=1)
             rows.append(
-                Row((method.label, arm.seed + 1, arm.policy.label, found, str(number), minutes))
+                Row((method.label, arm.seed + 1, arm.policy.label, status, str(number), minutes))
             )
     whole = sum(value for value in spent_s.values() if value == value)
     table = Table("Policies", columns("method, seed, policy, state, steps, minutes"), tuple(rows))
@@ -86,10 +86,10 @@ class Spent:
 def spent(result: PartResult) -> Document:
     """Return a row for each method, with ratios to the first method of `against`."""
     first = result.suite.against[0]
-    found = {one.label: of_method(one) for one in result.methods if not one.arms[0].is_base}
-    beside = found.get(result.same.get(first, first), Spent(nan, nan, nan))
+    costs = {one.label: of_method(one) for one in result.methods if not one.arms[0].is_base}
+    beside = costs.get(result.same.get(first, first), Spent(nan, nan, nan))
     rows = []
-    for label, one in found.items():
+    for label, one in costs.items():
         ratios = (one.tokens / beside.tokens, one.seconds / beside.seconds)
         counts = (Measure(one.completions, digits=0), Measure(one.tokens, digits=0))
         seconds = Measure(one.seconds, digits=1)
