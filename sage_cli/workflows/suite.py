@@ -50,7 +50,7 @@ def report_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
 
 
 def _require_analyses(plan: Plan) -> None:
-    """Refuse an analysis that there is none of, or one that is asked what it doesn't look at."""
+    """Raise ConfigurationError for an unknown analysis, or options that it does not use."""
     for part in plan.parts:
         for one in part.suite.analyses:
             request = Request(**dict(one.options))

@@ -100,10 +100,10 @@ def test_all_analyses_are_listed():
 
 def test_an_unknown_analysis_and_a_foreign_option_are_refused(sage):
     assert "did you mean patterns?" in sage("paterns", code=2).output
-    assert "doesn't look at --delta" in sage("lengths", "--delta", "0.1", code=2).output
+    assert "does not use --delta" in sage("lengths", "--delta", "0.1", code=2).output
     assert "takes shares from 0 to below 1" in sage("support", "--delta", "0,x", code=2).output
     assert "no problem ids of arithmetic" in sage("cases", "--problem", "zz", code=2).output
-    assert "compared with nothing but itself" in sage("support", models_="a", code=2).output
+    assert "would be compared with itself" in sage("support", models_="a", code=2).output
     assert "came from no run" in sage("dynamics", code=2).output
     assert "nothing is said of the problems" in sage("levels", code=2).output
 
@@ -115,7 +115,7 @@ def test_without_samples_it_says_how_to_draw_them(sage, models):
     assert asked in words
     planned = json.loads(sage("diversity", "--dry-run", "--json", n="7").stdout)["stages"][0]
     assert planned["a on arithmetic"] == "12 of 21 graded samples are there"
-    assert planned["to be drawn by"].startswith(asked)
+    assert planned["to be sampled by"].startswith(asked)
 
 
 def test_a_report_of_what_is_stored(sage):
