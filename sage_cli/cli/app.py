@@ -44,6 +44,7 @@ COMMANDS = {
     "plot": "plot",
     "samples": "samples",
     "config": "config",
+    "schema": "schema",
     "doctor": "doctor",
     "init": "init",
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.registry import find_analysis
+from sage_cli.analysis.selection import Request, options_of
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.run_works import run_works
@@ -50,11 +50,11 @@ def report_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
 
 
 def _require_analyses(plan: Plan) -> None:
-    """Refuse an analysis that there is none of, or one that is asked what it doesn't look at."""
+    """Raise ConfigurationError for an unknown analysis, or options that it does not use."""
     for part in plan.parts:
         for one in part.suite.analyses:
-            options = Options(**dict(one.options))
-            asked_of(find_analysis(one.name), plan.config.evaluation, options)
+            request = Request(**dict(one.options))
+            options_of(find_analysis(one.name), plan.config.evaluation, request)
 
 
 def carry_out(plan: Plan, progress: Progress) -> None:
@@ -119,8 +119,8 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
         return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
     # the first of those that are the same policy; the base is called so even where it isn't named
     labels = {arm.policy.word: arm.title for arm in reversed(part.arms)}
-    options = Options(**dict(analysis.options))
+    request = Request(**dict(analysis.options))
     try:
-        return answer(wanted[0].config, analysis.name, names, options, progress, labels)[0]
+        return answer(wanted[0].config, analysis.name, names, request, progress, labels)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))

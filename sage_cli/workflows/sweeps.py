@@ -152,6 +152,7 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
     cell = result.cells[place]
     assert cell.values is not None  # the best of those that are done
     known = objective in result.findings.rankings
+    others = result.indistinguishable(objective) - {place}
     return Best(
         objective,
         place + 1,
@@ -159,7 +160,7 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
         cell.values[result.objectives.index(objective)],
         result.interval(place, objective),
         command_of(sweep, cell),
-        tuple(sorted(one + 1 for one in result.alike(objective) - {place})) if known else None,
+        tuple(sorted(other + 1 for other in others)) if known else None,
     )
 
 

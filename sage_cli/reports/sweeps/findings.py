@@ -1,4 +1,4 @@
-"""How sure a sweep's values are: intervals, what can't be told apart from the best, the front."""
+"""The uncertainty of a sweep's values: intervals, rankings, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def findings(
     base: SweepCell | None = None,
     confidence: float = 0.95,
 ) -> Findings:
-    """What the measured cells say of each other; where counts are gone, only who is in front."""
+    """Return intervals, rankings and front of the measured cells; without counts the front."""
     places = [p for p, cell in enumerate(cells) if cell.state == "done" and cell.values]
     counts = [one for place in places if (one := cells[place].counts)]
     if not places or len(counts) < len(places):
@@ -51,7 +51,7 @@ def _base_intervals(
 def _front_of_means(
     objectives: Sequence[Objective], cells: Sequence[SweepCell], places: Sequence[int]
 ) -> Front | None:
-    """The front of the values as they are: nothing is known of their noise."""
+    """Return the front of the values, whose noise is unknown."""
     if len(objectives) < 2 or not places:
         return None
     best = _at(places, non_dominated(np.array([cells[place].values for place in places])))

@@ -94,7 +94,7 @@ def test_a_comparison_of_a_model_with_itself(sage, files):
     (files / "a.csv").write_text("problem,n,c\nx,4,1\ny,4,2\n")
     (files / "b.csv").write_text("problem,n,c\nx,4,5\n")
     a = files / "a.csv"
-    refused(sage("compare", a, a), "stands on both sides of the comparison")
+    refused(sage("compare", a, a), "is on both sides of the comparison")
     refused(sage("compare", f"{a},{a}", files / "c.csv"), "there is no file")
     refused(sage("compare", a, files / "b.csv"), "c = 5 is more than n = 4")
     refused(sage("power", files / "b.csv"), "c = 5 is more than n = 4")

@@ -85,7 +85,7 @@ def test_the_papers_protocol_beside_ours(config, tmp_path):
     model = str(tmp_path / "model")
     plain = evaluate(config, [model], Silent())
     assert len(plain.document.data["rows"]) == 1
-    report = evaluate(config, [model], Silent(), k_draws=True)
+    report = evaluate(config, [model], Silent(), k_samples=True)
     ours, published = report.document.data["rows"]
     name = f"{tmp_path / 'mine.csv'} pass@"
     # all samples: 3/8 and 1; the first alone: 0 and 1; any of four: 1/2 and 1

@@ -9,10 +9,11 @@ from scipy.stats import t
 
 from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
 from sage_cli.metrics.counts import Verdicts
-from sage_cli.reports.comparison import comparison_document, comparison_json, crossing_note
+from sage_cli.reports.comparison import comparison_document, comparison_json
+from sage_cli.reports.comparison_notes import crossing_note
 from sage_cli.reports.contrast import contrast
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_csv
+from sage_cli.reports.tables.render import to_csv
 
 KS = (1, 2, 4)
 

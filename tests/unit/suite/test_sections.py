@@ -8,18 +8,15 @@ import pytest
 from suite_results import result
 
 from sage_cli.metrics.counts import Verdicts
-from sage_cli.reports.table import Measure
+from sage_cli.reports.tables.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.decided import decide
 from sage_cli.suite.sections.differences import contrasts, differences
-from sage_cli.suite.sections.measured import measured
+from sage_cli.suite.sections.measured import curves, measured, summary
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
-from sage_cli.suite.sections.runs import runs
-from sage_cli.suite.sections.spent import spent
-from sage_cli.suite.sections.summary import summary
+from sage_cli.suite.sections.runs import runs, spent
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
