@@ -40,10 +40,10 @@ from simulated import (
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparison import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.gaffke import gaffke
 from sage_cli.metrics.interval import Interval
 from sage_cli.metrics.methods import error_of, error_over
+from sage_cli.metrics.paired_difference import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.precision import Precision
 from sage_cli.metrics.student import two_sided_p, two_sided_reach
 

@@ -2,15 +2,15 @@
 
 from sage_cli.config.ks import curve_ks, parse_ks
 from sage_cli.metrics.bands import Curve, curve
-from sage_cli.metrics.comparison import Difference, paired_difference
+from sage_cli.metrics.comparison import About, Comparison, Side, about, compare_sides
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.counts_file import read_counts
 from sage_cli.metrics.crossing import Crossing, find_crossing
 from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.methods import method_difference
-from sage_cli.metrics.sides import About, Comparison, Side, about, compare_sides
-from sage_cli.metrics.spread import Spread, measure_spread
+from sage_cli.metrics.paired_difference import Difference, paired_difference
 from sage_cli.metrics.support import Support, compare_support
+from sage_cli.metrics.variance_components import Spread, measure_spread
 
 __all__ = [
     "About",

@@ -1,101 +1,100 @@
-"""The difference of two models' pass@k on the same problems."""
+"""Everything that one comparison says: of two models, or of methods over their training seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from sage_cli.config.ks import curve_ks
+from sage_cli.metrics.bands import Curve, curve
+from sage_cli.metrics.counts import Counts, pooled
+from sage_cli.metrics.crossing import Crossing, find_crossing
+from sage_cli.metrics.methods import method_difference
+from sage_cli.metrics.paired_difference import Difference, paired_difference
+from sage_cli.metrics.support import Support, compare_support
+from sage_cli.metrics.variance_components import Spread, measure_spread
 
-from sage_cli.metrics.bands import pass_matrix
-from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.gaffke import gaffke
-from sage_cli.metrics.interval import Interval, narrower
-from sage_cli.metrics.studentised import studentised
+About = Literal["models", "methods"]
+"""What a difference is a statement about: the models at hand, or the methods that train such."""
 
 
-@dataclass(frozen=True, eq=False)
-class Difference:
-    """Mean of A's pass@k less B's at each k, its interval, and the p-value of "no difference".
+@dataclass(frozen=True)
+class Side:
+    """One model, or a method's models with different training seeds.
 
-    0 lies outside of the interval exactly where p is at most 1 - confidence.
-    `runs` are the training seeds of A and of B: (1, 1) says something about these two models,
-    more about the methods that trained them. `safe` is the interval that holds whatever the
-    differences are (Gaffke's bounds alone); None where training seeds are random too.
+    `runs` holds for each model its counts, one for each evaluation seed. A single model that is a
+    `base` is meant itself; any other single model is one training of a method.
     """
 
-    ks: tuple[int, ...]
-    mean_K: FloatArray
-    low_K: FloatArray
-    high_K: FloatArray
-    p_K: FloatArray
-    confidence: float
-    problems: int
-    runs: tuple[int, int] = (1, 1)
-    safe: Interval | None = None
+    label: str
+    runs: tuple[Sequence[Counts], ...]
+    base: bool = False
 
     @property
-    def fragile(self) -> NDArray[np.bool_]:
-        """Where the test finds a difference and the safe interval doesn't.
-
-        Problems that lose nearly everything, so rare that none was sampled, could then undo it.
-        """
-        if self.safe is None:
-            return np.zeros(len(self.ks), dtype=bool)
-        level = 1 - self.confidence
-        fragile_K: NDArray[np.bool_] = (self.p_K <= level) & (self.safe.p_K > level)
-        return fragile_K
+    def counts(self) -> list[Counts]:
+        """The counts of all models and evaluation seeds."""
+        return [seed for run in self.runs for seed in run]
 
 
-def paired_difference(
-    a: Counts | Sequence[Counts],
-    b: Counts | Sequence[Counts],
-    ks: Sequence[int],
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Difference:
-    """A less B, problem by problem; several counts are evaluation seeds of one model.
+def about(a: Side, b: Side) -> About:
+    """Return "methods" if each side has several training seeds, or one has and the other is a base.
 
-    Interval and p-value are about the mean difference over the population of problems.
-    Raises MetricError unless both were measured on the same problems.
+    A single training says nothing about its method: another seed gives another model.
     """
-    gap_PK = paired_gaps(a, b, ks)
-    found, safe = gap_intervals(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
-    return Difference(
-        tuple(map(int, ks)), gap_PK.mean(axis=0), found.low_K, found.high_K, found.p_K,
-        confidence, len(gap_PK), safe=safe,
-    )  # fmt: skip
+    several = [len(side.runs) > 1 for side in (a, b)]
+    known = all(many or side.base for many, side in zip(several, (a, b), strict=True))
+    return "methods" if any(several) and known else "models"
 
 
-def paired_gaps(
-    a: Counts | Sequence[Counts], b: Counts | Sequence[Counts], ks: Sequence[int]
-) -> FloatArray:
-    """pass@k of A less that of B per problem, shape (P, K), in the order of A's problems."""
-    first = a if isinstance(a, Counts) else a[0]
-    b_seeds = [b] if isinstance(b, Counts) else list(b)
-    return pass_matrix(a, ks) - pass_matrix([s.ordered(first.problem_ids) for s in b_seeds], ks)
+@dataclass(frozen=True)
+class Comparison:
+    """Side a less side b, at the ks of a curve; `shown` are those that a table is to show.
 
-
-def gap_intervals(
-    gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int
-) -> tuple[Interval, Interval]:
-    """Intervals of the mean differences, as wide as these problems ask for, and the safe ones.
-
-    The safe ones are Gaffke's bounds, which hold whatever the differences are. They reckon with
-    unseen differences of -1 and 1, so that they are twice as wide as needed where many problems
-    differ by a little. Bootstrap-t is right there, and has no end where few problems differ. The
-    first intervals are what both share. NaN for one problem.
+    Crossing and support are those of two models, None where a side has several.
     """
-    safe = gaffke(gap_PK, (-1, 1), confidence=confidence, resamples=resamples, seed=seed)
-    if len(gap_PK) < 2:
-        return safe, safe
-    students = studentised(gap_PK, confidence=confidence, resamples=resamples, seed=seed)
-    return narrower(safe, students), safe
+
+    a: Side
+    b: Side
+    curves: tuple[Curve, Curve]
+    difference: Difference
+    spreads: tuple[Spread, Spread]
+    crossing: Crossing | None
+    support: Support | None
+    shown: tuple[int, ...]
 
 
-def gap_interval(gap_PK: FloatArray, *, confidence: float, resamples: int, seed: int) -> Interval:
-    """The first of `gap_intervals`."""
-    return gap_intervals(gap_PK, confidence=confidence, resamples=resamples, seed=seed)[0]
+def compare_sides(
+    a: Side, b: Side, ks: Sequence[int], *, confidence: float = 0.95, resamples: int = 2000
+) -> Comparison:
+    """Compare two models (one each), or methods (several models a side), on the same problems.
+
+    Everything is computed at all ks of a curve; `ks` are those to show.
+    """
+    shown = tuple(map(int, ks))
+    fewest = [int(one.n_P.min()) for one in (*a.counts, *b.counts) if len(one)]
+    ks = curve_ks(min(fewest, default=0), shown)
+    crossing, support = None, None
+    if len(a.runs) == len(b.runs) == 1:
+        difference = paired_difference(
+            a.counts, b.counts, ks, confidence=confidence, resamples=resamples
+        )
+        crossing = find_crossing(a.counts, b.counts, ks, confidence=confidence, resamples=resamples)
+        support = compare_support(pooled(b.counts), pooled(a.counts), confidence=confidence)
+    else:
+        difference = method_difference(
+            a.runs, b.runs, ks, confidence=confidence, resamples=resamples
+        )
+    return Comparison(
+        a,
+        b,
+        (
+            curve(a.counts, ks, confidence=confidence, resamples=resamples),
+            curve(b.counts, ks, confidence=confidence, resamples=resamples),
+        ),
+        difference,
+        (measure_spread(a.runs, ks), measure_spread(b.runs, ks)),
+        crossing,
+        support,
+        shown,
+    )

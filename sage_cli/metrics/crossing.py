@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.comparison import gap_interval, paired_gaps
 from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.paired_difference import gap_interval, paired_gaps
 from sage_cli.metrics.resampling import resampled_means
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics.bands import pass_matrix
-from sage_cli.metrics.comparison import Difference, gap_interval
 from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.paired_difference import Difference, gap_interval
 from sage_cli.metrics.student import freedom_of, two_sided_p, two_sided_reach
 
 BoolArray = NDArray[np.bool_]

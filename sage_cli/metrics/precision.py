@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.comparison import Difference
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.methods import Pool, by_run, error_over
+from sage_cli.metrics.paired_difference import Difference
 from sage_cli.metrics.student import two_sided_p, two_sided_reach
 
 POWER = 0.8

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sage_cli.content import file_hash
 from sage_cli.errors import DataError
+from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
 from sage_cli.models.hub import cached_files, commit_of
 

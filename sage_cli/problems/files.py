@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from sage_cli.content import file_hash
 from sage_cli.errors import DataError
+from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
 
 DELIMITERS = (",", ";", "\t")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sage_cli.boxed import last_boxed
+from sage_cli.latex_boxed import last_boxed
 
 GoldRule = Callable[[str], str | None]
 

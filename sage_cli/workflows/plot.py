@@ -14,7 +14,7 @@ from sage_cli.analysis.dynamics import Series, series
 from sage_cli.analysis.pictures import steps
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.policies.names import split_label
+from sage_cli.models.policies.names import split_label
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.render import Record, to_records

@@ -10,7 +10,7 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts, about
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run
 from sage_cli.workflows.compare import compare, compare_named, is_training

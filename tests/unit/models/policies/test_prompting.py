@@ -11,7 +11,7 @@ from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.names import named_policy
+from sage_cli.models.policies.names import named_policy
 from sage_cli.store.run import Runs
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -67,7 +67,7 @@ def test_beside_a_run_a_foreign_model_needs_a_limit_of_its_own(runs, tmp_path):
 
 
 def test_a_preset_written_for_the_model_is_named(runs, monkeypatch):
-    monkeypatch.setattr("sage_cli.policies.policy.Policy.own_settings", {})
+    monkeypatch.setattr("sage_cli.models.policies.policy.Policy.own_settings", {})
     with pytest.raises(ConfigurationError) as refusal:
         settings("Qwen/Qwen2.5-Math-7B")
     assert "--preset qwen2.5-math-7b" in refusal.value.next_step
@@ -128,7 +128,7 @@ from pathlib import Path
 from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.names import named_policy
+from sage_cli.models.policies.names import named_policy
 from sage_cli.store.run import Runs
 policy = named_policy("org/model", Runs(Path("runs")))
 recipe = EvaluationRecipe.of(load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config)

@@ -1,7 +1,7 @@
 """Where the run of a recipe is or will be: known from its settings and its parent alone.
 
 No weights are read, so that a plan can say exactly what is done and what is missing. What the
-weights really were is noted when a run ends (`sage_cli.policies.lineage`).
+weights really were is noted when a run ends (`sage_cli.models.policies.lineage`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.store.identity import identity_of
 from sage_cli.store.run import Run, Runs

@@ -12,7 +12,7 @@ from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
 from sage_cli.models.hub import is_hub_name
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import SEAL, Run, Runs, run_of
 
 Model = PretrainedModel | ScratchModel | None

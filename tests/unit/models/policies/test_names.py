@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.policies.names import NoRunsError, chosen_policies, named_policies, named_policy
+from sage_cli.models.policies.names import (
+    NoRunsError,
+    chosen_policies,
+    named_policies,
+    named_policy,
+)
 from sage_cli.store.run import SEAL, Run, Runs
 
 

@@ -8,10 +8,10 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.policies.compatibility import refuse_unfit_start
+from sage_cli.models.policies.names import named_policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
-from sage_cli.policies.compatibility import refuse_unfit_start
-from sage_cli.policies.names import named_policy
-from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.run import Runs

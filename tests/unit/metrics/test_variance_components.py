@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sage_cli.metrics import Counts, measure_spread, pass_at_k
-from sage_cli.metrics.spread import sampling_variance
+from sage_cli.metrics.variance_components import sampling_variance
 
 
 def counts(c_P: list[int] | np.ndarray, n: int) -> Counts:

@@ -7,7 +7,7 @@ with different weights under one name; a child that meets them is refused.
 from __future__ import annotations
 
 from sage_cli.errors import StoreError
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from sage_cli import content
-from sage_cli.content import cache_file, file_hash
+from sage_cli import file_hash as content
+from sage_cli.file_hash import cache_file, file_hash
 
 LARGE = b"w" * (1 << 17)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
 from sage_cli.store.run import TORN, Run
 

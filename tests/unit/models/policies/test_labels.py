@@ -1,7 +1,7 @@
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.policies.names import distinct_policies, split_label
+from sage_cli.models.policies.names import distinct_policies, split_label
 from sage_cli.store.run import Runs
 
 

@@ -15,9 +15,9 @@ from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.reference import reference_samples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import policy_and_reference, reference_policy
 from sage_cli.models.scratch import save_scratch
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import policy_and_reference, reference_policy
 from sage_cli.store.run import Runs
 from sage_cli.workflows.sft import tags
 

@@ -10,7 +10,7 @@ from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection, 
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.architecture import Facts, differences, facts_of_folder, facts_of_section
 from sage_cli.models.folders import adapter_base, is_adapter
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run, run_of
 
