@@ -36,7 +36,7 @@ def file_hash(path: Path) -> str:
 
 
 def cache_file() -> Path:
-    """Where hashes are remembered: below `$XDG_CACHE_HOME`, which is ~/.cache unless it is set."""
+    """The cache file of hashes: below `$XDG_CACHE_HOME`, which is ~/.cache unless it is set."""
     folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(folder) / "sage" / "hashes.json"
 
@@ -52,7 +52,7 @@ def _remembered_in(file: Path) -> dict[str, list[int | str]]:
 
 
 def _read(file: Path) -> dict[str, list[int | str]]:
-    """What the cache holds; nothing where it is absent, torn or not what it should be."""
+    """The entries of the cache; none if it is absent, torn or malformed."""
     try:
         known = json_value(file.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a workflow tells whoever watches it."""
+"""Messages of a command about its progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class RunningCell:
+class RunningTrial:
     """A task that runs: what it is called, its step of how many, its last reward, its age."""
 
     name: str
@@ -29,18 +29,18 @@ class SweepStatus:
     done: int = 0
     failed: int = 0
     pruned: int = 0
-    running: tuple[RunningCell, ...] = ()
+    running: tuple[RunningTrial, ...] = ()
     best: str | None = None
     left_s: float | None = None
 
     @property
     def left(self) -> int:
-        """How many haven't begun."""
+        """The number of tasks that haven't begun."""
         return max(0, self.total - self.ended - len(self.running))
 
     @property
     def ended(self) -> int:
-        """How many are over, well or not."""
+        """The number of tasks that are over, well or not."""
         return self.done + self.failed + self.pruned
 
 

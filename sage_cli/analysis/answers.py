@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.counted import counts_of
-from sage_cli.grading.status import Grade
+from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.majority import RIGHT
 from sage_cli.problems.problem import Problem

@@ -12,7 +12,7 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.material import Asked, Material
 from sage_cli.analysis.means import mean_over_problems, share_over_problems
 from sage_cli.analysis.pictures import dots
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import Record, to_records
 from sage_cli.reports.table import Column, Measure, Row, Table

@@ -18,7 +18,7 @@ from sage_cli.analysis.pictures import strips
 from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
 from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
-from sage_cli.metrics.verdicts import paired_verdicts
+from sage_cli.metrics.verdicts import paired_grades
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import Record
 from sage_cli.reports.table import Column, Measure, Row, Table
@@ -184,7 +184,7 @@ def _json(found: Support) -> SupportJson:
 def _null(material: Material) -> str:
     """How chance is reckoned, and the test that belongs to it."""
     pairs = [
-        paired_verdicts(base.counts, run.counts)
+        paired_grades(base.counts, run.counts)
         for base, *runs in material.answers.values()
         for run in runs
     ]

@@ -10,7 +10,7 @@ from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.paired_difference import Difference, paired_difference
 from sage_cli.metrics.support import Support, compare_support
-from sage_cli.metrics.variance_components import Spread, measure_spread
+from sage_cli.metrics.variance_components import VarianceComponents, variance_components
 
 __all__ = [
     "About",
@@ -20,19 +20,19 @@ __all__ = [
     "Curve",
     "Difference",
     "Side",
-    "Spread",
     "Support",
+    "VarianceComponents",
     "about",
     "compare_sides",
     "compare_support",
     "curve",
     "curve_ks",
     "find_crossing",
-    "measure_spread",
     "method_difference",
     "paired_difference",
     "parse_ks",
     "pass_at_k",
     "pooled",
     "read_counts",
+    "variance_components",
 ]

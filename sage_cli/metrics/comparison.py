@@ -13,7 +13,7 @@ from sage_cli.metrics.crossing import Crossing, find_crossing
 from sage_cli.metrics.methods import method_difference
 from sage_cli.metrics.paired_difference import Difference, paired_difference
 from sage_cli.metrics.support import Support, compare_support
-from sage_cli.metrics.variance_components import Spread, measure_spread
+from sage_cli.metrics.variance_components import VarianceComponents, variance_components
 
 About = Literal["models", "methods"]
 """What a difference is a statement about: the models at hand, or the methods that train such."""
@@ -58,7 +58,7 @@ class Comparison:
     b: Side
     curves: tuple[Curve, Curve]
     difference: Difference
-    spreads: tuple[Spread, Spread]
+    variances: tuple[VarianceComponents, VarianceComponents]
     crossing: Crossing | None
     support: Support | None
     shown: tuple[int, ...]
@@ -93,7 +93,7 @@ def compare_sides(
             curve(b.counts, ks, confidence=confidence, resamples=resamples),
         ),
         difference,
-        (measure_spread(a.runs, ks), measure_spread(b.runs, ks)),
+        (variance_components(a.runs, ks), variance_components(b.runs, ks)),
         crossing,
         support,
         shown,

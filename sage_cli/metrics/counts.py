@@ -18,7 +18,7 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Verdicts:
+class SampleGrades:
     """Which samples are right, shape (P, N): for each evaluation seed a block of its n samples.
 
     Column i of a block is sample i of that seed.
@@ -40,7 +40,7 @@ class Counts:
     problem_ids: tuple[str, ...]
     n_P: IntArray
     c_P: IntArray
-    verdicts: Verdicts | None = None
+    verdicts: SampleGrades | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "problem_ids", tuple(self.problem_ids))
@@ -64,7 +64,7 @@ class Counts:
         return len(self.problem_ids)
 
     @classmethod
-    def from_verdicts(cls, verdicts: Iterable[tuple[str, bool]]) -> Counts:
+    def from_grades(cls, verdicts: Iterable[tuple[str, bool]]) -> Counts:
         """Count (problem id, right or not) pairs; problems in order of first appearance."""
         n: dict[str, int] = {}
         c: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Counts:
         index_P = np.array([place[id_] for id_ in problem_ids], int)
         verdicts = self.verdicts
         if verdicts is not None:
-            verdicts = Verdicts(verdicts.seeds, verdicts.right_PN[index_P])
+            verdicts = SampleGrades(verdicts.seeds, verdicts.right_PN[index_P])
         return Counts(tuple(problem_ids), self.n_P[index_P], self.c_P[index_P], verdicts)
 
 
@@ -109,10 +109,10 @@ def pooled(counts: Sequence[Counts]) -> Counts:
     )
 
 
-def _joined(verdicts: Sequence[Verdicts]) -> Verdicts:
+def _joined(verdicts: Sequence[SampleGrades]) -> SampleGrades:
     """Those of several seeds, side by side."""
     seeds = tuple(seed for one in verdicts for seed in one.seeds)
-    return Verdicts(seeds, np.concatenate([one.right_PN for one in verdicts], axis=1))
+    return SampleGrades(seeds, np.concatenate([one.right_PN for one in verdicts], axis=1))
 
 
 def whole(values: Any, name: str) -> IntArray:

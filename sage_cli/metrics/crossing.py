@@ -85,7 +85,7 @@ def _leads_then_trails(
     resamples: int,
     seed: int,
 ) -> bool:
-    """Whether the mean gap over log k is above 0 before the crossing and below 0 after it."""
+    """Return True if the mean gap over log k is above 0 before the crossing and below 0 after it."""
     if not ks[0] < crossing < ks[-1]:
         return False
     log_k = np.log2(np.asarray(ks, float))

@@ -9,7 +9,7 @@ from math import lgamma, log
 import numpy as np
 
 from sage_cli.metrics.counts import Counts, FloatArray, IntArray
-from sage_cli.metrics.verdicts import paired_verdicts
+from sage_cli.metrics.verdicts import paired_grades
 
 
 def null_counts(base: Counts, run: Counts) -> Iterator[tuple[IntArray, FloatArray]]:
@@ -22,7 +22,7 @@ def null_counts(base: Counts, run: Counts) -> Iterator[tuple[IntArray, FloatArra
     n (the hypergeometric distribution, Fisher's test). Both must have the same problems in the
     same order.
     """
-    pairs = paired_verdicts(base, run)
+    pairs = paired_grades(base, run)
     if pairs is not None:
         base_PN, run_PN = pairs
         both_P, differing_P = (base_PN & run_PN).sum(axis=1), (base_PN ^ run_PN).sum(axis=1)

@@ -71,7 +71,7 @@ def non_dominated(values_MO: FloatArray) -> tuple[int, ...]:
 
 
 def _compared(values: ObjectiveValues, confidence: float) -> tuple[BoolArray, FloatArray]:
-    """Whether each model is better than each other for sure, and the differences' errors, (M, M).
+    """Return True if each model is better than each other for sure, and the differences' errors, (M, M).
 
     Paired by problem, Student's t; where models have several runs, with the noise of seeds pooled
     over all models. Without an error there is no evidence.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.multiplicity import holm
 from sage_cli.metrics.pooled_null import null_counts
-from sage_cli.metrics.verdicts import paired_verdicts
+from sage_cli.metrics.verdicts import paired_grades
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def compare_support(
         visible=float(1 - level ** (1 / min(base.n_P.min(), run.n_P.min()))),
         confidence=confidence,
         delta=delta,
-        paired=paired_verdicts(base, run) is not None,
+        paired=paired_grades(base, run) is not None,
     )
 
 
@@ -117,6 +117,6 @@ def states(c: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _above(c: NDArray[np.int64], n: NDArray[np.int64], delta: float) -> NDArray[np.bool_]:
-    """Whether a share of right samples exceeds `delta`, free of rounding where they are equal."""
+    """Return True if a share of right samples exceeds `delta`, free of rounding where they are equal."""
     above: NDArray[np.bool_] = c > delta * n + 1e-9
     return above

@@ -13,7 +13,7 @@ from sage_cli.metrics.estimator import pass_at_k
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class VarianceComponents:
     """Standard deviations of one evaluation's mean pass@k at each k, if one thing changed.
 
     `problems_K`: other problems of the same kind (what a band shows; holds the sampling too).
@@ -30,7 +30,7 @@ class Spread:
     training_seeds_K: FloatArray
 
 
-def measure_spread(runs: Sequence[Sequence[Counts]], ks: Sequence[int]) -> Spread:
+def variance_components(runs: Sequence[Sequence[Counts]], ks: Sequence[int]) -> VarianceComponents:
     """The spread over `runs`, one per training seed, each with a Counts per evaluation seed.
 
     A variance that is estimated below 0 (the runs differ less than sampling alone would make
@@ -50,7 +50,7 @@ def measure_spread(runs: Sequence[Sequence[Counts]], ks: Sequence[int]) -> Sprea
         np.sqrt(np.maximum(variance_K, 0))
         for variance_K in (problems_K, sampling_K, seeds_K, training_K)
     ]
-    return Spread(tuple(map(int, ks)), *deviations)
+    return VarianceComponents(tuple(map(int, ks)), *deviations)
 
 
 def sampling_variance(counts: Counts, ks: Sequence[int]) -> FloatArray:

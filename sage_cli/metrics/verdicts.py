@@ -1,4 +1,4 @@
-"""Verdicts sample by sample: what two policies that share their random numbers have in common.
+"""SampleGrades sample by sample: what two policies that share their random numbers have in common.
 
 Sample i of a problem is drawn with random numbers that are a hash of evaluation seed, problem and
 i alone. Policies that were sampled with the same seeds therefore share them, and sample i of one
@@ -12,7 +12,7 @@ import numpy as np
 from sage_cli.metrics.counts import BoolArray, Counts
 
 
-def paired_verdicts(a: Counts, b: Counts) -> tuple[BoolArray, BoolArray] | None:
+def paired_grades(a: Counts, b: Counts) -> tuple[BoolArray, BoolArray] | None:
     """The verdicts of both, shape (P, N) each, column by column on the same random numbers.
 
     None where a side's verdicts aren't known sample by sample, or seeds or numbers of samples
@@ -25,14 +25,14 @@ def paired_verdicts(a: Counts, b: Counts) -> tuple[BoolArray, BoolArray] | None:
     return a.verdicts.right_PN, b.verdicts.right_PN
 
 
-def verdict_correlation(a: Counts, b: Counts) -> float:
+def grade_correlation(a: Counts, b: Counts) -> float:
     """The correlation of paired verdicts within a problem, over all problems.
 
     The sum of the problems' covariances over that of the products of their deviations: problems
     that one side solves always or never don't count. NaN where verdicts aren't paired, or none
     varies on both sides.
     """
-    pairs = paired_verdicts(a, b.ordered(a.problem_ids))
+    pairs = paired_grades(a, b.ordered(a.problem_ids))
     if pairs is None:
         return float("nan")
     a_PN, b_PN = pairs

@@ -1,4 +1,4 @@
-"""What a model's folder says of it without loading anything: content, base, type, end tokens."""
+"""Facts of a model's folder, without loading it: content, base, type, end tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTENT = ("*.safetensors", "config.json", "tokenizer.json")
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Whether `folder` looks like a model or an adapter in Hugging Face's format."""
+    """Return True if `folder` looks like a model or an adapter in Hugging Face's format."""
     return any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE))
 
 
@@ -44,7 +44,7 @@ def require_folder(path: str | Path) -> None:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether `folder` holds a LoRA adapter rather than a whole model."""
+    """Return True if `folder` holds a LoRA adapter rather than a whole model."""
     return (folder / ADAPTER_FILE).is_file()
 
 

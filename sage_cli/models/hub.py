@@ -18,7 +18,7 @@ _SMALL_FILES = ["*.json", "*.jinja"]
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether `name` reads as ORG/MODEL and can't be meant as a folder here."""
+    """Return True if `name` reads as ORG/MODEL and can't be meant as a folder here."""
     return bool(_NAME.fullmatch(name)) and not Path(name.partition("/")[0]).is_dir()
 
 

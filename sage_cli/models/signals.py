@@ -1,4 +1,4 @@
-"""What a model says of a text that is given: surprisal and entropy of every completion token."""
+"""Scores of a given text under a model: surprisal and entropy of every completion token."""
 
 from __future__ import annotations
 

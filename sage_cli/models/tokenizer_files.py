@@ -1,4 +1,4 @@
-"""What a prompt template needs to know of a tokenizer, read from its files without loading it."""
+"""Facts of a tokenizer for prompt templates, read from its files without loading it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def demonstrator(data: DataSection) -> Generator | None:
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:
-    """How many demonstrations a generator is asked for; ConfigurationError when nothing says."""
+    """The number of generated demonstrations; ConfigurationError if no setting gives one."""
     if data.sft.limit is not None:
         return data.sft.limit
     if sft.steps is None:

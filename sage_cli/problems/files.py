@@ -87,7 +87,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _delimiter(file: TextIO) -> str:
-    """What separates the columns that the first line names: spreadsheets also write ; and tabs."""
+    """The delimiter of the first line: spreadsheets also write ; and tabs."""
     first = file.readline()
     file.seek(0)
     return max(DELIMITERS, key=first.count)

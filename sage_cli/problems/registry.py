@@ -60,7 +60,7 @@ def find(name: str) -> Entry:
 
 
 def members(name: str, split: str | None = None) -> list[Member]:
-    """What `name` stands for: the file, the entry, or the members of a group.
+    """The sources that `name` stands for: the file, the entry, or the members of a group.
 
     Of a data set, `split` takes another of its splits on the Hub than the declared ones. Raises
     DataError for an unknown name, and for the split of what is no data set.
@@ -82,7 +82,7 @@ def members(name: str, split: str | None = None) -> list[Member]:
 
 
 def trained_on(name: str) -> str:
-    """What training on `name` reads: of a generator that holds problems out, the training split."""
+    """The name that training on `name` reads: a generator's training split where it has one."""
     kind = generator_of(name)
     return kind.name + SPLITS["training"] if kind and "training" in kind.splits else name
 
@@ -96,7 +96,7 @@ def generator_of(name: str) -> type[Generator] | None:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether `name` is the path of a file rather than a registered name."""
+    """Return True if `name` is the path of a file rather than a registered name."""
     return name.endswith(SUFFIXES)
 
 

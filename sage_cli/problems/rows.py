@@ -17,7 +17,7 @@ from sage_cli.problems.problem import Problem, problem_id
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a source hold what; of alternatives the first that is there counts."""
+    """The columns of a source; of alternatives the first that is there counts."""
 
     source: str
     question: tuple[tuple[str, ...], ...]

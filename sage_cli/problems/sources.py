@@ -64,7 +64,7 @@ def open_source(
 def source_identity(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> dict[str, Any]:
-    """What the rows depend on, as plain JSON, without reading them.
+    """The determinants of the rows, as plain JSON, without reading them.
 
     The content of files, or the Hub's id and commit; `commit` is None while nothing says which
     one will be read. Raises DataError as reading does.

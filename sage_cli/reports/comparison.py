@@ -97,7 +97,7 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
     rows = adjusted(rows, shown)
     tables = []
     for benchmark, one in comparisons.items():
-        spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
+        spreads = dict(zip((one.a.label, one.b.label), one.variances, strict=True))
         notes = comparison_notes(one)
         tables.append(comparison_table(benchmark, rows[benchmark], shown, notes))
         tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
@@ -235,7 +235,7 @@ def _end(k: float, ks: Sequence[int]) -> str:
 def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJson:
     """All numbers of a comparison, with those of its contrast."""
     difference = comparison.difference
-    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.spreads, strict=True)
+    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.variances, strict=True)
     return {
         "confidence": difference.confidence,
         "sides": [

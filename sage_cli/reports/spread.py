@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sage_cli.metrics import Spread
+from sage_cli.metrics import VarianceComponents
 from sage_cli.reports.table import Column, Measure, Row, Table
 
 NOTES = (
@@ -14,7 +14,9 @@ NOTES = (
 )
 
 
-def spread_table(benchmark: str, spreads: Mapping[str, Spread], ks: Sequence[int]) -> Table:
+def spread_table(
+    benchmark: str, spreads: Mapping[str, VarianceComponents], ks: Sequence[int]
+) -> Table:
     """A row per model and k of `ks`, a column per source."""
     names = ("problems", "sampling", "evaluation seeds", "training seeds")
     rows = []

@@ -18,7 +18,7 @@ from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
 from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.metrics.verdicts import verdict_correlation
+from sage_cli.metrics.verdicts import grade_correlation
 from sage_cli.models.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
@@ -137,7 +137,7 @@ def _correlation(
     for one in load_benchmarks(recipe.evaluation, recipe.data):
         if one.name == benchmark:
             stored = stored_counts(policy, one, recipe, config.run.root, (n,))[n]
-            found = verdict_correlation(counts, pooled(stored))
+            found = grade_correlation(counts, pooled(stored))
     if math.isnan(found):
         raise StoreError(
             f"{like} and {label} have no stored verdicts on the same samples of {benchmark}",

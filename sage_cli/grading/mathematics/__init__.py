@@ -1,4 +1,4 @@
-"""What decides whether two mathematical answers are equal; it knows no completions or judges.
+"""The rules of equal mathematical answers; they know no completions or judges.
 
 `normalise.py` (with `vocabulary.py`) brings both to one notation; `literal.py` and `units.py` read
 numbers, `shape.py` tuples, sets and intervals, `expression.py` (with `arithmetic.py`) values, which

@@ -15,7 +15,7 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 from math_verify.errors import TimeoutException
 
-from sage_cli.grading.status import Status
+from sage_cli.grading.grades import Status
 
 _AS_WRITTEN = LatexExtractionConfig(
     normalization_config=NormalizationConfig(
@@ -34,7 +34,7 @@ class UnreadableError(ValueError):
 
 
 def equal(gold: str, answer: str, deadline: float) -> bool:
-    """Whether two LaTeX expressions are equal.
+    """Return True if two LaTeX expressions are equal.
 
     Raises UnreadableError for an answer that can't be parsed, RuntimeError for such a gold, and
     TimeoutError when `deadline` (of time.monotonic) comes first.

@@ -1,4 +1,4 @@
-"""Whether two expressions differ in value: what can be refused without computer algebra."""
+"""Numerical comparison of expressions, which refuses unequal ones without computer algebra."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def constant(text: str) -> Value | None:
 
 
 def differ(one: str, other: str) -> bool | None:
-    """Whether the values differ at every one of a few points; None where that can't be said.
+    """Return True if the values differ at each of a few points; None where they are unknown.
 
     False is no proof of equality.
     """

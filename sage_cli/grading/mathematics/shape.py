@@ -1,4 +1,4 @@
-"""What kind of object an answer is: a tuple, an interval, a set, a list, a union, a matrix."""
+"""The structure of an answer: a tuple, an interval, a set, a list, a union, a matrix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Shape:
 
     @property
     def ordered(self) -> bool:
-        """Whether the items' order counts."""
+        """Return True if the items' order counts."""
         return self.kind not in ("set", "list", "either", "union")
 
 

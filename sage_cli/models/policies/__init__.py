@@ -1,1 +1,1 @@
-"""Which model is meant: runs, checkpoints, folders, Hub names; what fits together."""
+"""Policies by name: runs, checkpoints, folders, Hub names; their compatibility."""

@@ -1,4 +1,4 @@
-"""Which starts and evaluations don't fit together, refused before anything is written."""
+"""Errors for starts and evaluations that don't fit together, before anything is written."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def refuse_adapter_in_full_tuning(policy: Policy, tuning: str) -> None:
 
 
 def _facts(policy: Policy) -> Facts:
-    """What a policy is: as its run says, or that its adapter grew from, or as its folder looks."""
+    """The facts of a policy: from its run, from the run of its adapter's base, or from its folder."""
     folder = Path(policy.path)
     run = policy.run or _run_of_base(folder)
     if run is None:

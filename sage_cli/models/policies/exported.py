@@ -1,4 +1,4 @@
-"""What an exported model says of itself: `sage.json`, written beside its weights."""
+"""The settings of an exported model: `sage.json`, written beside its weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def exported_template(folder: Path) -> str | None:
 
 
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
-    """How a model is prompted and sampled, of a run's configuration or a `sage.json`.
+    """The prompt and decoding settings in a run's configuration or a `sage.json`.
 
     Never where it is sampled: somebody else's file doesn't name servers.
     """

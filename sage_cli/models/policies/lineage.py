@@ -1,4 +1,4 @@
-"""Whether a run's weights are still those that its training left, and that others grew from.
+"""Checks that a run's weights are those that its training left and that others grew from.
 
 A run is named by its settings. Two trainings of the same settings on different machines may end
 with different weights under one name; a child that meets them is refused.

@@ -1,4 +1,4 @@
-"""Which policy a name means: a run, a checkpoint of one, a folder, a model of the Hub."""
+"""Policies by name: a run, a checkpoint of one, a folder, a model of the Hub."""
 
 from __future__ import annotations
 

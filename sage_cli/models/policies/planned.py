@@ -1,4 +1,4 @@
-"""Where the run of a recipe is or will be: known from its settings and its parent alone.
+"""The planned run of a recipe, known from its settings and its parent alone.
 
 No weights are read, so that a plan can say exactly what is done and what is missing. What the
 weights really were is noted when a run ends (`sage_cli.models.policies.lineage`).
@@ -67,7 +67,7 @@ def rl_run(recipe: RlRecipe, parent: Policy, runs: Runs, processes: int) -> Run:
 
 
 def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
-    """What decides the untrained weights and how they are tuned."""
+    """The determinants of the untrained weights and of their tuning."""
     settings = {**model.determinants(), "dtype": trained_dtype(model)}
     if isinstance(model, ScratchModel):
         # random weights are always trained in full: the tuning is RL's

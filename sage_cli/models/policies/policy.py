@@ -43,24 +43,24 @@ class Policy:
 
     @property
     def word(self) -> str:
-        """What a command line calls it."""
+        """Its name on a command line."""
         if self.run is None:
             return self.path
         return self.run.id if self.checkpoint is None else f"{self.run.id}@{self.checkpoint}"
 
     @property
     def label(self) -> str:
-        """What tables and legends call it."""
+        """Its name in tables and legends."""
         return self.called or (Path(self.path).name if self.run is None else self.word)
 
     @property
     def exists(self) -> bool:
-        """Whether there is something to load: not so for a run that hasn't come to its end."""
+        """Return True if there is something to load; False for an unfinished run."""
         return self.run is None or self.checkpoint is not None or self.run.finished
 
     @property
     def is_here(self) -> bool:
-        """Whether it exists, with its small files: a model of the Hub may never have been here."""
+        """Return True if it exists with its small files: a Hub model may never have been here."""
         try:
             return self.exists and self.files.is_dir()
         except AbsentModelError:
@@ -84,7 +84,7 @@ class Policy:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """How to load it: the commit of a Hub model (or of an adapter's base), and consent.
+        """The arguments of loading: the commit of a Hub model (or of an adapter's base), and consent.
 
         Raises ConfigurationError for a run that was trained with code that its model brings, where
         nothing says that it may be run.
@@ -142,12 +142,12 @@ class Policy:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What tells its weights apart from all others; read once."""
+        """The fingerprint of its weights; read once."""
         return fingerprint(self.path, self._revision)
 
     @property
     def identity(self) -> str:
-        """What names it as a parent, known before it is trained.
+        """The name of a parent, known before it is trained.
 
         A run's identity, with the step of a checkpoint; the fingerprint of a model that no run
         with an identity made.

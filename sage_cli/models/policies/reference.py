@@ -1,4 +1,4 @@
-"""Which model a policy is held to: itself as it starts, or what it grew from."""
+"""The reference policy of a training: its start, or the model that the start grew from."""
 
 from __future__ import annotations
 

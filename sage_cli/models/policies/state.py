@@ -1,4 +1,4 @@
-"""What has become of a planned run, in words: finished, interrupted at a step, not begun."""
+"""The state of a planned run, in words: finished, interrupted at a step, not begun."""
 
 from __future__ import annotations
 

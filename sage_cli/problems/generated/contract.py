@@ -1,4 +1,4 @@
-"""What every generator owes those who measure and train on it, as a test class to inherit.
+"""The contract of a generator, as a test class to inherit.
 
     class TestSums(GeneratorContract):
         def make(self) -> Generator:
@@ -117,7 +117,7 @@ class GeneratorContract(ABC):
                 json.dumps(dict(problem.meta), allow_nan=False)
 
     def test_as_many_demonstrations_as_wanted_and_none_of_a_held_out_question(self) -> None:
-        """Where it makes any."""
+        """For generators that make demonstrations."""
         made = self.make()
         if not made.demonstrates():
             return

@@ -1,4 +1,4 @@
-"""What a generator is: problems that are made from settings rather than collected."""
+"""The interface of a generator, which makes problems from settings."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Generator(ABC):
         )
 
     def identity(self) -> dict[str, Any]:
-        """What problems and demonstrations depend on, as plain JSON, without making any."""
+        """The determinants of problems and demonstrations, as plain JSON, without making any."""
         settings = self.section.determinants()
         return {"generator": self.name, "version": self.version, "settings": settings}
 
@@ -90,7 +90,7 @@ class Generator(ABC):
 
     @classmethod
     def demonstrates(cls) -> bool:
-        """Whether it makes demonstrations."""
+        """Return True if it makes demonstrations."""
         return cls.demonstrations is not Generator.demonstrations
 
     @classmethod
@@ -118,7 +118,7 @@ class Generated:
 
     @property
     def judge(self) -> str:
-        """Who grades it."""
+        """The name of its judge."""
         return self.generator.judge
 
     @property
@@ -128,7 +128,7 @@ class Generated:
 
     @property
     def training(self) -> bool:
-        """Whether it is for training rather than for measuring."""
+        """Return True if it is for training rather than for measuring."""
         return self.split == "training"
 
 

@@ -29,7 +29,7 @@ def plugin_generators() -> list[Plugin]:
 
 
 def _wrong(name: str, registered: object) -> str | None:
-    """Why an object can't serve as the generator `name`; None where it can."""
+    """The reason why an object can't serve as the generator `name`; None if it can."""
     if not (isinstance(registered, type) and issubclass(registered, Generator)):
         return f"is a {type(registered).__name__} and not a class of generators"
     if inspect.isabstract(registered):

@@ -120,7 +120,7 @@ class SweepResult:
     def alike(self, objective: str) -> frozenset[int]:
         """Places of the cells that can't be told apart from the best; empty where none is known."""
         ranking = self.findings.rankings.get(objective)
-        return frozenset(ranking.alike) if ranking else frozenset()
+        return frozenset(ranking.indistinguishable) if ranking else frozenset()
 
     def interval(self, place: int, objective: str) -> tuple[float, float] | None:
         """A cell's, of one objective."""

@@ -83,7 +83,7 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
         notes.append(f"{100 * found.confidence:g} % intervals over {_sources(result)}")
     notes += [_best(name, one, result) for name, one in found.rankings.items()]
     if (front := found.front) is not None:
-        count = len(set(front.alike) - set(front.best))
+        count = len(set(front.indistinguishable) - set(front.best))
         others = f"{count} other{'' if count == 1 else 's'}"
         cells = "cells" if len(front.best) > 1 else "cell"
         notes.append(
@@ -113,7 +113,7 @@ def _sources(result: SweepResult) -> str:
 
 
 def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
-    others = f"{len(ranking.alike) - 1} of {len(result.done) - 1} others"
+    others = f"{len(ranking.indistinguishable) - 1} of {len(result.done) - 1} others"
     return (
         f"{objective}: best is cell {ranking.best + 1}, and {others} can't be told apart from it "
         f"({100 * ranking.confidence:g} %, all pairs together; {noise_in_words(ranking)})"
@@ -123,7 +123,7 @@ def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
 def noise_in_words(ranking: Ranking) -> str:
     """How much a difference from the best cell is uncertain by."""
     if math.isnan(ranking.error):
-        return "no two cells differ" if len(ranking.alike) > 1 else "one cell only"
+        return "no two cells differ" if len(ranking.indistinguishable) > 1 else "one cell only"
     return f"standard error of a difference: {ranking.error:.3f}"
 
 

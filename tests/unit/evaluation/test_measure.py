@@ -141,7 +141,7 @@ def test_what_is_stored_is_neither_drawn_nor_graded_again(
 
 def test_another_grader_judges_anew_what_was_drawn(policies, recipe, tmp_path, built, monkeypatch):
     found(policies, recipe, tmp_path)
-    monkeypatch.setattr("sage_cli.grading.grader.grading_version", lambda _: "another")
+    monkeypatch.setattr("sage_cli.grading.grader.GRADING_VERSION", "another")
     judged = []
     grade_many = Grader.grade_many
     monkeypatch.setattr(

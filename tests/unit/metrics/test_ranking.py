@@ -27,8 +27,8 @@ def test_the_clearly_worse_are_told_apart_and_the_others_are_not() -> None:
     logit_P = generator.normal(-0.5, 1.5, P)
     models = [drawn(generator, logit_P + gain) for gain in (0.0, 0.02, -1.5, 0.01, -1.0)]
     found = rank(values(models))
-    assert set(found.alike) == {0, 1, 3}
-    assert found.best in found.alike
+    assert set(found.indistinguishable) == {0, 1, 3}
+    assert found.best in found.indistinguishable
     assert 0.001 < found.error < 0.05
 
 
@@ -40,7 +40,7 @@ def test_of_equal_models_none_is_told_apart_in_95_of_100_repetitions() -> None:
     for _ in range(repetitions):
         logit_P = generator.normal(-0.5, 1.5, P)
         found = rank(values([drawn(generator, logit_P) for _ in range(9)], 4))
-        wrong += len(found.alike) < 9
+        wrong += len(found.indistinguishable) < 9
     assert wrong / repetitions <= 0.05
 
 
@@ -61,9 +61,9 @@ def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models() ->
     generator, repetitions, seen, blind = np.random.default_rng(2), 120, 0, 0
     for _ in range(repetitions):
         found = with_seeds(generator, [0.0] * 6, 2, 0.4)
-        seen += len(rank(found).alike) < 6
+        seen += len(rank(found).indistinguishable) < 6
         averaged = tuple(runs_TP.mean(axis=0)[None] for runs_TP in found.models)
-        blind += len(rank(ObjectiveValues(averaged, found.highest)).alike) < 6
+        blind += len(rank(ObjectiveValues(averaged, found.highest)).indistinguishable) < 6
     assert seen / repetitions <= 0.07
     assert blind / repetitions > 0.5
 
@@ -71,8 +71,8 @@ def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models() ->
 def test_nine_cells_of_two_seeds_still_tell_what_is_clearly_worse() -> None:
     """The noise is pooled over cells: by two cells alone, of 2 degrees, nothing ever would be."""
     found = rank(with_seeds(np.random.default_rng(3), [0.0] * 8 + [-1.5], 2, 0.05))
-    assert 8 not in found.alike
-    assert len(found.alike) >= 7
+    assert 8 not in found.indistinguishable
+    assert len(found.indistinguishable) >= 7
 
 
 def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise() -> None:
@@ -89,13 +89,13 @@ def test_a_cell_of_one_seed_beside_cells_of_two_has_more_noise() -> None:
 def test_models_with_the_same_counts_are_alike_and_the_noise_is_unknown() -> None:
     one = Counts(("a", "b"), [4, 4], [1, 3])
     found = rank(values([one, one]))
-    assert found.alike == (0, 1)
+    assert found.indistinguishable == (0, 1)
     assert np.isnan(found.error)
 
 
 def test_one_problem_tells_nothing_apart() -> None:
     found = rank(values([Counts(("a",), [4], [c]) for c in (0, 4)]))
-    assert (found.best, found.alike) == (1, (0, 1))
+    assert (found.best, found.indistinguishable) == (1, (0, 1))
 
 
 def test_the_front_is_what_no_other_beats() -> None:
@@ -119,5 +119,5 @@ def test_a_point_is_off_the_front_where_one_is_better_for_sure_in_both() -> None
     # 4 is close to 1 in both
     found = pareto_front(both([1.5, -1.5, -1.5, 1.5, -1.5], [0.0, 1.5, -1.5, -2.0, 1.49]))
     assert {0, 3} & set(found.best)
-    assert 2 not in found.alike
-    assert {0, 1, 3, 4} == set(found.alike)
+    assert 2 not in found.indistinguishable
+    assert {0, 1, 3, 4} == set(found.indistinguishable)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from sage_cli.metrics import Counts, compare_support
-from sage_cli.metrics.counts import Verdicts
+from sage_cli.metrics.counts import SampleGrades
 from sage_cli.metrics.support import transitions
 
 
@@ -17,7 +17,7 @@ def graded(right_PN: np.ndarray, seed: int = 0) -> Counts:
     """Counts with the verdicts that they are of."""
     problems, n = right_PN.shape
     ids = tuple(map(str, range(problems)))
-    return Counts(ids, np.full(problems, n), right_PN.sum(axis=1), Verdicts((seed,), right_PN))
+    return Counts(ids, np.full(problems, n), right_PN.sum(axis=1), SampleGrades((seed,), right_PN))
 
 
 def test_by_hand() -> None:

@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from sage_cli.metrics import Counts, measure_spread, pass_at_k
+from sage_cli.metrics import Counts, variance_components, pass_at_k
 from sage_cli.metrics.variance_components import sampling_variance
 
 
@@ -33,14 +33,14 @@ def test_seeds_by_hand() -> None:
     # Two runs with two evaluation seeds each; pass@1 means 0, 1/2 and 1/2, 1: the variance
     # within runs is 1/8; between the run means 1/4 and 3/4 it is 1/8, less 1/8 / 2 = 1/16.
     runs = [[counts([0, 0], 4), counts([2, 2], 4)], [counts([2, 2], 4), counts([4, 4], 4)]]
-    found = measure_spread(runs, (1,))
+    found = variance_components(runs, (1,))
     assert found.evaluation_seeds_K == pytest.approx([np.sqrt(1 / 8)], abs=1e-15)
     assert found.training_seeds_K == pytest.approx([np.sqrt(1 / 16)], abs=1e-15)
     assert found.problems_K == pytest.approx([0], abs=1e-15)
 
 
 def test_undefined_parts_are_nan() -> None:
-    found = measure_spread([[counts([1, 2], 4)]], (1, 4))
+    found = variance_components([[counts([1, 2], 4)]], (1, 4))
     assert np.isnan(found.evaluation_seeds_K).all()
     assert np.isnan(found.training_seeds_K).all()
     assert np.isnan(found.sampling_K).tolist() == [False, True]
@@ -55,9 +55,9 @@ def test_both_ways_to_see_sampling_agree_and_training_stands_apart() -> None:
     for shift in generator.normal(0, 0.04, 60):
         seen_P = np.clip(p_P + shift, 0, 1)
         runs.append([counts(generator.binomial(16, seen_P), 16) for _ in range(4)])
-    found = measure_spread(runs, (1, 4))
+    found = variance_components(runs, (1, 4))
     np.testing.assert_allclose(found.evaluation_seeds_K, found.sampling_K, rtol=0.1)
     means_T = [np.clip(p_P + s, 0, 1).mean() for s in np.random.default_rng(9).normal(0, 0.04, 999)]
     assert found.training_seeds_K[0] == pytest.approx(np.std(means_T), rel=0.25)
-    alone = measure_spread([[run[0]] for run in runs], (1,))
+    alone = variance_components([[run[0]] for run in runs], (1,))
     assert alone.training_seeds_K[0] == pytest.approx(found.training_seeds_K[0], rel=0.1)

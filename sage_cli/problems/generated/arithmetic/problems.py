@@ -24,7 +24,7 @@ BENCHMARK = "arithmetic"
 
 
 def working_out(strategy: str, a: int, b: int) -> str:
-    """How `strategy` (S, R or D) gets to a * b."""
+    """The solution of a * b by `strategy` (S, R or D)."""
     if strategy == "D":
         return f"D:{a}*{b}={a * b}"
     left, right = (a, b) if strategy == "S" else (b, a)
@@ -77,7 +77,7 @@ class ArithmeticProblems:
         return [_problem(f"{BENCHMARK}-dev", *pair) for pair in self._development]
 
     def training(self) -> list[Problem]:
-        """Every other problem once, shuffled: operands uniform."""
+        """The other problems once, shuffled: operands uniform."""
         numbers = range(self.section.low, self.section.high + 1)
         pairs = [(a, b) for a in numbers for b in numbers if frozenset((a, b)) not in self._unseen]
         self._random("training").shuffle(pairs)

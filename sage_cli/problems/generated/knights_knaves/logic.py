@@ -21,7 +21,7 @@ LEAVES = (TRUTHFUL, LYING)
 
 
 def holds(statement: Statement, assignment: Sequence[bool]) -> bool:
-    """Whether `statement` is true when `assignment` is."""
+    """Return True if `statement` is true when `assignment` is."""
     connective, *parts = statement
     if connective == TRUTHFUL:
         return assignment[parts[0]]

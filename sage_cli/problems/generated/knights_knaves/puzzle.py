@@ -42,7 +42,7 @@ SAYINGS = (
 
 @dataclass(frozen=True)
 class Roles:
-    """What truth-tellers and liars are called on this island."""
+    """The names of truth-tellers and liars on this island."""
 
     truthful: str = "knight"
     lying: str = "knave"
@@ -88,7 +88,7 @@ class Puzzle:
         ]) + "."  # fmt: skip
 
     def quote(self, person: int, saying: str) -> str:
-        """What `person` claims, quoted by `saying`."""
+        """The claim of `person`, quoted by `saying`."""
         claim = self._worded(self.statements[person])
         return saying.format(name=self.names[person], claim=claim)
 

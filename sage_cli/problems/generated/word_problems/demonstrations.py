@@ -1,4 +1,4 @@
-"""What a model learns word problems from: real rows, re-drawn rows, and arithmetic facts."""
+"""Demonstrations of word problems: real rows, rows with other numbers, arithmetic facts."""
 
 from __future__ import annotations
 

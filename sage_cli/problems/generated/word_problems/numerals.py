@@ -89,5 +89,5 @@ def _read(text: str) -> int | None:
 
 
 def _joins(left: str, right: str) -> bool:
-    """Whether two number words make one number: `forty seven`, not `two three`."""
+    """Return True if two number words make one number: `forty seven`, not `two three`."""
     return _VALUES[left] >= 20 and 0 < _VALUES[right] < 10

@@ -30,7 +30,7 @@ class WordProblem:
 
     @property
     def answer(self) -> int:
-        """What the formula comes to."""
+        """The value of the formula."""
         answer = value(self.formula)
         assert answer is not None  # read_row lets no other formula through
         return answer
@@ -52,7 +52,7 @@ class Story:
         self.problem = WordProblem(problem.question, in_order(problem.formula, places))
         self._drawn = sorted(number for number in places if 2 <= number <= LARGEST)
         self.has_numbers = any(number in self._drawn for number in numbers(problem.formula))
-        """Whether the text gives a number of the formula, so that re-drawing changes it."""
+        """The text gives a number of the formula, so that re-drawing changes it."""
 
     def redrawn(self, draw: random.Random) -> WordProblem:
         """Numbers of about the same size with which the formula still makes sense.
@@ -72,7 +72,7 @@ class Story:
 
 
 def sensible(formula: Formula) -> bool:
-    """Whether every step gives a positive whole number, and none multiplies or divides by one."""
+    """Return True if every step gives a positive whole number and isn't trivial (times one)."""
     return _sensible_value(formula) is not None
 
 

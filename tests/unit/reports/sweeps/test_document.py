@@ -75,7 +75,7 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     ranking = document.data["rankings"]["pass@1"]
     # a place in `cells`, the failed one counted
     assert cells[ranking.best].values == max(cells[2].values, cells[3].values)
-    assert ranking.alike == (2, 3)
+    assert ranking.indistinguishable == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
     assert document.data["about"] == "models"
