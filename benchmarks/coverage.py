@@ -40,12 +40,12 @@ from simulated import (
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
+from sage_cli.metrics.distributions import two_sided_p, two_sided_reach
 from sage_cli.metrics.gaffke import gaffke
 from sage_cli.metrics.interval import Interval
-from sage_cli.metrics.methods import error_of, error_over
 from sage_cli.metrics.paired_difference import Difference, gap_interval, gap_intervals
 from sage_cli.metrics.precision import Precision
-from sage_cli.metrics.student import two_sided_p, two_sided_reach
+from sage_cli.metrics.seed_noise import error_over
 
 KS = (1, 64, 256)
 RESAMPLES = 799
@@ -271,7 +271,7 @@ def methods(
             a_TPR = runs_of(logit_PR + gain, training, training.sd_a, generator)
             b_TPR = runs_of(logit_PR, training, training.sd_b, generator)
             gap_R = a_TPR.mean(axis=(0, 1)) - b_TPR.mean(axis=(0, 1))
-            error_R, freedom_R = error_of(a_TPR, b_TPR)
+            error_R, freedom_R = error_over([(a_TPR, b_TPR)])
             t_R = np.divide(gap_R, error_R, out=np.zeros_like(gap_R), where=error_R > 0)
             rates.append(np.mean(two_sided_p(t_R, freedom_R) <= 0.05))
             rates.append(np.mean(_pooled_t(a_TPR.mean(axis=1), b_TPR.mean(axis=1)) <= 0.05))
@@ -309,7 +309,7 @@ def base(
         truth = solved(0.5, away) - solved(0.0, 0.0)
         gap_PR = a_TPR.mean(axis=0) - b_TPR[0]
         missed_R = np.abs(gap_PR.mean(axis=0) - truth)
-        error_R, freedom_R = error_of(a_TPR, b_TPR)
+        error_R, freedom_R = error_over([(a_TPR, b_TPR)])
         models_R = gap_PR.std(axis=0, ddof=1) / np.sqrt(problems)
         reach_R = two_sided_reach(0.05, freedom_R) * error_R
         own_R = two_sided_reach(0.05, np.array(problems - 1.0)) * models_R

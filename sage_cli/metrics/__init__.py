@@ -7,7 +7,7 @@ from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.counts_file import read_counts
 from sage_cli.metrics.crossing import Crossing, find_crossing
 from sage_cli.metrics.estimator import pass_at_k
-from sage_cli.metrics.methods import method_difference
+from sage_cli.metrics.method_difference import method_difference
 from sage_cli.metrics.paired_difference import Difference, paired_difference
 from sage_cli.metrics.support import Support, compare_support
 from sage_cli.metrics.variance_components import VarianceComponents, variance_components

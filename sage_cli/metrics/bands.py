@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_cli.errors import MetricError
-from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.counts import Evaluations, FloatArray, each_seed
 from sage_cli.metrics.estimator import pass_at_k
 from sage_cli.metrics.gaffke import gaffke
 
@@ -16,7 +16,7 @@ class Curve:
     """Mean pass@k over problems at each k, and a band, NaN where there is one problem only.
 
     At each k the band holds, with `confidence`, the mean pass@k over the population that the
-    problems were drawn from: what other problems of the kind and other samples would give.
+    problems were drawn from: the result of other problems of the kind and other samples.
     """
 
     ks: tuple[int, ...]
@@ -34,22 +34,21 @@ class Curve:
         return float(self.mean_K[place]), float(self.low_K[place]), float(self.high_K[place])
 
 
-def pass_matrix(counts: Counts | Sequence[Counts], ks: Sequence[int]) -> FloatArray:
+def pass_matrix(counts: Evaluations, ks: Sequence[int]) -> FloatArray:
     """pass@k per problem, shape (P, K), averaged over seeds where several are given.
 
     Seeds are averaged after estimating, not pooled before, so that each seed is one evaluation.
     """
-    seeds = [counts] if isinstance(counts, Counts) else list(counts)
+    seeds = each_seed(counts)
     if not seeds or not len(seeds[0]):
         raise MetricError("no problem was counted, so there is no pass@k")
-    ids = seeds[0].problem_ids
-    total_PK = sum(pass_at_k(s.n_P, s.c_P, ks) for s in (seed.ordered(ids) for seed in seeds))
-    mean_PK: FloatArray = total_PK / len(seeds)
+    ordered = [seed.ordered(seeds[0].problem_ids) for seed in seeds]
+    mean_PK: FloatArray = sum(pass_at_k(seed.n_P, seed.c_P, ks) for seed in ordered) / len(seeds)
     return mean_PK
 
 
 def curve(
-    counts: Counts | Sequence[Counts],
+    counts: Evaluations,
     ks: Sequence[int],
     *,
     confidence: float = 0.95,
@@ -59,12 +58,9 @@ def curve(
     """Estimate pass@k at every k; the band is Gaffke's bound over problems (metrics/gaffke.py).
 
     Samples are never resampled: that puts a right one back twice and leaves another out, which
-    biases pass@k downwards when k is near n. What sampling adds is in the problems' values
-    already: they vary by both.
+    biases pass@k downwards when k is near n. The problems' values vary by sampling already.
     """
     pass_PK = pass_matrix(counts, ks)
     band = gaffke(pass_PK, (0, 1), confidence=confidence, resamples=resamples, seed=seed)
-    return Curve(
-        tuple(map(int, ks)), pass_PK.mean(axis=0), band.low_K, band.high_K, confidence,
-        len(pass_PK),
-    )  # fmt: skip
+    mean_K, P = pass_PK.mean(axis=0), len(pass_PK)
+    return Curve(tuple(map(int, ks)), mean_K, band.low_K, band.high_K, confidence, P)

@@ -1,22 +1,22 @@
-"""Everything that one comparison says: of two models, or of methods over their training seeds."""
+"""The comparison of two models, or of two methods over their training seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sage_cli.config.ks import curve_ks
 from sage_cli.metrics.bands import Curve, curve
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.crossing import Crossing, find_crossing
-from sage_cli.metrics.methods import method_difference
+from sage_cli.metrics.method_difference import method_difference
 from sage_cli.metrics.paired_difference import Difference, paired_difference
 from sage_cli.metrics.support import Support, compare_support
 from sage_cli.metrics.variance_components import VarianceComponents, variance_components
 
 About = Literal["models", "methods"]
-"""What a difference is a statement about: the models at hand, or the methods that train such."""
+"""The subject of a difference: the models at hand, or the methods that train such."""
 
 
 @dataclass(frozen=True)
@@ -72,29 +72,16 @@ def compare_sides(
     Everything is computed at all ks of a curve; `ks` are those to show.
     """
     shown = tuple(map(int, ks))
-    fewest = [int(one.n_P.min()) for one in (*a.counts, *b.counts) if len(one)]
+    fewest = [int(counts.n_P.min()) for counts in (*a.counts, *b.counts) if len(counts)]
     ks = curve_ks(min(fewest, default=0), shown)
+    how: dict[str, Any] = {"confidence": confidence, "resamples": resamples}
     crossing, support = None, None
     if len(a.runs) == len(b.runs) == 1:
-        difference = paired_difference(
-            a.counts, b.counts, ks, confidence=confidence, resamples=resamples
-        )
-        crossing = find_crossing(a.counts, b.counts, ks, confidence=confidence, resamples=resamples)
+        difference = paired_difference(a.counts, b.counts, ks, **how)
+        crossing = find_crossing(a.counts, b.counts, ks, **how)
         support = compare_support(pooled(b.counts), pooled(a.counts), confidence=confidence)
     else:
-        difference = method_difference(
-            a.runs, b.runs, ks, confidence=confidence, resamples=resamples
-        )
-    return Comparison(
-        a,
-        b,
-        (
-            curve(a.counts, ks, confidence=confidence, resamples=resamples),
-            curve(b.counts, ks, confidence=confidence, resamples=resamples),
-        ),
-        difference,
-        (variance_components(a.runs, ks), variance_components(b.runs, ks)),
-        crossing,
-        support,
-        shown,
-    )
+        difference = method_difference(a.runs, b.runs, ks, **how)
+    curves = curve(a.counts, ks, **how), curve(b.counts, ks, **how)
+    variances = variance_components(a.runs, ks), variance_components(b.runs, ks)
+    return Comparison(a, b, curves, difference, variances, crossing, support, shown)

@@ -1,4 +1,4 @@
-"""Anybody's counts or samples: rows of (problem, correct) or (problem, n, c) in a file."""
+"""Counts or samples of any source: rows of (problem, correct) or (problem, n, c) in a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sage_cli.json_value import json_value
 from sage_cli.metrics.counts import Counts
 
 Row = Mapping[str, Any]
-VERDICTS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+_CORRECT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for all samples of one"
 SHOWN = 5
 
 
 def read_counts(path: Path) -> Counts:
-    """Counts from a file whose rows are samples or counts, told apart by its columns.
+    """Counts from a file whose rows are samples or counts; its columns say which.
 
     `correct` is true/false or 1/0, or in JSON a list of them. JSON is a list of rows, or an
     object whose `problems` is one. Raises DataError naming the malformed rows by number.
@@ -57,7 +57,7 @@ def read_counts(path: Path) -> Counts:
 
 
 def _read(row: Any) -> tuple[str, int, int, bool]:
-    """Problem, samples, right ones, and whether the row sums up its problem."""
+    """Problem, samples, right ones, and True if the row is the count of its problem."""
     if not isinstance(row, Mapping):
         raise ValueError(f"{row!r} is not an object")
     problem = row.get("problem")
@@ -65,10 +65,10 @@ def _read(row: Any) -> tuple[str, int, int, bool]:
         raise ValueError("no 'problem' (a name or a number)")
     if "correct" in row:
         given = row["correct"]
-        verdicts = [_verdict(one) for one in (given if isinstance(given, list) else [given])]
-        if not verdicts:
+        grades = [_is_correct(value) for value in (given if isinstance(given, list) else [given])]
+        if not grades:
             raise ValueError("'correct' is an empty list")
-        return str(problem), len(verdicts), sum(verdicts), False
+        return str(problem), len(grades), sum(grades), False
     n, c = _whole(row, "n"), _whole(row, "c")
     if c > n:
         raise ValueError(f"problem '{problem}': c = {c} is more than n = {n}")
@@ -77,11 +77,11 @@ def _read(row: Any) -> tuple[str, int, int, bool]:
     return str(problem), n, c, True
 
 
-def _verdict(value: Any) -> bool:
-    verdict = VERDICTS.get(str(value).strip().lower())
-    if verdict is None:
+def _is_correct(value: Any) -> bool:
+    correct = _CORRECT.get(str(value).strip().lower())
+    if correct is None:
         raise ValueError(f"correct is {value!r}, not true or false")
-    return verdict
+    return correct
 
 
 def _whole(row: Row, name: str) -> int:

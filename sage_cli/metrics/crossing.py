@@ -1,4 +1,4 @@
-"""Where two pass@k curves cross, and whether that is established."""
+"""The crossing of two pass@k curves, and whether it is established."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.bootstrap import resampled_means
+from sage_cli.metrics.counts import Evaluations, FloatArray
 from sage_cli.metrics.paired_difference import gap_interval, paired_gaps
-from sage_cli.metrics.resampling import resampled_means
+
+NOISE = 1e-12
+"""Differences of two means that are smaller are rounding."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Crossing:
 
 
 def find_crossing(
-    a: Counts | Sequence[Counts],
-    b: Counts | Sequence[Counts],
+    a: Evaluations,
+    b: Evaluations,
     ks: Sequence[int],
     *,
     confidence: float = 0.95,
@@ -47,8 +50,7 @@ def find_crossing(
 ) -> Crossing:
     """Find the crossing, interpolated in log2 k; the interval resamples problems.
 
-    Several counts are evaluation seeds of one model. NaN throughout for fewer than two ks or
-    problems, and for curves that are equal at every k.
+    NaN throughout for fewer than two ks or problems, and for curves that are equal at every k.
     """
     gap_PK = paired_gaps(a, b, ks)
     gap_K = gap_PK.mean(axis=0)
@@ -58,46 +60,26 @@ def find_crossing(
     sign = float(np.sign(gap_K[differing[0]]))
     means_RK = resampled_means(gap_PK, resamples=resamples, seed=seed)
     crossings_R = first_below_zero(sign * means_RK, ks)
-    point = float(first_below_zero(sign * gap_K[None, :], ks)[0])
+    k = float(first_below_zero(sign * gap_K[None, :], ks)[0])
     tail = (1 - confidence) / 2
-    # Order statistics, not interpolated: between a number and "never" there is nothing.
-    low, high = np.quantile(crossings_R, [tail, 1 - tail], method="inverted_cdf")
-    established = bool(np.isfinite([low, point, high]).all()) and _leads_then_trails(
-        sign * gap_PK, ks, point, confidence=confidence, resamples=resamples, seed=seed
-    )
-    return Crossing(
-        leader="a" if sign > 0 else "b",
-        k=point if np.isfinite(point) else np.nan,
-        low=float(low),
-        high=float(high),
-        share=float(np.isfinite(crossings_R).mean()),
-        confidence=confidence,
-        established=established,
-    )
+    # order statistics, not interpolated: between a number and "never" there is nothing
+    low, high = map(float, np.quantile(crossings_R, [tail, 1 - tail], method="inverted_cdf"))
+    established = bool(np.isfinite([low, k, high]).all()) and ks[0] < k < ks[-1]
+    if established:
+        sides_P2 = sign * gap_PK @ _weights_before_and_after(k, ks)
+        ends = gap_interval(sides_P2, confidence=confidence, resamples=resamples, seed=seed)
+        established = bool(ends.low_K[0] > 0 > ends.high_K[1])
+    leader, share = "a" if sign > 0 else "b", float(np.isfinite(crossings_R).mean())
+    k = k if np.isfinite(k) else np.nan
+    return Crossing(leader, k, low, high, share, confidence, established)
 
 
-def _leads_then_trails(
-    gap_PK: FloatArray,
-    ks: Sequence[int],
-    crossing: float,
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
-) -> bool:
-    """Return True if the mean gap over log k is above 0 before the crossing and below 0 after it."""
-    if not ks[0] < crossing < ks[-1]:
-        return False
-    log_k = np.log2(np.asarray(ks, float))
-    width_K, before_K = np.gradient(log_k), np.asarray(ks) < crossing
+def _weights_before_and_after(crossing: float, ks: Sequence[int]) -> FloatArray:
+    """Weights of the mean over log k before the crossing and after it, shape (K, 2)."""
+    width_K = np.gradient(np.log2(np.asarray(ks, float)))
+    before_K = np.asarray(ks) < crossing
     weight_K2 = np.stack([width_K * before_K, width_K * ~before_K], axis=1)
-    sides_P2 = gap_PK @ (weight_K2 / weight_K2.sum(axis=0))
-    found = gap_interval(sides_P2, confidence=confidence, resamples=resamples, seed=seed)
-    return bool(found.low_K[0] > 0 > found.high_K[1])
-
-
-NOISE = 1e-12
-"""Differences of two means that are smaller are rounding."""
+    return np.asarray(weight_K2 / weight_K2.sum(axis=0))
 
 
 def first_below_zero(gap_RK: FloatArray, ks: Sequence[int]) -> FloatArray:

@@ -12,15 +12,15 @@ from sage_cli.metrics.counts import FloatArray, IntArray, whole
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
-    """The chance that at least one of k samples, drawn without replacement from n, is right.
+    """The probability that at least one of k samples, without replacement from n, is right.
 
     `n` samples of which `c` are right: numbers or arrays that broadcast together, one entry per
     problem. `k`: a number or a 1-d array. The result has the shape of n and c, followed by that
     of k; numbers all around give a float. Raises MetricError unless 0 <= c <= n and
     1 <= k <= n for every problem.
 
-    Relative error below 1e-12 for n up to 10,000: the chances that the i-th draw is the first
-    right one are added up, without the cancellation of 1 - product or factorials to overflow.
+    Relative error below 1e-12 for n up to 10,000: the probabilities that the i-th sample is the
+    first right one are added up, without the cancellation of 1 - product or factorials to overflow.
     """
     n_, c_, k_ = whole(n, "n"), whole(c, "c"), whole(k, "k")
     try:
@@ -31,7 +31,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
     shape = n_.shape + k_.shape
     if 0 in shape:
         return np.zeros(shape)
-    # Problems that share (n, c) share their curve, and few pairs differ: with n = 256, at most 257.
+    # problems that share (n, c) share their curve, and few pairs differ: with n = 256, at most 257
     stride = int(n_.max()) + 1
     pairs_U, place_P = np.unique(n_.ravel() * stride + c_.ravel(), return_inverse=True)
     ks_K, order_K = np.unique(k_.ravel(), return_inverse=True)
@@ -42,9 +42,9 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Any:
 
 
 def _curves(n_U: IntArray, c_U: IntArray, ks_K: IntArray) -> FloatArray:
-    """pass@k for ascending ks: what one more draw adds is (1 - pass) times its chance to hit.
+    """pass@k for ascending ks: one more sample adds (1 - pass) times its chance to be right.
 
-    Draw k hits with chance c / (n - k + 1) when none hit before. When only right samples are
+    Sample k is right with chance c / (n - k + 1) when none was before. When only right samples are
     left that chance is 1 and pass is 0 or at least 1/2, so that 1 - pass has no rounding error,
     pass becomes exactly 1 and stays there. Memory: a few rows, however large k is.
     """

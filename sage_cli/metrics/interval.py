@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import floor
 
 import numpy as np
@@ -27,21 +27,26 @@ class Interval:
     p_K: FloatArray
 
 
-def narrower(one: Interval, other: Interval) -> Interval:
-    """What lies in both intervals; it excludes 0 where either of them does."""
+def narrower(a: Interval, b: Interval) -> Interval:
+    """The part that both intervals share; it excludes 0 where either of them does."""
     return Interval(
-        np.maximum(one.low_K, other.low_K),
-        np.minimum(one.high_K, other.high_K),
-        np.minimum(one.p_K, other.p_K),
+        np.maximum(a.low_K, b.low_K), np.minimum(a.high_K, b.high_K), np.minimum(a.p_K, b.p_K)
+    )
+
+
+def wider(a: Interval, b: Interval) -> Interval:
+    """The interval that contains both; it excludes 0 where both of them do."""
+    return Interval(
+        np.minimum(a.low_K, b.low_K), np.maximum(a.high_K, b.high_K), np.maximum(a.p_K, b.p_K)
     )
 
 
 def tail_rank(alpha: float, resamples: int) -> int:
-    """How many of `resamples` draws and one observed value the share `alpha` holds, at least 1.
+    """The number of values in a tail of `alpha`, of `resamples` draws and one observed value.
 
     The draw of this rank bounds a tail of at most `alpha`: with the observed value counted among
     them, p-values are never 0 and a test of level alpha rejects no more often (Davison and
-    Hinkley 1997, section 4.2). Raises MetricError where the share is less than one draw.
+    Hinkley 1997, section 4.2). Raises MetricError where the tail is less than one draw.
     """
     rank = floor(alpha * (resamples + 1) + 1e-9)
     if rank < 1:
@@ -64,7 +69,4 @@ def in_columns(of: Callable[[slice], Interval], K: int, width: int) -> Interval:
     """`of` applied to `width` columns at a time, so that its memory doesn't grow with K."""
     width = max(1, width)
     parts = [of(slice(start, start + width)) for start in range(0, max(1, K), width)]
-    return Interval(
-        *(np.concatenate([getattr(part, name) for part in parts])
-          for name in ("low_K", "high_K", "p_K"))
-    )  # fmt: skip
+    return Interval(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))

@@ -12,17 +12,15 @@ def holm(p: ArrayLike) -> FloatArray:
     """Holm's adjusted p-values, in the order and shape of `p` (Holm 1979, Scand. J. Statist. 6).
 
     The m-th smallest of M is multiplied by M - m + 1, and none is smaller than one before it.
-    Whoever rejects where the adjusted value is at most alpha rejects any true hypothesis with
+    Rejecting where the adjusted value is at most alpha rejects any true hypothesis with
     probability alpha at most, however the tests depend on each other. NaN is no test: it stays
     NaN and isn't counted.
     """
-    given = np.asarray(p, float)
-    adjusted = np.full(given.shape, np.nan)
-    known = ~np.isnan(given)
-    values = given[known]
+    adjusted = np.array(p, float)
+    known = ~np.isnan(adjusted)
+    values = adjusted[known]
     order = np.argsort(values, kind="stable")
     stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    back = np.empty(len(values))
-    back[order] = np.minimum(stepped, 1.0)
-    adjusted[known] = back
+    values[order] = np.minimum(stepped, 1.0)
+    adjusted[known] = values
     return adjusted

@@ -1,4 +1,4 @@
-"""A sweep's objective, problem by problem: what its interval and its ranking are made of."""
+"""A sweep's objective, problem by problem: the basis of its interval and its ranking."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from sage_cli.config.objective import Objective
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.distributions import two_sided_reach
 from sage_cli.metrics.gaffke import gaffke
-from sage_cli.metrics.methods import SeedNoise
-from sage_cli.metrics.student import two_sided_reach
+from sage_cli.metrics.seed_noise import SeedNoise
 
 Measured = Sequence[Mapping[str, Counts]]
 """A model's measurements: for each training seed, benchmark -> counts."""
@@ -23,7 +23,7 @@ class ObjectiveValues:
     """Every model's value of every problem in every run, shape (T, P); T may differ.
 
     Their mean over P is the objective: with several benchmarks, problems of the smaller ones count
-    for more, and `highest` is what a problem can reach.
+    for more, and `highest` is the most that a problem can reach.
     """
 
     models: tuple[FloatArray, ...]
@@ -31,27 +31,25 @@ class ObjectiveValues:
 
     @property
     def noise(self) -> SeedNoise | None:
-        """How much runs of one model differ, over all models; None where each has one run."""
+        """The noise between runs of one model, over all models; None where each has one run."""
         if all(len(runs_TP) == 1 for runs_TP in self.models):
             return None
         return SeedNoise.seen([runs_TP[..., None] for runs_TP in self.models])
 
 
 def objective_values(objective: Objective, models: Sequence[Measured]) -> ObjectiveValues:
-    """`objective` of `models`, all of which were measured on the same problems.
-
-    Raises MetricError where they were not.
-    """
+    """`objective` of `models`; MetricError unless all were measured on the same problems."""
     first = models[0][0]
     problems = {name: len(counts) for name, counts in first.items()}
     share = {name: sum(problems.values()) / (len(problems) * P) for name, P in problems.items()}
     ks, weights_K = list(objective.weights), np.array(list(objective.weights.values()))
 
     def by_problem(run: Mapping[str, Counts]) -> FloatArray:
-        return np.concatenate([
-            share[name] * pass_matrix(run[name].ordered(first[name].problem_ids), ks) @ weights_K
-            for name in first
-        ])  # fmt: skip
+        values = (
+            share[name] * pass_matrix(run[name].ordered(counts.problem_ids), ks) @ weights_K
+            for name, counts in first.items()
+        )
+        return np.concatenate(list(values))
 
     return ObjectiveValues(
         tuple(np.stack([by_problem(run) for run in model]) for model in models),
@@ -62,19 +60,19 @@ def objective_values(objective: Objective, models: Sequence[Measured]) -> Object
 def objective_intervals(
     values: ObjectiveValues, *, confidence: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> tuple[tuple[float, float], ...]:
-    """For each model an interval of what other problems, and other seeds, would give.
+    """For each model an interval of the result of other problems, and other seeds.
 
     Where some model has several runs: Student's t, with the variance between runs pooled over all
     models (`SeedNoise.error`). Else Gaffke's bounds, about these very models. NaN for one problem.
     """
-    top = values.highest
+    top, noise = values.highest, values.noise
     means_MP = np.stack([runs_TP.mean(axis=0) for runs_TP in values.models])
-    if values.noise is None or means_MP.shape[1] < 2:
-        found = gaffke(means_MP.T, (0, top), confidence=confidence, resamples=resamples, seed=seed)
-        return tuple(zip(map(float, found.low_K), map(float, found.high_K), strict=True))
+    if noise is None or means_MP.shape[1] < 2:
+        band = gaffke(means_MP.T, (0, top), confidence=confidence, resamples=resamples, seed=seed)
+        return tuple(zip(map(float, band.low_K), map(float, band.high_K), strict=True))
     ends = []
     for mean_P, runs_TP in zip(means_MP, values.models, strict=True):
-        error_1, freedom_1 = values.noise.error(mean_P[:, None], 1 / len(runs_TP))
+        error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_TP))
         reach = float((two_sided_reach(1 - confidence, freedom_1) * error_1)[0])
         mean = float(mean_P.mean())
         ends.append((max(mean - reach, 0.0), min(mean + reach, top)))

@@ -1,56 +1,71 @@
-"""What two models' counts would be if they were one model: the base's counts under that null."""
+"""The null hypothesis that two models are one: their grades sample by sample, their counts pooled.
+
+The random numbers of sample i of a problem are a hash of evaluation seed, problem and i alone.
+Policies that were sampled with the same seeds therefore share them, and sample i of one is paired
+with sample i of the other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
-from math import lgamma, log
 
 import numpy as np
 
-from sage_cli.metrics.counts import Counts, FloatArray, IntArray
-from sage_cli.metrics.verdicts import paired_grades
+from sage_cli.metrics.counts import BoolArray, Counts, FloatArray, IntArray
+from sage_cli.metrics.distributions import fair_binomial, hypergeometric
+
+
+def paired_grades(a: Counts, b: Counts) -> tuple[BoolArray, BoolArray] | None:
+    """The grades of both, shape (P, N) each, column by column on the same random numbers.
+
+    None where the grades of a side's samples aren't known, or seeds or numbers of samples differ.
+    Both must have the same problems in the same order.
+    """
+    if a.grades is None or b.grades is None or a.grades.seeds != b.grades.seeds:
+        return None
+    if a.grades.right_PN.shape != b.grades.right_PN.shape:
+        return None
+    return a.grades.right_PN, b.grades.right_PN
+
+
+def grade_correlation(a: Counts, b: Counts) -> float:
+    """The correlation of paired grades within a problem, over all problems.
+
+    The sum of the problems' covariances over that of the products of their deviations: problems
+    that one side solves always or never don't count. NaN where grades aren't paired, or none
+    varies on both sides.
+    """
+    pairs = paired_grades(a, b.ordered(a.problem_ids))
+    if pairs is None:
+        return float("nan")
+    a_PN, b_PN = pairs
+    a_P, b_P = a_PN.mean(axis=1), b_PN.mean(axis=1)
+    covariance = float(((a_PN & b_PN).mean(axis=1) - a_P * b_P).sum())
+    most = float(np.sqrt(a_P * (1 - a_P) * b_P * (1 - b_P)).sum())
+    return covariance / most if most > 0 else float("nan")
+
+
+def different_seeds(a: Counts, b: Counts) -> bool:
+    """Return True if both sides' evaluation seeds are known and they differ."""
+    return a.grades is not None and b.grades is not None and a.grades.seeds != b.grades.seeds
 
 
 def null_counts(base: Counts, run: Counts) -> Iterator[tuple[IntArray, FloatArray]]:
-    """For each problem how many right samples the base may have, and with what chance.
+    """For each problem the base's possible counts of right samples and their probabilities.
 
-    The right samples of both are given. With paired verdicts, sample i of the base and sample i of
-    the run share their random numbers, and one model's two verdicts may as well be swapped: of
-    the pairs that differ the base has each right one with chance 1/2 (McNemar's test). Otherwise
-    the samples are independent: all of a problem's samples lie in one urn, and the base draws its
-    n (the hypergeometric distribution, Fisher's test). Both must have the same problems in the
-    same order.
+    The right samples of both are given. Paired grades of one model could as well be swapped, so
+    the base has each right one of the pairs that differ with probability 1/2 (McNemar's test).
+    Unpaired samples are independent: the base's n are drawn from all samples of the problem
+    (hypergeometric, Fisher's test). Both must have the same problems in the same order.
     """
     pairs = paired_grades(base, run)
     if pairs is not None:
         base_PN, run_PN = pairs
         both_P, differing_P = (base_PN & run_PN).sum(axis=1), (base_PN ^ run_PN).sum(axis=1)
         for both, differing in zip(both_P.tolist(), differing_P.tolist(), strict=True):
-            count_C, chance_C = _swapped(differing)
+            count_C, chance_C = fair_binomial(differing)
             yield both + count_C, chance_C
         return
     columns = (base.n_P, base.c_P, run.n_P, run.c_P)
-    for n, c, other_n, other_c in zip(*(column.tolist() for column in columns), strict=True):
-        yield hypergeometric(n, other_n, c + other_c)
-
-
-@lru_cache(maxsize=4096)
-def _swapped(differing: int) -> tuple[IntArray, FloatArray]:
-    """Right ones that the base has of the pairs that differ: Binomial(differing, 1/2)."""
-    count_C = np.arange(differing + 1)
-    logs_C = [_log_choose(differing, count) - differing * log(2) for count in count_C.tolist()]
-    return count_C, np.exp(logs_C)
-
-
-@lru_cache(maxsize=4096)
-def hypergeometric(n: int, other: int, right: int) -> tuple[IntArray, FloatArray]:
-    """Right ones among the first n of n + other samples, of which `right` are right."""
-    count_C = np.arange(max(0, right - other), min(n, right) + 1)
-    logs_C = np.array([_log_choose(n, k) + _log_choose(other, right - k) for k in count_C.tolist()])
-    chance_C = np.exp(logs_C - logs_C.max())
-    return count_C, chance_C / chance_C.sum()
-
-
-def _log_choose(n: int, k: int) -> float:
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+    for n, c, run_n, run_c in zip(*(column.tolist() for column in columns), strict=True):
+        yield hypergeometric(n, run_n, c + run_c)

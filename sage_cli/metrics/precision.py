@@ -1,4 +1,4 @@
-"""How precisely a design tells two sides apart: standard errors and what they let one see."""
+"""The precision of a design: standard errors and the differences that they let one detect."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.methods import Pool, by_run, error_over
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.distributions import two_sided_p, two_sided_reach
 from sage_cli.metrics.paired_difference import Difference
-from sage_cli.metrics.student import two_sided_p, two_sided_reach
+from sage_cli.metrics.seed_noise import Pool, Runs, by_run, error_over
+from sage_cli.metrics.variance_components import pooled_variance
 
 POWER = 0.8
-"""How often the smallest detectable difference would be detected."""
-
-Runs = Sequence[Sequence[Counts]]
-"""One side: for each training seed its counts, one for each evaluation seed."""
+"""The probability of detecting the smallest detectable difference."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +35,8 @@ class Precision:
 
         (t[1 - alpha/2] + t[power]) standard errors (Bloom 1995, Evaluation Review 19(5), "minimum
         detectable effects"): that far from 0 the estimate exceeds the test's threshold in `power`
-        of all repetitions, as long as the error stays what it was. NaN where that is more than 1,
-        which no difference can be.
+        of all repetitions, as long as the error is the same. NaN where that is more than 1, which
+        no difference can be.
         """
         smallest_K = self.error_K * (self._reach(1 - confidence) + self._reach(2 * (1 - power)))
         return np.where(smallest_K <= 1, smallest_K, np.nan)
@@ -64,7 +62,7 @@ class Precision:
         """Between the error of the mean and that of mean - reach, the reach as its error varies.
 
         With d the problems' deviations towards the mean, the latter is the error of
-        d - reach (d^2 / variance - 1) / 2. The reach is Student's at most: what it has beyond is
+        d - reach (d^2 / variance - 1) / 2. The reach is Student's at most: the part beyond is
         there for unseen problems and doesn't vary.
         """
         if self.gap_PK is None:
@@ -82,17 +80,12 @@ class Precision:
         return np.maximum(self.mean_K - half_K, -1), np.minimum(self.mean_K + half_K, 1)
 
     def p(self) -> FloatArray:
-        """Two-sided p-values of "no difference" by Student's t."""
-        p_K, known_K = np.full(len(self.error_K), np.nan), ~np.isnan(self.error_K)
-        t_K = self.mean_K[known_K] / self.error_K[known_K]
-        p_K[known_K] = two_sided_p(t_K, self.freedom_K[known_K])
-        return p_K
+        """Two-sided p-values of "no difference" by Student's t; NaN without an error."""
+        return two_sided_p(self.mean_K / self.error_K, self.freedom_K)
 
     def _reach(self, alpha: float) -> FloatArray:
-        """The t that |T| passes with probability `alpha`."""
-        reach_K, known_K = np.full(len(self.error_K), np.nan), ~np.isnan(self.error_K)
-        reach_K[known_K] = two_sided_reach(alpha, self.freedom_K[known_K])
-        return reach_K
+        """The t that |T| exceeds with probability `alpha`; NaN without an error."""
+        return two_sided_reach(alpha, self.freedom_K)
 
 
 def precision(
@@ -100,8 +93,8 @@ def precision(
 ) -> Precision:
     """The difference of two sides, and of its unweighted mean over several benchmarks.
 
-    Where a side has several training seeds the error is `methods.error_over`'s, that of the
-    interval which `compare` prints; `pool` is as there. Else it is what problems bring, benchmark
+    Where a side has several training seeds the error is `seed_noise.error_over`'s, as in the
+    interval that `compare` prints; `pool` is as there. Else it is that of the problems, benchmark
     by benchmark (their differences vary by their sampling as well), with Satterthwaite's (1946)
     degrees of freedom.
     """
@@ -115,22 +108,17 @@ def precision(
     error_K, freedom_K = error_over(sides, pool) if several else _problems_alone(gaps)
     seen_K = error_K > 0
     return Precision(
-        mean_K, np.where(seen_K, error_K, np.nan), np.where(seen_K, freedom_K, np.nan),
+        mean_K,
+        np.where(seen_K, error_K, np.nan),
+        np.where(seen_K, freedom_K, np.nan),
         gaps[0] if len(gaps) == 1 and not several else None,
-    )  # fmt: skip
+    )
 
 
 def _problems_alone(gaps: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Standard error and degrees of freedom of the mean over benchmarks, for these very models."""
-    parts = [(_variance(gap) / (len(gap) * len(gaps) ** 2), len(gap) - 1) for gap in gaps]
+    parts = [(pooled_variance([gap]) / (len(gap) * len(gaps) ** 2), len(gap) - 1) for gap in gaps]
     variance_K = np.sum([part_K for part_K, _ in parts], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread_K = np.sum([part_K**2 / max(f, 1) for part_K, f in parts], axis=0)
-        return np.sqrt(variance_K), variance_K**2 / spread_K
-
-
-def _variance(values_PK: FloatArray) -> FloatArray:
-    """The unbiased variance down the columns; NaN for a single row."""
-    if len(values_PK) < 2:
-        return np.full(values_PK.shape[1], np.nan)
-    return np.asarray(values_PK.var(axis=0, ddof=1))
+        squares_K = np.sum([part_K**2 / max(f, 1) for part_K, f in parts], axis=0)
+        return np.sqrt(variance_K), variance_K**2 / squares_K

@@ -1,16 +1,14 @@
-"""Which problems a run gained or lost against another, beyond what sampling alone would show."""
+"""Problems that a run gained or lost against another, beyond the effect of sampling."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sage_cli.metrics.counts import Counts, FloatArray
+from sage_cli.metrics.counts import BoolArray, Counts, FloatArray, IntArray
 from sage_cli.metrics.multiplicity import holm
-from sage_cli.metrics.pooled_null import null_counts
-from sage_cli.metrics.verdicts import paired_grades
+from sage_cli.metrics.pooled_null import null_counts, paired_grades
 
 
 @dataclass(frozen=True)
@@ -18,10 +16,10 @@ class Support:
     """Problems by whether the base and the run solve more than a share `delta`, after Def. 4.1.
 
     `gained_by_chance` and `lost_by_chance` are the numbers to expect if nothing had changed.
-    `surely_gained` and `surely_lost` are those that hold with the confidence asked for, over all
-    problems together. `visible` is the success probability that the samples would have shown
-    with that confidence: an unsolved problem may still lie below it. `paired` says that verdicts
-    were compared sample by sample, because both sides share their random numbers.
+    `surely_gained` and `surely_lost` hold with the asked confidence, over all problems together.
+    `visible` is the success probability that the samples would have shown with that confidence:
+    an unsolved problem may still lie below it. `paired` says that grades were compared sample by
+    sample, because both sides share their random numbers.
     """
 
     gained: tuple[str, ...]
@@ -43,10 +41,9 @@ def compare_support(
 ) -> Support:
     """Support gained and lost by `run` against `base`, on the same problems.
 
-    What the base would have if nothing had changed is `metrics/pooled_null.py`'s: paired verdicts
-    may be swapped, right samples of sides with other random numbers lie in one urn. The chance
-    that the base got as few right ones as it did, or fewer, is the one-sided p-value of McNemar's
-    or Fisher's exact test; Holm's procedure over all problems makes the sure ones sure together.
+    The null hypothesis is `pooled_null.null_counts`. The probability that the base got as few
+    right ones as it did, or fewer, is the one-sided p-value of McNemar's or Fisher's exact test;
+    Holm's procedure over all problems makes the sure ones hold together.
     """
     run = run.ordered(base.problem_ids)
     base_P, run_P = _above(base.c_P, base.n_P, delta), _above(run.c_P, run.n_P, delta)
@@ -54,27 +51,27 @@ def compare_support(
     gained, lost = np.zeros(len(base)), np.zeros(len(base))
     fewer, more = np.ones(len(base)), np.ones(len(base))
     for problem, (count_C, chance_C) in enumerate(null_counts(base, run)):
-        other_C = base.c_P[problem] + run.c_P[problem] - count_C
+        run_C = base.c_P[problem] + run.c_P[problem] - count_C
         in_base_C = _above(count_C, base.n_P[problem], delta)
-        in_run_C = _above(other_C, run.n_P[problem], delta)
+        in_run_C = _above(run_C, run.n_P[problem], delta)
         gained[problem] = chance_C[~in_base_C & in_run_C].sum()
         lost[problem] = chance_C[in_base_C & ~in_run_C].sum()
         fewer[problem] = chance_C[count_C <= base.c_P[problem]].sum()
         more[problem] = chance_C[count_C >= base.c_P[problem]].sum()
     level = 1 - confidence
 
-    def named(mask_P: NDArray[np.bool_]) -> tuple[str, ...]:
+    def ids(mask_P: BoolArray) -> tuple[str, ...]:
         return tuple(base.problem_ids[place] for place in np.flatnonzero(mask_P))
 
     return Support(
-        gained=named(gain_P),
-        lost=named(loss_P),
-        kept=named(base_P & run_P),
-        absent=named(~base_P & ~run_P),
+        gained=ids(gain_P),
+        lost=ids(loss_P),
+        kept=ids(base_P & run_P),
+        absent=ids(~base_P & ~run_P),
         gained_by_chance=float(gained.sum()),
         lost_by_chance=float(lost.sum()),
-        surely_gained=named(gain_P & (holm(np.where(gain_P, fewer, 1.0)) <= level)),
-        surely_lost=named(loss_P & (holm(np.where(loss_P, more, 1.0)) <= level)),
+        surely_gained=ids(gain_P & (holm(np.where(gain_P, fewer, 1.0)) <= level)),
+        surely_lost=ids(loss_P & (holm(np.where(loss_P, more, 1.0)) <= level)),
         visible=float(1 - level ** (1 / min(base.n_P.min(), run.n_P.min()))),
         confidence=confidence,
         delta=delta,
@@ -84,12 +81,12 @@ def compare_support(
 
 NEVER, SOMETIMES, OFTEN = "never", "sometimes", "often"
 STATES = (NEVER, SOMETIMES, OFTEN)
-"""How a problem is solved: in no sample, in some, in at least half of them."""
+"""A problem is solved in no sample, in some, or in at least half of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """How many problems went from a state (row) to a state (column), as in STATES.
+    """The numbers of problems that went from a state (row) to a state (column), as in STATES.
 
     `by_chance` are the numbers to expect if nothing had changed.
     """
@@ -104,19 +101,19 @@ def transitions(base: Counts, run: Counts) -> Transitions:
     seen, by_chance = np.zeros((3, 3)), np.zeros((3, 3))
     np.add.at(seen, (states(base.c_P, base.n_P), states(run.c_P, run.n_P)), 1)
     for problem, (count_C, chance_C) in enumerate(null_counts(base, run)):
-        other_C = base.c_P[problem] + run.c_P[problem] - count_C
-        there = states(count_C, base.n_P[problem]), states(other_C, run.n_P[problem])
-        np.add.at(by_chance, there, chance_C)
+        run_C = base.c_P[problem] + run.c_P[problem] - count_C
+        cells = states(count_C, base.n_P[problem]), states(run_C, run.n_P[problem])
+        np.add.at(by_chance, cells, chance_C)
     return Transitions(seen, by_chance)
 
 
-def states(c: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.int64]:
+def states(c: IntArray, n: IntArray) -> IntArray:
     """The place in STATES of c right ones among n samples."""
-    state: NDArray[np.int64] = (c > 0).astype(int) + (2 * c >= n)
+    state: IntArray = (c > 0).astype(int) + (2 * c >= n)
     return state
 
 
-def _above(c: NDArray[np.int64], n: NDArray[np.int64], delta: float) -> NDArray[np.bool_]:
-    """Return True if a share of right samples exceeds `delta`, free of rounding where they are equal."""
-    above: NDArray[np.bool_] = c > delta * n + 1e-9
+def _above(c: IntArray, n: IntArray, delta: float) -> BoolArray:
+    """True where the share of right samples exceeds `delta`, free of rounding where they agree."""
+    above: BoolArray = c > delta * n + 1e-9
     return above

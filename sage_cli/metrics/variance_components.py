@@ -1,4 +1,4 @@
-"""Where the uncertainty of a mean pass@k comes from, each source apart."""
+"""The sources of uncertainty of a mean pass@k, each by itself."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sage_cli.metrics.estimator import pass_at_k
 class VarianceComponents:
     """Standard deviations of one evaluation's mean pass@k at each k, if one thing changed.
 
-    `problems_K`: other problems of the same kind (what a band shows; holds the sampling too).
+    `problems_K`: other problems of the same kind (shown by a band; includes the sampling).
     `sampling_K`: other samples for the same problems, from the counts themselves; NaN for
     k > n/2, where no unbiased estimate exists. `evaluation_seeds_K`: the same as seen between
-    evaluation seeds; NaN with one. `training_seeds_K`: another training seed, without what
-    sampling adds; NaN with one, or where that addition is unknown.
+    evaluation seeds; NaN with one. `training_seeds_K`: another training seed, without the
+    variance of sampling; NaN with one, or where that variance is unknown.
     """
 
     ks: tuple[int, ...]
@@ -31,7 +31,7 @@ class VarianceComponents:
 
 
 def variance_components(runs: Sequence[Sequence[Counts]], ks: Sequence[int]) -> VarianceComponents:
-    """The spread over `runs`, one per training seed, each with a Counts per evaluation seed.
+    """The components over `runs`, one per training seed, each with a Counts per evaluation seed.
 
     A variance that is estimated below 0 (the runs differ less than sampling alone would make
     them) is 0, as usual in the analysis of variance.
@@ -40,16 +40,13 @@ def variance_components(runs: Sequence[Sequence[Counts]], ks: Sequence[int]) -> 
     ordered = [[seed.ordered(ids) for seed in run] for run in runs]
     means = [np.stack([pass_matrix(seed, ks).mean(axis=0) for seed in run]) for run in ordered]
     sampling_K = np.mean([sampling_variance(seed, ks) for run in ordered for seed in run], axis=0)
-    seeds_K = _pooled_variance(means, len(ks))
-    pass_PK = np.mean([pass_matrix(run, ks) for run in ordered], axis=0)
-    problems_K = _variance(pass_PK) / len(ids)
+    seeds_K = pooled_variance(means)
+    problems_K = pooled_variance([np.mean([pass_matrix(run, ks) for run in ordered], axis=0)])
     noise_K = np.where(np.isnan(seeds_K), sampling_K, seeds_K)
     share = float(np.mean([1 / len(run) for run in ordered]))
-    training_K = _variance(np.stack([mean.mean(axis=0) for mean in means])) - noise_K * share
-    deviations = [
-        np.sqrt(np.maximum(variance_K, 0))
-        for variance_K in (problems_K, sampling_K, seeds_K, training_K)
-    ]
+    training_K = pooled_variance([np.stack([mean.mean(axis=0) for mean in means])])
+    variances = (problems_K / len(ids), sampling_K, seeds_K, training_K - noise_K * share)
+    deviations = (np.sqrt(np.maximum(variance_K, 0)) for variance_K in variances)
     return VarianceComponents(tuple(map(int, ks)), *deviations)
 
 
@@ -70,18 +67,13 @@ def sampling_variance(counts: Counts, ks: Sequence[int]) -> FloatArray:
     return variance_K
 
 
-def _variance(values_XK: FloatArray) -> FloatArray:
-    """The unbiased variance down the columns; NaN for a single row."""
-    if len(values_XK) < 2:
-        return np.full(values_XK.shape[1], np.nan)
-    variance_K: FloatArray = values_XK.var(axis=0, ddof=1)
-    return variance_K
+def pooled_variance(groups: Sequence[FloatArray]) -> FloatArray:
+    """The unbiased variance down the columns, shape (K,), within groups of shape (X, K), pooled.
 
-
-def _pooled_variance(groups: Sequence[FloatArray], K: int) -> FloatArray:
-    """The variance within groups of shape (S, K), pooled; NaN where no group has two rows."""
+    NaN where no group has two rows.
+    """
     freedom = sum(len(group) - 1 for group in groups)
     if not freedom:
-        return np.full(K, np.nan)
+        return np.full(groups[0].shape[1], np.nan)
     squares_K = sum(((group - group.mean(axis=0)) ** 2).sum(axis=0) for group in groups)
     return np.asarray(squares_K / freedom)

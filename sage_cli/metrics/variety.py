@@ -1,4 +1,4 @@
-"""How many different things a problem's samples show, and how evenly."""
+"""The variety of a problem's samples: the number of kinds, and how evenly they occur."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def entropy_of_counts(counts: Sequence[int]) -> float:
 
     The plug-in value: low by about (kinds - 1) / 2n, so that equal n are to be compared.
     """
-    count = np.array([one for one in counts if one], float)
+    count = np.array([count for count in counts if count], float)
     if not len(count):
         return float("nan")
     share = count / count.sum()
@@ -22,9 +22,9 @@ def entropy_of_counts(counts: Sequence[int]) -> float:
 
 
 def distinct_of(counts: Sequence[int], k: int) -> float:
-    """How many kinds to expect among k draws without replacement (Hurlbert 1971); NaN if k > n.
+    """The expected number of kinds among k samples without replacement (Hurlbert 1971).
 
-    Each kind of which there are c is met with the chance that pass@k gives it.
+    NaN if k > n. A kind with c samples is met with the probability that pass@k gives it.
     """
     n = sum(counts)
     if k > n:

@@ -42,10 +42,7 @@ def load_problems(
 
 
 def read_problems(
-    name: str,
-    data: DataSection,
-    fields: FieldsSection | None = None,
-    split: str | None = None,
+    name: str, data: DataSection, fields: FieldsSection | None = None, split: str | None = None
 ) -> list[Problem]:
     """One problem for every row of one data set or file, repetitions included."""
     benchmark = Path(name).name if is_file_name(name) else name

@@ -44,10 +44,7 @@ class PromptTemplate:
 
     @classmethod
     def from_section(
-        cls,
-        section: PromptSection,
-        tokenizer: TokenizerFacts | None = None,
-        eos: str | None = None,
+        cls, section: PromptSection, tokenizer: TokenizerFacts | None = None, eos: str | None = None
     ) -> PromptTemplate:
         """The template of `section`; `eos` is the tokenizer's unless given.
 

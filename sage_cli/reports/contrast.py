@@ -19,9 +19,9 @@ from sage_cli.metrics import (
 )
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.methods import Pool
 from sage_cli.metrics.multiplicity import holm
 from sage_cli.metrics.precision import precision
+from sage_cli.metrics.seed_noise import Pool
 from sage_cli.reports.table import Measure
 
 

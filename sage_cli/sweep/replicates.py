@@ -10,8 +10,9 @@ import numpy as np
 from sage_cli.config.objective import Objective
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.methods import between_runs, residual
-from sage_cli.metrics.student import two_sided_p
+from sage_cli.metrics.distributions import two_sided_p
+from sage_cli.metrics.seed_noise import residual
+from sage_cli.metrics.variance_components import pooled_variance
 
 Replicate = Sequence[Counts]
 """What one training seed of a cell was measured as: its counts on each benchmark."""
@@ -106,7 +107,7 @@ def _noise_of_seeds(values: Sequence[FloatArray]) -> tuple[FloatArray, FloatArra
     if not freedom:
         zero_K = np.zeros(values[0].shape[2])
         return zero_K, zero_K, 0
-    between_K = between_runs([one_TPK.mean(axis=1) for one_TPK in values])
+    between_K = pooled_variance([one_TPK.mean(axis=1) for one_TPK in values])
     return between_K, residual(values) / problems, freedom
 
 

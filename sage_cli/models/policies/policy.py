@@ -84,7 +84,7 @@ class Policy:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """The arguments of loading: the commit of a Hub model (or of an adapter's base), and consent.
+        """The arguments of loading: the commit of a Hub model (or an adapter's base), and consent.
 
         Raises ConfigurationError for a run that was trained with code that its model brings, where
         nothing says that it may be run.

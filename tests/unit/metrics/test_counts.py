@@ -8,8 +8,8 @@ from sage_cli.metrics import Counts, pooled
 
 
 def test_counts_verdicts_in_order_of_appearance() -> None:
-    verdicts = [("b", True), ("a", False), ("b", False), ("b", True)]
-    counts = Counts.from_grades(verdicts)
+    grades = [("b", True), ("a", False), ("b", False), ("b", True)]
+    counts = Counts.from_grades(grades)
     assert counts.problem_ids == ("b", "a")
     assert counts.n_P.tolist() == [3, 1]
     assert counts.c_P.tolist() == [2, 0]

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.errors import MetricError
+from sage_cli.metrics.bootstrap import studentised
 from sage_cli.metrics.gaffke import gaffke
 from sage_cli.metrics.interval import Interval, in_columns, narrower, ranked, tail_rank
 from sage_cli.metrics.paired_difference import gap_interval
-from sage_cli.metrics.studentised import studentised
 
 GAPS = st.lists(st.sampled_from([-1.0, -0.25, 0.0, 0.0, 0.01, 0.25, 0.5, 1.0]), min_size=2)
 

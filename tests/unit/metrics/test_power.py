@@ -7,11 +7,10 @@ import pytest
 from scipy.stats import betabinom, t
 
 from sage_cli.metrics import Counts
-from sage_cli.metrics.beta_binomial import fit_beta
+from sage_cli.metrics.population import Population, fit_beta
 from sage_cli.metrics.power import (
     CORRELATION,
     Design,
-    Population,
     multiple,
     resampled_changes,
     smallest_changes,

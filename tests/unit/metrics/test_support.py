@@ -104,7 +104,7 @@ def test_transitions_by_hand() -> None:
     assert there.by_chance.sum() == pytest.approx(3.0)
 
 
-def test_paired_verdicts_by_hand() -> None:
+def test_paired_grades_by_hand() -> None:
     # Ten samples, none right of the base's and six of the run's: six pairs differ, and all of them
     # for the run. Swapped at random the base has none of the six in 1 of 2^6 cases, and so the run.
     base = graded(np.zeros((1, 10), dtype=bool))
@@ -114,8 +114,8 @@ def test_paired_verdicts_by_hand() -> None:
     assert found.gained_by_chance == pytest.approx(1 / 64, abs=1e-12)
     assert found.lost_by_chance == pytest.approx(1 / 64, abs=1e-12)
     assert found.surely_gained == ("0",)  # 1/64 = .016
-    # From other seeds they lie in one urn: none among the first ten of 20: C(14,10) / C(20,10)
-    apart = compare_support(base, graded(run.verdicts.right_PN, seed=1))
+    # From other seeds they lie in one pool: none among the first ten of 20: C(14,10) / C(20,10)
+    apart = compare_support(base, graded(run.grades.right_PN, seed=1))
     assert not apart.paired
     assert apart.gained_by_chance == pytest.approx(1001 / 184756, abs=1e-12)
 

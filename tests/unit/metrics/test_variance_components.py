@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from sage_cli.metrics import Counts, variance_components, pass_at_k
+from sage_cli.metrics import Counts, pass_at_k, variance_components
 from sage_cli.metrics.variance_components import sampling_variance
 
 

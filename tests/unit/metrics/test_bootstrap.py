@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sage_cli.metrics.resampling import drawn_times
-from sage_cli.metrics.studentised import studentised
+from sage_cli.metrics.bootstrap import drawn_times, studentised
 
 
 def test_against_a_loop_over_resamples() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.metrics.verdicts import different_seeds, paired_grades, grade_correlation
+from sage_cli.metrics.pooled_null import different_seeds, grade_correlation, paired_grades
 
 
 def graded(*rows: str, seed: int = 0, ids: str = "abcdefgh") -> Counts:
@@ -17,15 +17,15 @@ def graded(*rows: str, seed: int = 0, ids: str = "abcdefgh") -> Counts:
     )
 
 
-def test_seeds_are_pooled_side_by_side_and_problems_keep_their_verdicts() -> None:
+def test_seeds_are_pooled_side_by_side_and_problems_keep_their_grades() -> None:
     both = pooled([graded("01", "11"), graded("10", "00", seed=1)])
-    assert both.verdicts is not None
-    assert both.verdicts.seeds == (0, 1)
-    assert both.verdicts.right_PN.astype(int).tolist() == [[0, 1, 1, 0], [1, 1, 0, 0]]
+    assert both.grades is not None
+    assert both.grades.seeds == (0, 1)
+    assert both.grades.right_PN.astype(int).tolist() == [[0, 1, 1, 0], [1, 1, 0, 0]]
     turned = both.ordered(("b", "a"))
-    assert turned.verdicts is not None
-    assert turned.verdicts.right_PN.astype(int).tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
-    assert pooled([graded("01"), Counts(("a",), [2], [1])]).verdicts is None
+    assert turned.grades is not None
+    assert turned.grades.right_PN.astype(int).tolist() == [[1, 1, 0, 0], [0, 1, 1, 0]]
+    assert pooled([graded("01"), Counts(("a",), [2], [1])]).grades is None
 
 
 def test_verdicts_are_paired_where_seeds_and_samples_are_the_same() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sage_cli.metrics.student import freedom_of, two_sided_p, two_sided_reach
+from sage_cli.metrics.distributions import freedom_of, two_sided_p, two_sided_reach
 
 FREEDOM_K = np.array([1, 1.3, 2, 2.7, 4, 8.5, 30, 299, 2000])
 

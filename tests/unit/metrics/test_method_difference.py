@@ -6,7 +6,7 @@ from scipy import stats
 
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, method_difference, paired_difference, pooled
-from sage_cli.metrics.methods import error_of, error_over
+from sage_cli.metrics.seed_noise import error_over
 
 
 def counts(c_P: np.ndarray, n: int) -> Counts:
@@ -70,11 +70,11 @@ def test_variance_against_a_fixed_model_by_hand() -> None:
     # its problem's mean, squares 4/256 over 1 degree of freedom, over 2 runs x 2 problems 1/256.
     a_TPK = np.array([[[1.0], [1.0]], [[0.5], [0.25]]])
     b_TPK = np.array([[[0.0], [0.5]]])
-    error_K, freedom_K = error_of(a_TPK, b_TPK)
+    error_K, freedom_K = error_over([(a_TPK, b_TPK)])
     np.testing.assert_allclose(error_K, np.sqrt(49 / 256), rtol=1e-14)
     # both sources have one degree of freedom: Howe's width is Student's
     np.testing.assert_allclose(freedom_K, 1, rtol=1e-6)
-    other_way_K, _ = error_of(b_TPK, a_TPK)
+    other_way_K, _ = error_over([(b_TPK, a_TPK)])
     np.testing.assert_allclose(other_way_K, error_K, rtol=1e-14)
 
 
@@ -83,7 +83,7 @@ def test_howes_width_against_a_fixed_model() -> None:
     # gaps of .1 and .3, half of 40 problems each: variance .01 x 40/39, over 40 problems.
     a_TPK = np.stack([np.full((40, 1), 0.5 + shift) for shift in (-0.1, 0.1)])
     b_TPK = np.repeat([0.4, 0.2], 20)[None, :, None]
-    error_K, freedom_K = error_of(a_TPK, b_TPK)
+    error_K, freedom_K = error_over([(a_TPK, b_TPK)])
     between, problems = 0.01, 0.01 / 39
     assert error_K[0] == pytest.approx(np.sqrt(between + problems), rel=1e-12)
     t = stats.t.ppf(0.975, [1, 39])
@@ -118,7 +118,7 @@ def test_more_methods_pool_their_seeds_variance() -> None:
         return np.stack([np.full((10, 1), 0.5 + shift) for shift in (-sd, 0, sd)])
 
     alike = [method(0.1) for _ in range(6)]
-    own_K, own_freedom_K = error_of(alike[0], alike[1])
+    own_K, own_freedom_K = error_over([(alike[0], alike[1])])
     pooled_K, freedom_K = error_over([(alike[0], alike[1])], [[runs] for runs in alike])
     assert (own_freedom_K[0], freedom_K[0]) == pytest.approx((4, 12), rel=1e-12)
     np.testing.assert_allclose(pooled_K, own_K, rtol=1e-12)
@@ -136,7 +136,7 @@ def test_variance_and_degrees_of_freedom_by_hand() -> None:
     # runs of a method differ by the same on all problems: no residual. In all 1/8, with
     # (1/8)^2 / ((1/16)^2 / 2 + (1/16)^2 / 1) = 8/3 degrees of freedom.
     a_TPK = np.array([[[0.0], [0.5]], [[0.5], [1.0]]])
-    error_K, freedom_K = error_of(a_TPK, np.full((2, 2, 1), 0.25))
+    error_K, freedom_K = error_over([(a_TPK, np.full((2, 2, 1), 0.25))])
     np.testing.assert_allclose(error_K, np.sqrt(1 / 8), rtol=1e-14)
     np.testing.assert_allclose(freedom_K, 8 / 3, rtol=1e-14)
 
@@ -145,14 +145,14 @@ def test_noise_that_is_in_runs_and_gaps_is_taken_off_once() -> None:
     # A's runs (1, 0) and (0, 1) have equal means; the gaps to B are 0, 0. The residual, with sums
     # of squares 4 x 1/4 over 2 degrees of freedom, is larger than what the gaps show.
     a_TPK = np.array([[[1.0], [0.0]], [[0.0], [1.0]]])
-    error_K, freedom_K = error_of(a_TPK, np.full((2, 2, 1), 0.5))
+    error_K, freedom_K = error_over([(a_TPK, np.full((2, 2, 1), 0.5))])
     assert (error_K[0], freedom_K[0]) == (0, 2)
     generator = np.random.default_rng(2)
     p_P = np.full(60, 0.3)
     squares, means = [], []
     for _ in range(400):
         sides = generator.binomial(8, p_P, (2, 3, 60))[..., None] / 8
-        squares.append(error_of(*sides)[0][0] ** 2)
+        squares.append(error_over([tuple(sides)])[0][0] ** 2)
         means.append((sides[0] - sides[1]).mean())
     # noise alone: .21 / (8 x 60) x 2/3 = .00029; counted twice it would be .00058
     assert np.var(means) == pytest.approx(0.21 / 480 * 2 / 3, rel=0.15)
