@@ -28,8 +28,8 @@ from sage_cli.config.training import batch_of
 from sage_cli.planning.memory import training_memory
 from sage_cli.planning.shape import shape_of
 from sage_cli.planning.stages import how_trained
+from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
 
 ALLOWED = 0.15

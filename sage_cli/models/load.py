@@ -1,4 +1,4 @@
-"""Load tokenizers and policies from the Hub or from folders; attach and find adapters."""
+"""Load tokenizers and models from the Hub or from folders; attach adapters."""
 
 from __future__ import annotations
 
@@ -154,3 +154,16 @@ def _consent(error: BaseException) -> str | None:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def switch_off_own_dropout(model: Any) -> None:
+    """Set every number of a module of `model`, if there is one, that is named for dropout to 0.
+
+    Attention layers of Transformers hold a probability, not a `torch.nn.Dropout`. The model's
+    configuration, which is saved with it, stays as it was.
+    """
+    for module in model.modules() if model is not None else ():
+        numbers = [name for name, value in vars(module).items() if isinstance(value, float)]
+        for name in numbers:
+            if "drop" in name:
+                setattr(module, name, 0.0)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from sage_cli.config.data import DataSection, FieldsSection, SourceSection
 from sage_cli.config.plugins import named
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.generated.generator import Generated
+from sage_cli.problems.gold import is_number
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Member, is_file_name, members
+from sage_cli.problems.registry import Member, is_file_name, members, trained_on
 from sage_cli.problems.sources import open_source
 
 log = logging.getLogger(__name__)
@@ -102,3 +103,20 @@ def _each_once(name: str, problems: list[Problem]) -> list[Problem]:
     if len(once) < len(problems):
         log.warning("%s: %d repeated rows left out", name, len(problems) - len(once))
     return list(once.values())
+
+
+def load_training_problems(data: DataSection) -> list[Problem]:
+    """The problems of `data.rl`: the first `limit` that it keeps, each problem once.
+
+    Of a generator that holds problems out, as `arithmetic`, they are the training split's.
+    Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
+    """
+    source = data.rl
+    problems = load_problems(trained_on(source.name), data, source.fields, split=source.split)
+    kept = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
+    if not kept:
+        raise ConfigurationError(
+            f"no problem of {source.name} has a numeric gold, and data.rl.numeric_only is true",
+            "use --set data.rl.numeric_only=false, or name another source",
+        )
+    return kept

@@ -15,7 +15,7 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.executors.executor import Executor
-from sage_cli.models.policies.state import state
+from sage_cli.models.policies.planned import state
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
 from sage_cli.progress import Progress

@@ -1,7 +1,7 @@
 """The planned run of a recipe, known from its settings and its parent alone.
 
 No weights are read, so that a plan can say exactly what is done and what is missing. What the
-weights really were is noted when a run ends (`sage_cli.models.policies.lineage`).
+weights really were is noted when a run ends (`sage_cli.models.policies.compatibility`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.store.identity import identity_of
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
+from sage_cli.store.run import TORN, Run, Runs
 
 
 def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:
@@ -74,3 +75,39 @@ def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
         return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
     require_model(model.path)
     return {**settings, "path": None, "weights": fingerprint(model.path, model.revision)}
+
+
+def run_facts(run: Run) -> dict[str, Any]:
+    """The run's id and its state, for plans."""
+    return {"run": run.id, "state": state(run)}
+
+
+def base_facts(base: Policy) -> dict[str, Any]:
+    """The same for what RL begins with: a run, or a model taken as it is."""
+    return run_facts(base.run) if base.run else {"model": f"{base.path}, taken as it is"}
+
+
+def state(run: Run) -> str:
+    """`finished`, `interrupted at step 9 of 20`, `running`, `failed: ...` or `not trained yet`.
+
+    Or `pruned at step 9 of 20: ...`, where a sweep ended it. With what has become of a run that
+    was begun anew in its place.
+    """
+    if run.anew.folder.is_dir():
+        return f"{_state(run)}; begun anew: {_state(run.anew)}"
+    return _state(run)
+
+
+def _state(run: Run) -> str:
+    if not run.begun:
+        return "not trained yet"
+    if (torn := run.torn) is not None:
+        return f"{TORN}: {torn.cause}"
+    manifest, status = run.manifest, run.status
+    if status == FINISHED:
+        return status
+    records = run.metrics.read()
+    at = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
+    explained = status in (FAILED, PRUNED) and manifest.get("reason")
+    why = f": {manifest['reason']}" if explained else ""
+    return f"{status}{at}{why}"

@@ -10,14 +10,20 @@ from typing import Any
 from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code
 from sage_cli.config.model import PretrainedModel
 from sage_cli.errors import AbsentModelError, ConfigurationError
-from sage_cli.models.folders import fingerprint, model_files, pinned_revision, stored_dtype
+from sage_cli.models.folders import (
+    TokenizerFacts,
+    fingerprint,
+    model_files,
+    pinned_revision,
+    stored_dtype,
+    tokenizer_facts,
+)
 from sage_cli.models.hub import whole_model
-from sage_cli.models.policies.exported import (
+from sage_cli.models.policies.prompting import (
     exported_settings,
     exported_template,
     settings_to_export,
 )
-from sage_cli.models.tokenizer_files import TokenizerFacts, tokenizer_facts
 from sage_cli.store.run import Run
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage_cli.models.policies.state import state
+from sage_cli.models.policies.planned import state
 from sage_cli.reports.document import Document
 from sage_cli.reports.table import Column, Measure, Row, Table
 from sage_cli.suite.cost import cost

@@ -8,10 +8,13 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.models.policies.lineage import note_weights, require_own_weights, require_same_parent
-from sage_cli.models.policies.planned import planned_base, rl_run, sft_run
+from sage_cli.models.policies.compatibility import (
+    note_weights,
+    require_own_weights,
+    require_same_parent,
+)
+from sage_cli.models.policies.planned import planned_base, rl_run, sft_run, state
 from sage_cli.models.policies.policy import Policy
-from sage_cli.models.policies.state import state
 from sage_cli.store.run import Run, Runs
 
 

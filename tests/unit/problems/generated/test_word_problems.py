@@ -11,10 +11,6 @@ from word_problem_rows import made_up
 
 from sage_cli.config.data import DataSection, WordProblemsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.word_problems.demonstrations import (
-    by_length,
-    word_problem_demonstrations,
-)
 from sage_cli.problems.generated.word_problems.formula import (
     Operation,
     in_order,
@@ -24,6 +20,10 @@ from sage_cli.problems.generated.word_problems.formula import (
     value,
     with_numbers,
     working_out,
+)
+from sage_cli.problems.generated.word_problems.generator import (
+    by_length,
+    word_problem_demonstrations,
 )
 from sage_cli.problems.generated.word_problems.numerals import in_words, numerals, rewritten
 from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, sensible

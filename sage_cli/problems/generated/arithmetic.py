@@ -14,9 +14,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import accumulate, combinations_with_replacement
+from typing import Self
 
-from sage_cli.config.data import ArithmeticSection, PhaseSection
+from sage_cli.config.data import ArithmeticSection, DataSection, PhaseSection
 from sage_cli.errors import DataError
+from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
 
 Operands = tuple[int, int]
@@ -117,3 +119,30 @@ def _problem(benchmark: str, a: int, b: int) -> Problem:
     question, gold = f"{a}*{b}=?", str(a * b)
     id_, working = problem_id(benchmark, question, gold), working_out("S", a, b)
     return Problem(id_, benchmark, question, gold, working=working)
+
+
+class Arithmetic(Generator):
+    """The problems of the `tiny` preset; its demonstrations come in phases."""
+
+    name = BENCHMARK
+    title = "Two-digit products"
+    splits = ("test", "development", "training")
+    settings = ArithmeticSection
+    modes = {strategy: f"{strategy}:" for strategy in "SRD"}  # noqa: RUF012
+    section: ArithmeticSection
+
+    @classmethod
+    def of(cls, data: DataSection) -> Self:
+        """As `data.arithmetic` sets it."""
+        return cls(data.arithmetic)
+
+    def problems(self, split: Split) -> list[Problem]:
+        """Products of which no two splits share one."""
+        made = ArithmeticProblems(self.section)
+        return {"test": made.test, "development": made.development, "training": made.training}[
+            split
+        ]()
+
+    def demonstrations(self, count: int, batch_size: int) -> list[Demonstration]:  # noqa: ARG002
+        """Phase after phase."""
+        return ArithmeticProblems(self.section).demonstrations(count)
