@@ -48,7 +48,7 @@ def last_boxes(text: str) -> str | None:
     joint = _joint(text, box)
     if joint is None:
         return answer
-    ending = {one[2]: one for one in _closed_boxes(text, 0)}
+    ending = {closed[2]: closed for closed in _closed_boxes(text, 0)}
     for _ in range(_AT_MOST):
         box = ending.get(joint.start()) if joint else None
         if joint is None or box is None or not _same_unknown(text, box, joint[2]):
@@ -83,7 +83,7 @@ def _last_box(text: str) -> Span | None:
 
 def _closed_boxes(text: str, begin: int) -> list[Span]:
     """The closed boxes from `begin` on; unless it is 0, up to the end of the box that is there."""
-    found: list[Span] = []
+    closed: list[Span] = []
     open_braces: list[tuple[int, int, bool]] = []
     for match in _BOX_OR_BRACE.finditer(text, begin):
         token = match.group()
@@ -92,7 +92,7 @@ def _closed_boxes(text: str, begin: int) -> list[Span]:
         elif token == "}" and open_braces:
             start, opened, is_box = open_braces.pop()
             if is_box:
-                found.append((start, opened, match.start()))
+                closed.append((start, opened, match.start()))
             if begin and not open_braces:
                 break
-    return found
+    return closed

@@ -107,8 +107,8 @@ def stored_dtype(folder: Path) -> str | None:
     if is_adapter(folder):
         return stored_dtype(model_files(adapter_base(folder)))
     config = read_json(folder / "config.json")
-    found = config.get("dtype") or config.get("torch_dtype")
-    return str(found) if found else None
+    dtype = config.get("dtype") or config.get("torch_dtype")
+    return str(dtype) if dtype else None
 
 
 def model_files(path: str, revision: str | None = None) -> Path:
@@ -178,5 +178,5 @@ def _chat_template(folder: Path, config: dict[str, Any]) -> Any:
 
 def _text(token: Any) -> str | None:
     """A token is stored as its text or as an object that holds it."""
-    found = token.get("content") if isinstance(token, dict) else token
-    return str(found) if found is not None else None
+    text = token.get("content") if isinstance(token, dict) else token
+    return str(text) if text is not None else None

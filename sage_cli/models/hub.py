@@ -28,11 +28,11 @@ def cached_files(name: str, revision: str | None) -> Path:
     They are fetched unless the cache holds them. Raises AbsentModelError where there is no such
     model, or the Hub can't be reached.
     """
-    found = _snapshot(name, revision)
-    if isinstance(found, Path):
-        return found
+    snapshot = _snapshot(name, revision)
+    if isinstance(snapshot, Path):
+        return snapshot
     raise AbsentModelError(
-        f"'{name}' is no folder here, and couldn't be read from the Hub: {found}",
+        f"'{name}' is no folder here, and couldn't be read from the Hub: {snapshot}",
         f"check the name; fetch it where there is a network with `hf download {name}`, or name "
         "the folder of a copy",
     )
@@ -53,8 +53,8 @@ def whole_model(name: str, revision: str | None) -> Path:
 
 def commit_of(name: str, revision: str | None) -> str | None:
     """The commit that is meant; None where neither cache nor Hub tells."""
-    found = _snapshot(name, revision)
-    return found.name if isinstance(found, Path) else None
+    snapshot = _snapshot(name, revision)
+    return snapshot.name if isinstance(snapshot, Path) else None
 
 
 @cache

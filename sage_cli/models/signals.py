@@ -40,13 +40,13 @@ def batch_signals(
     # the logits that predict a token stand one place before it
     first = min(len(prompt) for prompt, _ in rows) - 1
     logits_BTV = model(input_ids=ids_BL, use_cache=False, logits_to_keep=length - first).logits
-    found = []
-    for place, (prompt, completion) in enumerate(rows):
+    signals = []
+    for row, (prompt, completion) in enumerate(rows):
         begin = len(prompt) - 1 - first
-        logits_TV = logits_BTV[place, begin : begin + len(completion)]
-        chosen_T = ids_BL[place, len(prompt) : len(prompt) + len(completion)]
-        found.append(_signals(logits_TV, chosen_T, temperature))
-    return found
+        logits_TV = logits_BTV[row, begin : begin + len(completion)]
+        chosen_T = ids_BL[row, len(prompt) : len(prompt) + len(completion)]
+        signals.append(_signals(logits_TV, chosen_T, temperature))
+    return signals
 
 
 def _signals(logits_TV: Tensor, chosen_T: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

@@ -81,10 +81,10 @@ def benchmark_names(names: str) -> list[str]:
 def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            made = list(member.generator.of(data).problems(member.split))
-            if not all(isinstance(problem, Problem) for problem in made):
+            problems = list(member.generator.of(data).problems(member.split))
+            if not all(isinstance(problem, Problem) for problem in problems):
                 raise TypeError("problems() gives what is no Problem")
-        return made
+        return problems
     source = open_source(member, data, fields)
     problems = list(source.problems())
     if isinstance(member, DataSet) and member.count not in (None, len(problems)):
@@ -113,10 +113,10 @@ def load_training_problems(data: DataSection) -> list[Problem]:
     """
     source = data.rl
     problems = load_problems(trained_on(source.name), data, source.fields, split=source.split)
-    kept = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
-    if not kept:
+    chosen = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
+    if not chosen:
         raise ConfigurationError(
             f"no problem of {source.name} has a numeric gold, and data.rl.numeric_only is true",
             "use --set data.rl.numeric_only=false, or name another source",
         )
-    return kept
+    return chosen

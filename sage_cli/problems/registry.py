@@ -73,8 +73,8 @@ def entries() -> dict[str, Entry]:
     known = dict(_SHIPPED)
     for plugin in plugin_generators():
         with plugin.blamed():
-            found = plugin.object.entries()
-        _add(known, plugin, found)
+            added = plugin.object.entries()
+        _add(known, plugin, added)
     registered = plugins(BENCHMARKS_GROUP)
     for plugin in registered:
         _add(known, plugin, _declared(plugin))
@@ -139,9 +139,9 @@ def is_file_name(name: str) -> bool:
 
 
 def _declared(plugin: Plugin) -> list[DataSet | Group]:
-    given = plugin.object
-    found = [given] if isinstance(given, DataSet | Group) else given
-    listed = list(found) if isinstance(found, Collection) else [found]
+    registered = plugin.object
+    declared = [registered] if isinstance(registered, DataSet | Group) else registered
+    listed = list(declared) if isinstance(declared, Collection) else [declared]
     for entry in listed:
         if not isinstance(entry, DataSet | Group):
             raise plugin.refused(
@@ -151,8 +151,8 @@ def _declared(plugin: Plugin) -> list[DataSet | Group]:
     return listed
 
 
-def _add(known: dict[str, Entry], plugin: Plugin, found: Iterable[Entry]) -> None:
-    for entry in found:
+def _add(known: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> None:
+    for entry in entries:
         if entry.name in known:
             raise plugin.refused(
                 f"takes the name '{entry.name}', which another data set has", "choose another name"

@@ -61,10 +61,10 @@ def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) ->
     A run is told by what it says it trains, a folder by its shape, an adapter by its base. What
     can't be told without the network, such as the shape of a model of the Hub, passes.
     """
-    found = differences(_facts(policy), facts_of_section(model))
-    if found:
+    differing = differences(_facts(policy), facts_of_section(model))
+    if differing:
         raise ConfigurationError(
-            f"{policy.label} is another model than the configuration's: {', '.join(found)}",
+            f"{policy.label} is another model than the configuration's: {', '.join(differing)}",
             f"take its own settings: --config {policy.run.folder / 'config.json'}, or its --preset"
             if policy.run
             else "describe it: --set model.kind=pretrained --set model.path=FOLDER, or a --preset",

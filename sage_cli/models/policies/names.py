@@ -149,7 +149,7 @@ def checkpoint_steps(run: Run) -> list[int]:
 def _checkpoint(run: Run, step: str, consent: bool) -> Policy:
     steps = checkpoint_steps(run)
     if not step.isdigit() or int(step) not in steps:
-        kept = ", ".join(map(str, steps)) or "none"
-        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {kept}")
-    place = run.checkpoints / f"checkpoint-{step}"
-    return Policy(str(place), run, checkpoint=int(step), consent=consent)
+        known = ", ".join(map(str, steps)) or "none"
+        raise StoreError(f"{run.id} has no checkpoint at step '{step}'; it keeps {known}")
+    folder = run.checkpoints / f"checkpoint-{step}"
+    return Policy(str(folder), run, checkpoint=int(step), consent=consent)

@@ -107,8 +107,8 @@ class Policy:
     @property
     def _made_with(self) -> dict[str, Any]:
         """Its run's settings; empty without a run that has begun."""
-        begun = self.run is not None and (self.run.folder / "config.json").is_file()
-        return self.run.config if self.run is not None and begun else {}
+        has_config = self.run is not None and (self.run.folder / "config.json").is_file()
+        return self.run.config if self.run is not None and has_config else {}
 
     @property
     def _commit(self) -> str | None:

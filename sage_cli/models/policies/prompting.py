@@ -1,4 +1,4 @@
-"""A model that no run here made is measured under settings that somebody meant for it."""
+"""Settings of models that no run here made: exported ones, and those that must be given."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def exported_settings(folder: Path) -> dict[str, Any]:
 
     Empty for a folder that `sage export` didn't write, or wrote from a model that no run made.
     """
-    said = settings_to_export(read_json(folder / SAGE_FILE))
-    return {section: settings for section, settings in said.items() if settings}
+    exported = settings_to_export(read_json(folder / SAGE_FILE))
+    return {section: settings for section, settings in exported.items() if settings}
 
 
 def exported_template(folder: Path) -> str | None:
@@ -55,7 +55,9 @@ def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings
     raise ConfigurationError(
         f"no run here made {', '.join(names)}, and nothing says under which settings to measure "
         "what somebody else made",
-        "add " + " ".join(f"--set {one}" for one in lacking) + " (chat is the model's own chat "
+        "add "
+        + " ".join(f"--set {setting}" for setting in lacking)
+        + " (chat is the model's own chat "
         f"template; paper and plain need none), or --preset {preset or 'NAME'}",
     )
 

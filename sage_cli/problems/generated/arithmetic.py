@@ -138,10 +138,8 @@ class Arithmetic(Generator):
 
     def problems(self, split: Split) -> list[Problem]:
         """Products of which no two splits share one."""
-        made = ArithmeticProblems(self.section)
-        return {"test": made.test, "development": made.development, "training": made.training}[
-            split
-        ]()
+        problems: list[Problem] = getattr(ArithmeticProblems(self.section), split)()
+        return problems
 
     def demonstrations(self, count: int, batch_size: int) -> list[Demonstration]:  # noqa: ARG002
         """Phase after phase."""

@@ -85,8 +85,8 @@ class Generator(ABC):
     @classmethod
     def mode_of(cls, completion_text: str) -> str | None:
         """The mode that a completion announces, behind its opening tag; None where it doesn't."""
-        begun = _OPENING.sub("", completion_text, count=1)
-        return next((mode for mode, words in cls.modes.items() if begun.startswith(words)), None)
+        text = _OPENING.sub("", completion_text, count=1)
+        return next((mode for mode, words in cls.modes.items() if text.startswith(words)), None)
 
     @classmethod
     def demonstrates(cls) -> bool:

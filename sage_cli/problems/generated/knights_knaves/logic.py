@@ -56,6 +56,6 @@ def solutions(statements: Sequence[Statement]) -> Iterator[Assignment]:
 
 def unique_solution(statements: Sequence[Statement]) -> Assignment | None:
     """The only assignment that fits, or None where none or several do."""
-    found = solutions(statements)
-    first = next(found, None)
-    return first if next(found, None) is None else None
+    fitting = solutions(statements)
+    first = next(fitting, None)
+    return first if next(fitting, None) is None else None

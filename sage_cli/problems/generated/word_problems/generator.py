@@ -80,9 +80,9 @@ def word_problem_demonstrations(
     facts = [_fact(draw.choice(stories), draw) for _ in range(first)]
     mixed = [_demonstration(draw.choice(stories), section, draw) for _ in range(count - first)]
     return [
-        shown
+        demonstration
         for stretch in (facts, mixed)
-        for shown in by_length(stretch, section.window, batch_size, draw)
+        for demonstration in by_length(stretch, section.window, batch_size, draw)
     ]
 
 
@@ -127,5 +127,5 @@ def _worked(problem: WordProblem, loss: str) -> Demonstration:
     return Demonstration(problem.question, working, str(problem.answer), loss)
 
 
-def _length(shown: Demonstration) -> int:
-    return len(shown.question) + len(shown.working)
+def _length(demonstration: Demonstration) -> int:
+    return len(demonstration.question) + len(demonstration.working)

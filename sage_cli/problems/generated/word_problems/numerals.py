@@ -37,15 +37,15 @@ def numerals(text: str) -> list[Numeral]:
     `2.5`, and words that follow each other without making one number, are there without a value.
     """
     return [
-        Numeral(found.start(), found.end(), found[0], _read(found[0].lower()))
-        for found in NUMERAL.finditer(text)
+        Numeral(match.start(), match.end(), match[0], _read(match[0].lower()))
+        for match in NUMERAL.finditer(text)
     ]
 
 
-def rewritten(text: str, found: Sequence[Numeral], new: Mapping[int, int]) -> str:
+def rewritten(text: str, numerals: Sequence[Numeral], new: Mapping[int, int]) -> str:
     """`text` with the numbers that `new` maps replaced, words by words and figures by figures."""
     pieces, end = [], 0
-    for numeral in found:
+    for numeral in numerals:
         if numeral.number is not None and numeral.number in new:
             pieces += [text[end : numeral.start], _like(numeral.text, new[numeral.number])]
             end = numeral.end
