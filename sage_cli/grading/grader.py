@@ -7,7 +7,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache, partial
-from types import TracebackType
 
 from sage_cli.config.judging import Extraction
 from sage_cli.grading.extract import AnswerTags, extract
@@ -79,12 +78,7 @@ class Grader:
     def __enter__(self) -> Grader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -11,12 +11,12 @@ from sage_cli.errors import MetricError
 from sage_cli.metrics.distributions import two_sided_p, two_sided_reach
 from sage_cli.metrics.interval import Interval, wider
 from sage_cli.metrics.paired_difference import Difference, gap_interval
-from sage_cli.metrics.seed_noise import Pool, Runs, by_run, error_over
+from sage_cli.metrics.seed_noise import Pool, SideRuns, by_run, error_over
 
 
 def method_difference(
-    a_runs: Runs,
-    b_runs: Runs,
+    a_runs: SideRuns,
+    b_runs: SideRuns,
     ks: Sequence[int],
     *,
     pool: Pool | None = None,
@@ -42,10 +42,10 @@ def method_difference(
     ids = a_runs[0][0].problem_ids
     if len(ids) < 2:
         raise MetricError("one problem alone says nothing about other problems")
-    a_TPK, b_TPK = by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)
-    gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
+    a_IPK, b_IPK = by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)
+    gap_PK = a_IPK.mean(axis=0) - b_IPK.mean(axis=0)
     mean_K = gap_PK.mean(axis=0)
-    error_K, freedom_K = error_over([(a_TPK, b_TPK)], pool)
+    error_K, freedom_K = error_over([(a_IPK, b_IPK)], pool)
     seen_K = error_K > 0
     reach_K = two_sided_reach(1 - confidence, freedom_K) * error_K
     p_K = two_sided_p(mean_K / np.where(seen_K, error_K, 1), freedom_K)

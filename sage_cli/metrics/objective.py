@@ -20,7 +20,7 @@ Measured = Sequence[Mapping[str, Counts]]
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveValues:
-    """Every model's value of every problem in every run, shape (T, P); T may differ.
+    """Every model's value of every problem in every run, shape (I, P); I may differ.
 
     Their mean over P is the objective: with several benchmarks, problems of the smaller ones count
     for more, and `highest` is the most that a problem can reach.
@@ -32,9 +32,9 @@ class ObjectiveValues:
     @property
     def noise(self) -> SeedNoise | None:
         """The noise between runs of one model, over all models; None where each has one run."""
-        if all(len(runs_TP) == 1 for runs_TP in self.models):
+        if all(len(runs_IP) == 1 for runs_IP in self.models):
             return None
-        return SeedNoise.seen([runs_TP[..., None] for runs_TP in self.models])
+        return SeedNoise.seen([runs_IP[..., None] for runs_IP in self.models])
 
 
 def objective_values(objective: Objective, models: Sequence[Measured]) -> ObjectiveValues:
@@ -66,13 +66,13 @@ def objective_intervals(
     models (`SeedNoise.error`). Else Gaffke's bounds, about these very models. NaN for one problem.
     """
     top, noise = values.highest, values.noise
-    means_MP = np.stack([runs_TP.mean(axis=0) for runs_TP in values.models])
-    if noise is None or means_MP.shape[1] < 2:
-        band = gaffke(means_MP.T, (0, top), confidence=confidence, resamples=resamples, seed=seed)
+    means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
+    if noise is None or means_ZP.shape[1] < 2:
+        band = gaffke(means_ZP.T, (0, top), confidence=confidence, resamples=resamples, seed=seed)
         return tuple(zip(map(float, band.low_K), map(float, band.high_K), strict=True))
     ends = []
-    for mean_P, runs_TP in zip(means_MP, values.models, strict=True):
-        error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_TP))
+    for mean_P, runs_IP in zip(means_ZP, values.models, strict=True):
+        error_1, freedom_1 = noise.error(mean_P[:, None], 1 / len(runs_IP))
         reach = float((two_sided_reach(1 - confidence, freedom_1) * error_1)[0])
         mean = float(mean_P.mean())
         ends.append((max(mean - reach, 0.0), min(mean + reach, top)))

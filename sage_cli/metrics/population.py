@@ -23,7 +23,7 @@ class Population:
     best, so that neither 0 of 16 nor 16 of 16 is taken for a certainty.
     """
 
-    logit_M: FloatArray
+    logit_L: FloatArray
     beta: tuple[float, float]
 
     @classmethod
@@ -38,15 +38,15 @@ class Population:
         generator = np.random.default_rng(0)
         each = max(1, samples // len(counts))
         right_P, wrong_P = a + counts.c_P, b + counts.n_P - counts.c_P
-        p_M = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
-        p_M = generator.permutation(p_M)  # a stride through them then meets all problems
-        p_M = np.clip(p_M, RARE, 1 - RARE)
-        return cls(np.log(p_M) - np.log1p(-p_M), (a, b))
+        p_L = generator.beta(right_P, wrong_P, size=(each, len(counts))).ravel()
+        p_L = generator.permutation(p_L)  # a stride through them then meets all problems
+        p_L = np.clip(p_L, RARE, 1 - RARE)
+        return cls(np.log(p_L) - np.log1p(-p_L), (a, b))
 
     def shifted(self, shift: float, heterogeneity: float = 0.0) -> FloatArray:
-        """The log-odds after training, shape (M,); the same noise at every call."""
-        noise_M = np.random.default_rng(1).standard_normal(len(self.logit_M))
-        return self.logit_M + shift + heterogeneity * noise_M
+        """The log-odds after training, shape (L,); the same noise at every call."""
+        noise_L = np.random.default_rng(1).standard_normal(len(self.logit_L))
+        return self.logit_L + shift + heterogeneity * noise_L
 
 
 def fit_beta(counts: Counts, near: tuple[float, float] | None = None) -> tuple[float, float]:

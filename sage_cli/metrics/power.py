@@ -62,7 +62,7 @@ def smallest_changes(
     power: float = POWER,
     shifts: FloatArray = SHIFTS,
 ) -> FloatArray:
-    """The smallest mean gain (or `loss`) of pass@k that each design detects, shape (D, K).
+    """The smallest mean gain (or `loss`) of pass@k that each design detects, shape (Q, K).
 
     Detected: by a two-sided paired test at 1 - `confidence`, with probability `power`. In absolute
     terms, as 0.03. NaN for k above the samples, for a single problem, and where even a policy
@@ -70,24 +70,24 @@ def smallest_changes(
     """
     sign, ks_K = (-1 if loss else 1), np.asarray(ks)
     moved = [population.shifted(sign * shift, heterogeneity) for shift in shifts]
-    before_MK = _solved(population.logit_M, ks_K)
-    change_UMK = (_solved(after_M, ks_K) - before_MK for after_M in moved)
-    moments = [(sign * gap_MK.mean(axis=0), gap_MK.var(axis=0)) for gap_MK in change_UMK]
-    mean_UK, between_UK = (np.array(part) for part in zip(*moments, strict=True))
-    smallest_DK = np.full((len(designs), len(ks_K)), np.nan)
+    before_LK = _solved(population.logit_L, ks_K)
+    change_ELK = (_solved(after_L, ks_K) - before_LK for after_L in moved)
+    moments = [(sign * gap_LK.mean(axis=0), gap_LK.var(axis=0)) for gap_LK in change_ELK]
+    mean_EK, between_EK = (np.array(part) for part in zip(*moments, strict=True))
+    smallest_QK = np.full((len(designs), len(ks_K)), np.nan)
     for n in {design.samples for design in designs}:
         known_K = ks_K <= n
         if not known_K.any():
             continue
-        sampling_UK = _sampling(population.logit_M, moved, n, ks_K[known_K], correlation)
+        sampling_EK = _sampling(population.logit_L, moved, n, ks_K[known_K], correlation)
         for place, design in enumerate(designs):
             if design.samples == n and design.problems > 1:
-                variance_UK = between_UK[:, known_K] + sampling_UK / design.seeds
-                needed_UK = multiple(design.problems, confidence, power) * np.sqrt(
-                    variance_UK / design.problems
+                variance_EK = between_EK[:, known_K] + sampling_EK / design.seeds
+                needed_EK = multiple(design.problems, confidence, power) * np.sqrt(
+                    variance_EK / design.problems
                 )
-                smallest_DK[place, known_K] = _first_reached(mean_UK[:, known_K], needed_UK)
-    return smallest_DK
+                smallest_QK[place, known_K] = _first_reached(mean_EK[:, known_K], needed_EK)
+    return smallest_QK
 
 
 def resampled_changes(
@@ -101,7 +101,7 @@ def resampled_changes(
     correlation: float = CORRELATION,
     confidence: float = 0.95,
 ) -> FloatArray:
-    """Low and high ends of the smallest changes, shape (2, D, K): the counted problems resampled.
+    """Low and high ends of the smallest changes, shape (2, Q, K): the counted problems resampled.
 
     The population is known from the counted problems alone; others of the kind would give another
     answer. `beta` is the distribution that fits all of them. An end of inf says that no change
@@ -127,8 +127,8 @@ def resampled_changes(
         )
     tail = (1 - confidence) / 2
     ends = np.where(np.isnan(changes), np.inf, changes)
-    ends_2DK: FloatArray = np.quantile(ends, [tail, 1 - tail], axis=0, method="inverted_cdf")
-    return ends_2DK
+    ends_2QK: FloatArray = np.quantile(ends, [tail, 1 - tail], axis=0, method="inverted_cdf")
+    return ends_2QK
 
 
 def multiple(problems: int, confidence: float = 0.95, power: float = POWER) -> float:
@@ -142,29 +142,29 @@ def multiple(problems: int, confidence: float = 0.95, power: float = POWER) -> f
 
 
 def _sampling(
-    before_M: FloatArray,
+    before_L: FloatArray,
     moved: Sequence[FloatArray],
     n: int,
     ks_K: FloatArray,
     correlation: float,
 ) -> FloatArray:
-    """The variance that n samples a side add to a problem's difference at each shift, (U, K)."""
-    noise_GK = _noise(n, tuple(ks_K.tolist()))
+    """The variance that n samples a side add to a problem's difference at each shift, (E, K)."""
+    noise_LK = _noise(n, tuple(ks_K.tolist()))
 
-    def mean_noise(logit_M: FloatArray) -> FloatArray:
-        return np.array([np.interp(logit_M, LOGITS, noise_G).mean() for noise_G in noise_GK.T])
+    def mean_noise(logit_L: FloatArray) -> FloatArray:
+        return np.array([np.interp(logit_L, LOGITS, noise_L).mean() for noise_L in noise_LK.T])
 
-    after_UK = np.array([mean_noise(after_M) for after_M in moved])
-    sampling_UK: FloatArray = mean_noise(before_M) + after_UK
+    after_EK = np.array([mean_noise(after_L) for after_L in moved])
+    sampling_EK: FloatArray = mean_noise(before_L) + after_EK
     if not correlation:
-        return sampling_UK
-    some = slice(None, None, max(1, len(before_M) // COVARIANCE_SAMPLES))
+        return sampling_EK
+    some = slice(None, None, max(1, len(before_L) // COVARIANCE_SAMPLES))
     covariances = [
-        estimator_covariance(before_M[some], after_M[some], n, ks_K, correlation).mean(axis=0)
-        for after_M in moved
+        estimator_covariance(before_L[some], after_L[some], n, ks_K, correlation).mean(axis=0)
+        for after_L in moved
     ]
-    sampling_UK -= 2 * np.array(covariances)
-    return sampling_UK
+    sampling_EK -= 2 * np.array(covariances)
+    return sampling_EK
 
 
 @lru_cache(maxsize=64)
@@ -173,19 +173,19 @@ def _noise(n: int, ks: tuple[int, ...]) -> FloatArray:
     return estimator_variance(LOGITS, n, ks)
 
 
-def _solved(logit_M: FloatArray, ks_K: FloatArray) -> FloatArray:
-    """The probability that k samples hold a right one, 1 - (1 - p)^k, shape (M, K)."""
-    return -np.expm1(np.multiply.outer(-np.logaddexp(0, logit_M), ks_K))
+def _solved(logit_L: FloatArray, ks_K: FloatArray) -> FloatArray:
+    """The probability that k samples hold a right one, 1 - (1 - p)^k, shape (L, K)."""
+    return -np.expm1(np.multiply.outer(-np.logaddexp(0, logit_L), ks_K))
 
 
-def _first_reached(mean_UK: FloatArray, needed_UK: FloatArray) -> FloatArray:
+def _first_reached(mean_EK: FloatArray, needed_EK: FloatArray) -> FloatArray:
     """The mean change where it first is as large as needed; linear between shifts."""
-    change_K = np.full(mean_UK.shape[1], np.nan)
-    over_UK = mean_UK - needed_UK
-    for k, (mean_U, over_U) in enumerate(zip(mean_UK.T, over_UK.T, strict=True)):
-        reached = np.flatnonzero((over_U[1:] >= 0) & (over_U[:-1] < 0))
+    change_K = np.full(mean_EK.shape[1], np.nan)
+    over_EK = mean_EK - needed_EK
+    for k, (mean_E, over_E) in enumerate(zip(mean_EK.T, over_EK.T, strict=True)):
+        reached = np.flatnonzero((over_E[1:] >= 0) & (over_E[:-1] < 0))
         if reached.size:
             u = int(reached[0])
-            part = over_U[u] / (over_U[u] - over_U[u + 1])
-            change_K[k] = mean_U[u] + part * (mean_U[u + 1] - mean_U[u])
+            part = over_E[u] / (over_E[u] - over_E[u + 1])
+            change_K[k] = mean_E[u] + part * (mean_E[u + 1] - mean_E[u])
     return change_K

@@ -10,7 +10,7 @@ import numpy as np
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.distributions import two_sided_p, two_sided_reach
 from sage_cli.metrics.paired_difference import Difference
-from sage_cli.metrics.seed_noise import Pool, Runs, by_run, error_over
+from sage_cli.metrics.seed_noise import Pool, SideRuns, by_run, error_over
 from sage_cli.metrics.variance_components import pooled_variance
 
 POWER = 0.8
@@ -89,7 +89,7 @@ class Precision:
 
 
 def precision(
-    benchmarks: Sequence[tuple[Runs, Runs]], ks: Sequence[int], pool: Pool | None = None
+    benchmarks: Sequence[tuple[SideRuns, SideRuns]], ks: Sequence[int], pool: Pool | None = None
 ) -> Precision:
     """The difference of two sides, and of its unweighted mean over several benchmarks.
 
@@ -102,7 +102,7 @@ def precision(
     for a_runs, b_runs in benchmarks:
         ids = a_runs[0][0].problem_ids
         sides.append((by_run(a_runs, ids, ks), by_run(b_runs, ids, ks)))
-    gaps = [a_TPK.mean(axis=0) - b_TPK.mean(axis=0) for a_TPK, b_TPK in sides]
+    gaps = [a_IPK.mean(axis=0) - b_IPK.mean(axis=0) for a_IPK, b_IPK in sides]
     mean_K = np.mean([gap_PK.mean(axis=0) for gap_PK in gaps], axis=0)
     several = max(map(len, sides[0])) > 1 and min(map(len, gaps)) > 1
     error_K, freedom_K = error_over(sides, pool) if several else _problems_alone(gaps)

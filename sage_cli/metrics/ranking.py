@@ -41,11 +41,11 @@ def rank(values: ObjectiveValues, confidence: float = 0.95) -> Ranking:
     pairs (Bonferroni), so that a model as good as all others is distinguished from any with
     probability 1 - `confidence` at most.
     """
-    best = int(np.argmax([runs_TP.mean() for runs_TP in values.models]))
-    better_MM, error_MM = _compared(values, confidence)
-    known_M = error_MM[best][error_MM[best] > 0]
-    error = float(np.median(known_M)) if known_M.size else np.nan
-    return Ranking(best, _places(~better_MM[best]), error, confidence)
+    best = int(np.argmax([runs_IP.mean() for runs_IP in values.models]))
+    better_ZZ, error_ZZ = _compared(values, confidence)
+    known_Z = error_ZZ[best][error_ZZ[best] > 0]
+    error = float(np.median(known_Z)) if known_Z.size else np.nan
+    return Ranking(best, _places(~better_ZZ[best]), error, confidence)
 
 
 def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95) -> Front:
@@ -54,46 +54,46 @@ def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95
     A model is distinguished where one of the front is significantly better in every objective;
     each of those comparisons holds at `confidence` over all pairs, hence all of them together do.
     """
-    means_MO = np.array([[runs_TP.mean() for runs_TP in values.models] for values in objectives]).T
-    front = non_dominated(means_MO)
-    better_MM = np.logical_and.reduce([_compared(values, confidence)[0] for values in objectives])
-    return Front(front, _places(~better_MM[list(front)].any(axis=0)))
+    means_ZO = np.array([[runs_IP.mean() for runs_IP in values.models] for values in objectives]).T
+    front = non_dominated(means_ZO)
+    better_ZZ = np.logical_and.reduce([_compared(values, confidence)[0] for values in objectives])
+    return Front(front, _places(~better_ZZ[list(front)].any(axis=0)))
 
 
-def non_dominated(values_MO: FloatArray) -> tuple[int, ...]:
+def non_dominated(values_ZO: FloatArray) -> tuple[int, ...]:
     """Places of the models that no other matches in all objectives and beats in one."""
-    no_worse_MM = (values_MO[:, None] >= values_MO[None]).all(axis=2)
-    better_MM = (values_MO[:, None] > values_MO[None]).any(axis=2)
-    return _places(~(no_worse_MM & better_MM).any(axis=0))
+    no_worse_ZZ = (values_ZO[:, None] >= values_ZO[None]).all(axis=2)
+    better_ZZ = (values_ZO[:, None] > values_ZO[None]).any(axis=2)
+    return _places(~(no_worse_ZZ & better_ZZ).any(axis=0))
 
 
-def _places(true_M: Any) -> tuple[int, ...]:
-    return tuple(map(int, np.flatnonzero(true_M)))
+def _places(true_Z: Any) -> tuple[int, ...]:
+    return tuple(map(int, np.flatnonzero(true_Z)))
 
 
 def _compared(values: ObjectiveValues, confidence: float) -> tuple[BoolArray, FloatArray]:
-    """True where a model (row) is significantly better than another, and the errors, (M, M) each.
+    """True where a model (row) is significantly better than another, and the errors, (Z, Z) each.
 
     Paired by problem, Student's t; where models have several runs, with the noise of seeds pooled
     over all models. Without an error there is no evidence.
     """
-    means_MP = np.stack([runs_TP.mean(axis=0) for runs_TP in values.models])
-    runs_M = np.array([len(runs_TP) for runs_TP in values.models])
-    (M, P), noise = means_MP.shape, values.noise
-    better_MM, error_MM = np.zeros((M, M), dtype=bool), np.full((M, M), np.nan)
+    means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
+    runs_Z = np.array([len(runs_IP) for runs_IP in values.models])
+    (Z, P), noise = means_ZP.shape, values.noise
+    better_ZZ, error_ZZ = np.zeros((Z, Z), dtype=bool), np.full((Z, Z), np.nan)
     if P < 2:
-        return better_MM, error_MM
-    for place in range(M):
-        gap_PM = (means_MP[place] - means_MP).T
-        error_M, freedom_M = gap_PM.std(axis=0, ddof=1) / np.sqrt(P), np.full(M, P - 1.0)
+        return better_ZZ, error_ZZ
+    for place in range(Z):
+        gap_PZ = (means_ZP[place] - means_ZP).T
+        error_Z, freedom_Z = gap_PZ.std(axis=0, ddof=1) / np.sqrt(P), np.full(Z, P - 1.0)
         if noise is not None:
-            for other, share in enumerate(1 / runs_M[place] + 1 / runs_M):
-                error_1, freedom_1 = noise.error(gap_PM[:, [other]], share)
-                error_M[other], freedom_M[other] = error_1[0], freedom_1[0]
-            error_M[place] = 0.0  # the same runs
-        gap_M, known_M = gap_PM.mean(axis=0), error_M > 0
-        p_M = np.ones(M)
-        p_M[known_M] = two_sided_p(gap_M[known_M] / error_M[known_M], freedom_M[known_M])
-        better_MM[place] = (p_M * M * (M - 1) / 2 <= 1 - confidence) & (gap_M > 0)
-        error_MM[place] = error_M
-    return better_MM, error_MM
+            for other, share in enumerate(1 / runs_Z[place] + 1 / runs_Z):
+                error_1, freedom_1 = noise.error(gap_PZ[:, [other]], share)
+                error_Z[other], freedom_Z[other] = error_1[0], freedom_1[0]
+            error_Z[place] = 0.0  # the same runs
+        gap_Z, known_Z = gap_PZ.mean(axis=0), error_Z > 0
+        p_Z = np.ones(Z)
+        p_Z[known_Z] = two_sided_p(gap_Z[known_Z] / error_Z[known_Z], freedom_Z[known_Z])
+        better_ZZ[place] = (p_Z * Z * (Z - 1) / 2 <= 1 - confidence) & (gap_Z > 0)
+        error_ZZ[place] = error_Z
+    return better_ZZ, error_ZZ

@@ -12,11 +12,11 @@ from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.distributions import freedom_of, two_sided_reach
 from sage_cli.metrics.variance_components import pooled_variance
 
-Runs = Sequence[Sequence[Counts]]
+SideRuns = Sequence[Sequence[Counts]]
 """One side: for each training seed its counts, one for each evaluation seed."""
 
 Pool = Sequence[Sequence[FloatArray]]
-"""Methods whose seeds vary equally: for each benchmark its runs, shape (T, P, K)."""
+"""Methods whose seeds vary equally: for each benchmark its runs, shape (I, P, K)."""
 
 Part = tuple[FloatArray, FloatArray, int]
 """A benchmark's problems: their variance of the mean, the noise in it, and their number."""
@@ -25,23 +25,23 @@ LEVEL = 0.05
 """The two-sided level at which `_fixed_side` is Howe's interval."""
 
 
-def by_run(runs: Runs, ids: Sequence[str], ks: Sequence[int]) -> FloatArray:
-    """pass@k of the problems `ids` in each run, its evaluation seeds averaged, shape (T, P, K)."""
+def by_run(runs: SideRuns, ids: Sequence[str], ks: Sequence[int]) -> FloatArray:
+    """pass@k of the problems `ids` in each run, its evaluation seeds averaged, shape (I, P, K)."""
     return np.stack([pass_matrix([seed.ordered(ids) for seed in run], ks) for run in runs])
 
 
 def residual(sides: Sequence[FloatArray]) -> FloatArray:
     """The variance of a problem's value in one run around the run's and the problem's mean, pooled.
 
-    Each side has the shape (T, P, K). 0 where every side has one run, or one problem.
+    Each side has the shape (I, P, K). 0 where every side has one run, or one problem.
     """
     squares_K, freedom = np.zeros(sides[0].shape[2]), 0
-    for side_TPK in sides:
-        T, P, _ = side_TPK.shape
-        rest_TPK = side_TPK - side_TPK.mean(axis=1, keepdims=True)
-        rest_TPK -= rest_TPK.mean(axis=0)
-        squares_K += (rest_TPK**2).sum(axis=(0, 1))
-        freedom += (T - 1) * (P - 1)
+    for side_IPK in sides:
+        runs, P, _ = side_IPK.shape
+        rest_IPK = side_IPK - side_IPK.mean(axis=1, keepdims=True)
+        rest_IPK -= rest_IPK.mean(axis=0)
+        squares_K += (rest_IPK**2).sum(axis=(0, 1))
+        freedom += (runs - 1) * (P - 1)
     return squares_K / max(freedom, 1)
 
 
@@ -50,7 +50,7 @@ def error_over(
 ) -> tuple[FloatArray, FloatArray]:
     """Standard error of A's mean less B's over benchmarks, shape (K,), and its degrees of freedom.
 
-    Each benchmark has the shapes (T, P, K) of both sides, the same runs T on all; the mean over
+    Each benchmark has the shapes (I, P, K) of both sides, the same runs I on all; the mean over
     benchmarks is unweighted. Runs differ by their means over all benchmarks; each benchmark adds
     the variance of its problems. The seeds' variance is pooled over the methods of `pool`, by
     default over both sides, which assumes that it is the same under all of them.
@@ -73,11 +73,11 @@ def error_over(
     methods = [method for method in (pool or sides) if len(method[0]) > 1]
     share = sum(1 / len(side[0]) for side in sides if len(side[0]) > 1)
     freedom = sum(len(method[0]) - 1 for method in methods)
-    means = [np.mean([runs_TPK.mean(axis=1) for runs_TPK in method], axis=0) for method in methods]
+    means = [np.mean([runs_IPK.mean(axis=1) for runs_IPK in method], axis=0) for method in methods]
     weight = 1 / len(benchmarks) ** 2
     parts = []
-    for (a_TPK, b_TPK), *runs in zip(benchmarks, *methods, strict=True):
-        gap_PK = a_TPK.mean(axis=0) - b_TPK.mean(axis=0)
+    for (a_IPK, b_IPK), *runs in zip(benchmarks, *methods, strict=True):
+        gap_PK = a_IPK.mean(axis=0) - b_IPK.mean(axis=0)
         parts.append(_problems(gap_PK, residual(runs) * share, weight))
     fixed = any(len(side[0]) < 2 for side in sides)
     return (_fixed_side if fixed else _error)(pooled_variance(means) * share, parts, freedom)
@@ -96,11 +96,11 @@ class SeedNoise:
 
     @classmethod
     def seen(cls, methods: Sequence[FloatArray]) -> SeedNoise:
-        """Pooled over methods, each of shape (T, P, K); at least one has two runs."""
+        """Pooled over methods, each of shape (I, P, K); at least one has two runs."""
         return cls(
-            pooled_variance([runs_TPK.mean(axis=1) for runs_TPK in methods]),
+            pooled_variance([runs_IPK.mean(axis=1) for runs_IPK in methods]),
             residual(methods),
-            sum(len(runs_TPK) - 1 for runs_TPK in methods),
+            sum(len(runs_IPK) - 1 for runs_IPK in methods),
         )
 
     def error(self, values_PK: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:

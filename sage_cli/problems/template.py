@@ -13,7 +13,7 @@ from sage_cli.errors import ConfigurationError
 BOXED = r"\boxed{"
 
 
-class TokenizerFacts(Protocol):
+class TemplateTokenizer(Protocol):
     """The part of a tokenizer that a template's hash needs; those of Transformers have it.
 
     To render a prompt under `chat` it takes the tokenizer itself.
@@ -40,11 +40,14 @@ class PromptTemplate:
 
     section: PromptSection
     eos: str = ""
-    tokenizer: TokenizerFacts | None = None
+    tokenizer: TemplateTokenizer | None = None
 
     @classmethod
     def from_section(
-        cls, section: PromptSection, tokenizer: TokenizerFacts | None = None, eos: str | None = None
+        cls,
+        section: PromptSection,
+        tokenizer: TemplateTokenizer | None = None,
+        eos: str | None = None,
     ) -> PromptTemplate:
         """The template of `section`; `eos` is the tokenizer's unless given.
 

@@ -45,7 +45,7 @@ class Question:
 class Base:
     """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K).
 
-    `ends_2DK` are the ends of their intervals.
+    `ends_2QK` are the ends of their intervals.
     """
 
     label: str
@@ -53,8 +53,8 @@ class Base:
     counts: Counts
     question: Question
     beta: tuple[float, float]
-    smallest_DK: FloatArray
-    ends_2DK: FloatArray
+    smallest_QK: FloatArray
+    ends_2QK: FloatArray
 
     @classmethod
     def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
@@ -67,15 +67,15 @@ class Base:
             "correlation": question.correlation,
             "confidence": question.confidence,
         }
-        smallest_DK = smallest_changes(population, designs, ks, **assumed)
-        ends_2DK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
-        ends_2DK = np.where(np.isnan(smallest_DK), np.nan, ends_2DK)
-        return cls(label, benchmark, counts, question, population.beta, smallest_DK, ends_2DK)
+        smallest_QK = smallest_changes(population, designs, ks, **assumed)
+        ends_2QK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
+        ends_2QK = np.where(np.isnan(smallest_QK), np.nan, ends_2QK)
+        return cls(label, benchmark, counts, question, population.beta, smallest_QK, ends_2QK)
 
     def change(self, design: int, place: int) -> Measure:
         """A design's smallest change at a k, with its interval."""
-        low, high = self.ends_2DK[:, design, place].tolist()
-        return Measure(float(self.smallest_DK[design, place]), interval=(low, high))
+        low, high = self.ends_2QK[:, design, place].tolist()
+        return Measure(float(self.smallest_QK[design, place]), interval=(low, high))
 
 
 class DesignJson(TypedDict):
@@ -209,8 +209,8 @@ def _base_json(base: Base) -> BaseJson:
         "pass@k": _now(base.counts, asked.ks),
         "designs": [
             {"problems": one.problems, "samples": one.samples, "seeds": one.seeds,
-             "smallest": base.smallest_DK[row], "low": base.ends_2DK[0, row],
-             "high": base.ends_2DK[1, row]}
+             "smallest": base.smallest_QK[row], "low": base.ends_2QK[0, row],
+             "high": base.ends_2QK[1, row]}
             for row, one in enumerate(asked.designs)
         ],
     }  # fmt: skip

@@ -17,8 +17,8 @@ from sage_cli.grading.mathematics.matching import all_true, same_items
 from sage_cli.grading.mathematics.names import defines, is_name, is_quantity, is_symbol, letters
 from sage_cli.grading.mathematics.normalise import normalise
 from sage_cli.grading.mathematics.numerical import close, constant, differ
-from sage_cli.grading.mathematics.shape import Shape, read_shape, split
 from sage_cli.grading.mathematics.solutions import Solutions, read_solutions
+from sage_cli.grading.mathematics.structure import Structure, read_structure, split
 from sage_cli.grading.mathematics.units import read_unit, same_unit
 from sage_cli.grading.mathematics.wording import same_wording
 
@@ -72,22 +72,23 @@ class Equality:
             return self._are_solutions(named, answered, answer)
         if answered and "=" not in gold:
             return self.equal(gold, answered.as_answer())
-        gold_shape, answer_shape = read_shape(gold), read_shape(answer)
-        if (gold_shape.kind == "leaf") != (answer_shape.kind == "leaf"):
-            same = self._leaf_beside_structure(gold, answer, gold_shape, answer_shape)
+        gold_structure, answer_structure = read_structure(gold), read_structure(answer)
+        if (gold_structure.kind == "leaf") != (answer_structure.kind == "leaf"):
+            same = self._leaf_beside_structure(gold, answer, gold_structure, answer_structure)
         else:
-            same = self._same_shape(gold_shape, answer_shape)
+            same = self._same_structure(gold_structure, answer_structure)
         # an answer that is stated several times, the same each time: 1/2, 1/2
-        if same is False and answer_shape.kind in _UNORDERED and gold_shape.kind not in _UNORDERED:
-            first, *others = answer_shape.items
+        unordered = [s.kind in _UNORDERED for s in (gold_structure, answer_structure)]
+        if same is False and unordered == [False, True]:
+            first, *others = answer_structure.items
             if not others or not all(_exactly(first, item) for item in others):
                 return False
-            return all_true(self.equal(gold, item) for item in answer_shape.items)
+            return all_true(self.equal(gold, item) for item in answer_structure.items)
         return same
 
     def _is_number(self, name: str, gold: Number, answer: str) -> bool:
         """Return True if the answer is the number, once or repeated."""
-        shape = read_shape(answer)
+        shape = read_structure(answer)
         if shape.kind not in _UNORDERED:
             return self._is_one_number(name, gold, answer)
         first = shape.items[0]
@@ -130,7 +131,7 @@ class Equality:
             return False
         return self.equal(gold.unnamed(), answered.in_order(gold.names).unnamed())
 
-    def _same_shape(self, gold: Shape, answer: Shape) -> bool | None:
+    def _same_structure(self, gold: Structure, answer: Structure) -> bool | None:
         if gold.name and answer.name and gold.name != answer.name:
             return False
         if gold.kind == "leaf":
@@ -143,18 +144,18 @@ class Equality:
         return same_items(gold.items, answer.items, self.equal, _exactly)
 
     def _leaf_beside_structure(
-        self, gold: str, answer: str, gold_shape: Shape, answer_shape: Shape
+        self, gold: str, answer: str, gold_structure: Structure, answer_structure: Structure
     ) -> bool | None:
         """Compare a set of one with its element, a name with its structure, or two regions."""
         if _EMPTY in (gold, answer):  # and {∅}, which isn't empty
             return False
-        if gold_shape.kind == "set" and len(gold_shape.items) == 1:
-            return self.equal(gold_shape.items[0], answer)
-        if answer_shape.kind == "set" and len(answer_shape.items) == 1:
-            return self.equal(gold, answer_shape.items[0])
+        if gold_structure.kind == "set" and len(gold_structure.items) == 1:
+            return self.equal(gold_structure.items[0], answer)
+        if answer_structure.kind == "set" and len(answer_structure.items) == 1:
+            return self.equal(gold, answer_structure.items[0])
         for leaf, other in ((gold, answer), (answer, gold)):
             *names, last = split(leaf, "=")
-            if names and all(map(is_name, names)) and read_shape(last).kind != "leaf":
+            if names and all(map(is_name, names)) and read_structure(last).kind != "leaf":
                 return self.equal(last, other) if leaf is gold else self.equal(other, last)
         if _REGION.search(gold) and _REGION.search(answer):
             return self._ask(gold, answer)

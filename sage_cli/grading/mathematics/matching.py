@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from sage_cli.grading.mathematics.shape import split
+from sage_cli.grading.mathematics.structure import split
 
 Equal = Callable[[str, str], bool | None]
 """(gold, answer) -> their equality."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sage_cli.grading.mathematics.names import is_quantity, is_symbol
 from sage_cli.grading.mathematics.normalise import closing
-from sage_cli.grading.mathematics.shape import split
+from sage_cli.grading.mathematics.structure import split
 
 _INDEX = re.compile(r"_\{\d+\}$")
 _COORDINATES = frozenset("xyz")

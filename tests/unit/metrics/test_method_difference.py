@@ -68,22 +68,22 @@ def test_variance_against_a_fixed_model_by_hand() -> None:
     # Between: means 1 and 3/8, variance 25/128, over 2 runs 25/256. Gaps 3/4 and 1/8: variance
     # 25/128, over 2 problems 25/256. Residual: each of A's four values is 1/16 off its run's and
     # its problem's mean, squares 4/256 over 1 degree of freedom, over 2 runs x 2 problems 1/256.
-    a_TPK = np.array([[[1.0], [1.0]], [[0.5], [0.25]]])
-    b_TPK = np.array([[[0.0], [0.5]]])
-    error_K, freedom_K = error_over([(a_TPK, b_TPK)])
+    a_IPK = np.array([[[1.0], [1.0]], [[0.5], [0.25]]])
+    b_IPK = np.array([[[0.0], [0.5]]])
+    error_K, freedom_K = error_over([(a_IPK, b_IPK)])
     np.testing.assert_allclose(error_K, np.sqrt(49 / 256), rtol=1e-14)
     # both sources have one degree of freedom: Howe's width is Student's
     np.testing.assert_allclose(freedom_K, 1, rtol=1e-6)
-    other_way_K, _ = error_over([(b_TPK, a_TPK)])
+    other_way_K, _ = error_over([(b_IPK, a_IPK)])
     np.testing.assert_allclose(other_way_K, error_K, rtol=1e-14)
 
 
 def test_howes_width_against_a_fixed_model() -> None:
     # Runs that differ by the same on all problems have no residual: between .02, over 2 runs .01;
     # gaps of .1 and .3, half of 40 problems each: variance .01 x 40/39, over 40 problems.
-    a_TPK = np.stack([np.full((40, 1), 0.5 + shift) for shift in (-0.1, 0.1)])
-    b_TPK = np.repeat([0.4, 0.2], 20)[None, :, None]
-    error_K, freedom_K = error_over([(a_TPK, b_TPK)])
+    a_IPK = np.stack([np.full((40, 1), 0.5 + shift) for shift in (-0.1, 0.1)])
+    b_IPK = np.repeat([0.4, 0.2], 20)[None, :, None]
+    error_K, freedom_K = error_over([(a_IPK, b_IPK)])
     between, problems = 0.01, 0.01 / 39
     assert error_K[0] == pytest.approx(np.sqrt(between + problems), rel=1e-12)
     t = stats.t.ppf(0.975, [1, 39])
@@ -135,8 +135,8 @@ def test_variance_and_degrees_of_freedom_by_hand() -> None:
     # times 1/2 + 1/2. The gaps 0 and 1/2 have the variance 1/8, over two problems 1/16, and the
     # runs of a method differ by the same on all problems: no residual. In all 1/8, with
     # (1/8)^2 / ((1/16)^2 / 2 + (1/16)^2 / 1) = 8/3 degrees of freedom.
-    a_TPK = np.array([[[0.0], [0.5]], [[0.5], [1.0]]])
-    error_K, freedom_K = error_over([(a_TPK, np.full((2, 2, 1), 0.25))])
+    a_IPK = np.array([[[0.0], [0.5]], [[0.5], [1.0]]])
+    error_K, freedom_K = error_over([(a_IPK, np.full((2, 2, 1), 0.25))])
     np.testing.assert_allclose(error_K, np.sqrt(1 / 8), rtol=1e-14)
     np.testing.assert_allclose(freedom_K, 8 / 3, rtol=1e-14)
 
@@ -144,8 +144,8 @@ def test_variance_and_degrees_of_freedom_by_hand() -> None:
 def test_noise_that_is_in_runs_and_gaps_is_taken_off_once() -> None:
     # A's runs (1, 0) and (0, 1) have equal means; the gaps to B are 0, 0. The residual, with sums
     # of squares 4 x 1/4 over 2 degrees of freedom, is larger than what the gaps show.
-    a_TPK = np.array([[[1.0], [0.0]], [[0.0], [1.0]]])
-    error_K, freedom_K = error_over([(a_TPK, np.full((2, 2, 1), 0.5))])
+    a_IPK = np.array([[[1.0], [0.0]], [[0.0], [1.0]]])
+    error_K, freedom_K = error_over([(a_IPK, np.full((2, 2, 1), 0.5))])
     assert (error_K[0], freedom_K[0]) == (0, 2)
     generator = np.random.default_rng(2)
     p_P = np.full(60, 0.3)

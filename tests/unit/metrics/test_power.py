@@ -27,8 +27,8 @@ def base(problems: int = 200, n: int = 256, seed: int = 0) -> Counts:
     return Counts(tuple(f"p{i}" for i in range(problems)), np.full(problems, n), c_P)
 
 
-def probability(logit_M: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-logit_M))
+def probability(logit_L: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-logit_L))
 
 
 def together(
@@ -89,17 +89,17 @@ def test_the_fitted_beta_is_the_likeliest_and_near_the_truth() -> None:
 @pytest.mark.parametrize("right", [0, 16])
 def test_a_base_that_never_or_always_is_right_can_be_asked_about(right: int) -> None:
     counts = Counts(tuple(f"p{i}" for i in range(30)), [16] * 30, [right] * 30)
-    smallest_DK = smallest_changes(
+    smallest_QK = smallest_changes(
         Population.of(counts), [Design(30, 16)], (1,), loss=right == 16, heterogeneity=0.0
     )
-    assert 0 < smallest_DK[0, 0] < 0.5
+    assert 0 < smallest_QK[0, 0] < 0.5
 
 
 def test_more_of_anything_sees_more() -> None:
     population, ks = Population.of(base()), (1, 8)
     kinds = list(product((30, 120), (16, 64), (1, 3)))
-    found_DK = smallest_changes(population, [Design(*kind) for kind in kinds], ks)
-    smallest = dict(zip(kinds, found_DK, strict=True))
+    found_QK = smallest_changes(population, [Design(*kind) for kind in kinds], ks)
+    smallest = dict(zip(kinds, found_QK, strict=True))
     for P, n, S in kinds:
         for more in ((120, n, S), (P, 64, S), (P, n, 3)):
             assert (smallest[more] <= smallest[P, n, S] + EPSILON).all()
@@ -112,11 +112,11 @@ def test_more_of_anything_sees_more() -> None:
 
 def test_what_cannot_be_seen_is_undefined() -> None:
     population = Population.of(base())
-    found_DK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
-    assert np.isnan(found_DK[0]).all()  # one problem says nothing of others
-    assert np.isnan(found_DK[1, 1])  # k > n
-    assert np.isnan(found_DK[2, 1])  # five problems, most of them solved: no room for a gain
-    assert found_DK[2, 0] > 0
+    found_QK = smallest_changes(population, [Design(1, 64), Design(5, 8), Design(5, 64)], (1, 64))
+    assert np.isnan(found_QK[0]).all()  # one problem says nothing of others
+    assert np.isnan(found_QK[1, 1])  # k > n
+    assert np.isnan(found_QK[2, 1])  # five problems, most of them solved: no room for a gain
+    assert found_QK[2, 0] > 0
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(
         population, [design], (k,), loss=loss, heterogeneity=heterogeneity
     )
     sign = -1 if loss else 1
-    before = 1 - (1 - probability(population.logit_M)) ** k
+    before = 1 - (1 - probability(population.logit_L)) ** k
     shifts = np.linspace(-1, 4, 101)
     changes = [
         sign * (1 - (1 - probability(population.shifted(sign * u, heterogeneity))) ** k - before)
@@ -149,7 +149,7 @@ def test_the_smallest_change_is_detected_in_about_80_of_100_repetitions(
     n_P = np.full(design.problems, design.samples)
     detected, repetitions = 0, 600
     for _ in range(repetitions):
-        logit_P = generator.choice(population.logit_M, design.problems)
+        logit_P = generator.choice(population.logit_L, design.problems)
         moved_P = logit_P + shift + heterogeneity * generator.standard_normal(design.problems)
         pairs = [
             together(probability(moved_P), probability(logit_P), design.samples, generator)

@@ -62,7 +62,7 @@ def test_seeds_that_move_whole_runs_are_not_taken_for_differences_of_models() ->
     for _ in range(repetitions):
         found = with_seeds(generator, [0.0] * 6, 2, 0.4)
         seen += len(rank(found).indistinguishable) < 6
-        averaged = tuple(runs_TP.mean(axis=0)[None] for runs_TP in found.models)
+        averaged = tuple(runs_IP.mean(axis=0)[None] for runs_IP in found.models)
         blind += len(rank(ObjectiveValues(averaged, found.highest)).indistinguishable) < 6
     assert seen / repetitions <= 0.07
     assert blind / repetitions > 0.5

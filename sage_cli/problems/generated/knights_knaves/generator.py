@@ -9,12 +9,9 @@ from typing import Self
 from sage_cli.config.data import DataSection, KnightsKnavesSection
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.generated.knights_knaves.logic import (
-    AND,
-    IFF,
-    IMPLIES,
+    CONNECTIVES,
     LEAVES,
     NOT,
-    OR,
     Statement,
     unique_solution,
 )
@@ -30,7 +27,7 @@ NAMES = (
     "Omar", "Paula", "Peter", "Quentin", "Rita", "Robert", "Rosa", "Simon", "Stella", "Tara",
     "Theo", "Ursula", "Vera", "Victor", "Walter", "Wanda", "Xenia", "Yusuf", "Zara",
 )  # fmt: skip
-_KINDS = ("leaf", NOT, AND, OR, IMPLIES, IFF)
+_KINDS = ("leaf", NOT, *CONNECTIVES)
 
 
 def knights_knaves_problems(section: KnightsKnavesSection) -> list[Problem]:

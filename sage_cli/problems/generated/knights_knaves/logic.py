@@ -18,6 +18,7 @@ TRUTHFUL, LYING, NOT, AND, OR, IMPLIES, IFF = (
     "telling-truth", "lying", "not", "and", "or", "->", "<=>",
 )  # fmt: skip
 LEAVES = (TRUTHFUL, LYING)
+CONNECTIVES = (AND, OR, IMPLIES, IFF)
 
 
 def holds(statement: Statement, assignment: Sequence[bool]) -> bool:

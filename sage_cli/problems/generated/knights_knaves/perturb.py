@@ -12,12 +12,9 @@ from dataclasses import replace
 from itertools import permutations
 
 from sage_cli.problems.generated.knights_knaves.logic import (
-    AND,
-    IFF,
-    IMPLIES,
+    CONNECTIVES,
     LEAVES,
     NOT,
-    OR,
     Statement,
     unique_solution,
 )
@@ -45,7 +42,7 @@ def _statement(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
     others: list[Statement] = [
         *leaves,
         *((NOT, leaf) for leaf in leaves),
-        *((kind, *pair) for kind in (AND, OR, IMPLIES, IFF) for pair in pairs),
+        *((kind, *pair) for kind in CONNECTIVES for pair in pairs),
     ]
     changes = [(person, other) for person in people for other in others]
     draw.shuffle(changes)

@@ -52,12 +52,12 @@ def rewritten(text: str, numerals: Sequence[Numeral], new: Mapping[int, int]) ->
     return "".join([*pieces, text[end:]])
 
 
-def in_words(number: int) -> str:
+def spelled(number: int) -> str:
     """`number` below a million in English: 227 is `two hundred twenty-seven`."""
     for unit, name in ((1000, "thousand"), (100, "hundred")):
         if number >= unit:
-            rest = f" {in_words(number % unit)}" if number % unit else ""
-            return f"{in_words(number // unit)} {name}{rest}"
+            rest = f" {spelled(number % unit)}" if number % unit else ""
+            return f"{spelled(number // unit)} {name}{rest}"
     if number < len(_SMALL):
         return _SMALL[number]
     ones = f"-{_SMALL[number % 10]}" if number % 10 else ""
@@ -67,7 +67,7 @@ def in_words(number: int) -> str:
 def _like(old: str, number: int) -> str:
     if old[0].isdigit():
         return str(number) + (old[old.index(".") :] if "." in old else "")
-    words = in_words(number)
+    words = spelled(number)
     return words.capitalize() if old[0].isupper() else words
 
 

@@ -19,7 +19,7 @@ _UNKNOWN = re.compile(rf"{_NAME.pattern}|{_MAGNITUDE.pattern}")
 
 
 @dataclass(frozen=True)
-class Shape:
+class Structure:
     r"""`kind` is the pair of brackets, or `set`, `list`, `either`, `union`, `matrix 2x1`, `leaf`.
 
     `either` are alternatives, written with "or" or ±. `name` is the variable of an inequality,
@@ -37,19 +37,19 @@ class Shape:
 
 
 @lru_cache(maxsize=8192)
-def read_shape(text: str) -> Shape:
+def read_structure(text: str) -> Structure:
     """The outermost structure of the normalised `text`; its items are normalised texts too."""
     if "∪" in text and len(parts := split(text, "∪")) > 1:
-        return Shape("union", tuple(parts))
+        return Structure("union", tuple(parts))
     if "∨" in text and len(parts := split(text, "∨")) > 1:
         if all(_INEQUALITY.search(part) for part in parts):
-            return Shape("union", tuple(parts))
-        return Shape("either", _items(",".join(parts)))
+            return Structure("union", tuple(parts))
+        return Structure("either", _items(",".join(parts)))
     if (match := _MEMBER_OF.match(text)) and _INEQUALITY.search(text) is None:
-        inside = read_shape(text[match.end() :])
-        return Shape(inside.kind, inside.items, match[1])
+        inside = read_structure(text[match.end() :])
+        return Structure(inside.kind, inside.items, match[1])
     if "," in text and len(split(text, ",")) > 1:
-        return Shape("list", _items(text))
+        return Structure("list", _items(text))
     if _INEQUALITY.search(text) and (interval := _interval(text)):
         return interval
     if text.startswith(r"\begin") and (matrix := _ENVIRONMENT.fullmatch(text)):
@@ -57,8 +57,8 @@ def read_shape(text: str) -> Shape:
     if bracketed := _bracketed(text):
         return bracketed
     if "±" in text or "∓" in text:
-        return Shape("either", _items(text))
-    return Shape("leaf", (text,))
+        return Structure("either", _items(text))
+    return Structure("leaf", (text,))
 
 
 def split(text: str, separator: str) -> list[str]:
@@ -87,17 +87,17 @@ def _items(text: str) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _bracketed(text: str) -> Shape | None:
+def _bracketed(text: str) -> Structure | None:
     if text.startswith(r"\{") and text.endswith(r"\}") and closing(text, 1) == len(text) - 1:
-        return Shape("set", _items(text[2:-2].strip()))
+        return Structure("set", _items(text[2:-2].strip()))
     if text[:1] in ("(", "[") and text[-1:] in (")", "]") and closing(text, 0) == len(text) - 1:
         items = tuple(split(text[1:-1], ","))
         if len(items) > 1:
-            return Shape(text[0] + text[-1], items)
+            return Structure(text[0] + text[-1], items)
     return None
 
 
-def _interval(text: str) -> Shape | None:
+def _interval(text: str) -> Structure | None:
     """The interval of `x>2` or `3<x≤4`; None for anything less simple."""
     parts = re.split(r"([<>≤≥])", text)
     texts, relations = [part.strip() for part in parts[::2]], parts[1::2]
@@ -122,19 +122,19 @@ def _interval(text: str) -> Shape | None:
     if not all(relation in "<≤" for relation in relations):
         return None
     kind = ("(" if relations[0] == "<" else "[") + (")" if relations[1] == "<" else "]")
-    return Shape(kind, (texts[0], texts[2]), texts[1])
+    return Structure(kind, (texts[0], texts[2]), texts[1])
 
 
-def _magnitude(name: str, relation: str, bound: str) -> Shape:
+def _magnitude(name: str, relation: str, bound: str) -> Structure:
     """|x|<a as an interval around 0, |x|>a as what lies beyond it on both sides."""
     low = f"-{bound}" if re.fullmatch(r"[\w.π∞]+", bound) else f"-({bound})"
     if relation in "<≤":
-        return Shape("()" if relation == "<" else "[]", (low, bound), name)
+        return Structure("()" if relation == "<" else "[]", (low, bound), name)
     below = "<≤"[">≥".index(relation)]
-    return Shape("union", (f"{name}{below}{low}", f"{name}{relation}{bound}"))
+    return Structure("union", (f"{name}{below}{low}", f"{name}{relation}{bound}"))
 
 
-def _matrix(body: str) -> Shape:
+def _matrix(body: str) -> Structure:
     rows = [row.split("&") for row in body.strip().removesuffix("\\\\").split("\\\\")]
     entries = tuple(entry.strip() for row in rows for entry in row)
-    return Shape("matrix " + "x".join(str(len(row)) for row in rows), entries)
+    return Structure("matrix " + "x".join(str(len(row)) for row in rows), entries)
