@@ -17,7 +17,7 @@ from sage_cli.analysis.pictures import dots
 from sage_cli.analysis.skeleton import skeleton
 from sage_cli.analysis.tables import PerProblem, per_problem, tables_with_differences
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.variety import distinct_of, entropy_of_counts
+from sage_cli.metrics.counts.variety import distinct_of, entropy_of_counts
 from sage_cli.reports.document import Document
 from sage_cli.reports.table import Column, Measure, Row, Table
 

@@ -17,7 +17,7 @@ from sage_cli.analysis.per_sample import by_problem
 from sage_cli.analysis.pictures import scatters
 from sage_cli.analysis.tables import PerProblem, per_problem, tables_with_differences
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.variety import entropy_of_counts
+from sage_cli.metrics.counts.variety import entropy_of_counts
 from sage_cli.reports.document import Document
 from sage_cli.reports.table import Column, Measure, Row, Table
 

@@ -16,7 +16,7 @@ from sage_cli.analysis.tables import Results
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.variety import entropy_of_counts
+from sage_cli.metrics.counts.variety import entropy_of_counts
 from sage_cli.reports.table import Measure
 
 NAN = float("nan")

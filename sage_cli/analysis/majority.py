@@ -10,10 +10,10 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.material import Asked, Material
 from sage_cli.analysis.means import SEED
 from sage_cli.metrics import Curve, parse_ks
-from sage_cli.metrics.bands import curve
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.gaffke import gaffke
-from sage_cli.metrics.majority import maj_at_k
+from sage_cli.metrics.counts.majority import maj_at_k
+from sage_cli.metrics.intervals.bands import curve
+from sage_cli.metrics.intervals.gaffke import gaffke
 from sage_cli.reports.document import Document
 from sage_cli.reports.passk import curves_figure
 from sage_cli.reports.table import Column, Measure, Row, Table

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.analysis.material import Asked
-from sage_cli.metrics.bootstrap import studentised
-from sage_cli.metrics.gaffke import gaffke
-from sage_cli.metrics.paired_difference import gap_interval
+from sage_cli.metrics.comparisons.paired_difference import gap_interval
+from sage_cli.metrics.intervals.bootstrap import studentised
+from sage_cli.metrics.intervals.gaffke import gaffke
 from sage_cli.reports.table import Measure
 
 SEED = 0

@@ -17,8 +17,8 @@ from sage_cli.analysis.material import Material
 from sage_cli.analysis.pictures import strips
 from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.pooled_null import paired_grades
-from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
+from sage_cli.metrics.comparisons.pooled_null import paired_grades
+from sage_cli.metrics.comparisons.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import Record
 from sage_cli.reports.table import Column, Measure, Row, Table

@@ -1,16 +1,16 @@
 """pass@k from counts, with intervals: pure functions on arrays."""
 
 from sage_cli.config.ks import curve_ks, parse_ks
-from sage_cli.metrics.bands import Curve, curve
-from sage_cli.metrics.comparison import About, Comparison, Side, about, compare_sides
+from sage_cli.metrics.comparisons.comparison import About, Comparison, Side, about, compare_sides
+from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
+from sage_cli.metrics.comparisons.method_difference import method_difference
+from sage_cli.metrics.comparisons.paired_difference import Difference, paired_difference
+from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, pooled
-from sage_cli.metrics.counts_file import read_counts
-from sage_cli.metrics.crossing import Crossing, find_crossing
-from sage_cli.metrics.estimator import pass_at_k
-from sage_cli.metrics.method_difference import method_difference
-from sage_cli.metrics.paired_difference import Difference, paired_difference
-from sage_cli.metrics.support import Support, compare_support
-from sage_cli.metrics.variance_components import VarianceComponents, variance_components
+from sage_cli.metrics.counts.counts_file import read_counts
+from sage_cli.metrics.counts.estimator import pass_at_k
+from sage_cli.metrics.intervals.bands import Curve, curve
+from sage_cli.metrics.intervals.variance_components import VarianceComponents, variance_components
 
 __all__ = [
     "About",

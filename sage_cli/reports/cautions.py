@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sage_cli.metrics import Comparison, Difference, pooled
-from sage_cli.metrics.pooled_null import different_seeds, grade_correlation
+from sage_cli.metrics.comparisons.pooled_null import different_seeds, grade_correlation
 
 
 def fragile_notes(difference: Difference, ks: Sequence[int]) -> list[str]:

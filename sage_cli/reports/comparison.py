@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Comparison, Crossing, Difference, Support
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.precision import POWER
+from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.cautions import fragile_notes, seeds_notes
 from sage_cli.reports.contrast import (
     Contrast,

@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.population import Population
-from sage_cli.metrics.power import Design, resampled_changes, smallest_changes
-from sage_cli.metrics.precision import POWER
+from sage_cli.metrics.design.population import Population
+from sage_cli.metrics.design.power import Design, resampled_changes, smallest_changes
+from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.table import Column, Measure, Row, Table

@@ -8,11 +8,11 @@ from typing import TypeVar
 import numpy as np
 
 from sage_cli.config.objective import Objective
-from sage_cli.metrics.bands import pass_matrix
+from sage_cli.metrics.comparisons.seed_noise import residual
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.distributions import two_sided_p
-from sage_cli.metrics.seed_noise import residual
-from sage_cli.metrics.variance_components import pooled_variance
+from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.metrics.intervals.distributions import two_sided_p
+from sage_cli.metrics.intervals.variance_components import pooled_variance
 
 Replicate = Sequence[Counts]
 """What one training seed of a cell was measured as: its counts on each benchmark."""

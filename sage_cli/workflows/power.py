@@ -17,8 +17,8 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
-from sage_cli.metrics.pooled_null import grade_correlation
-from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
+from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.models.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report

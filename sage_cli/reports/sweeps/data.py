@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sage_cli.metrics import About, Counts
-from sage_cli.metrics.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.ranking import Front, Ranking
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]

@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import About
-from sage_cli.metrics.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.reports.sweeps.data import (
     Axis,
     CellFailure,

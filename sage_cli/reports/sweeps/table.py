@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sage_cli.metrics.ranking import Ranking
+from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, in_words
 from sage_cli.reports.table import UNDEFINED, Cell, Column, Measure, Row, Table
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sage_cli.metrics.comparisons.seed_noise import by_run
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.precision import POWER
-from sage_cli.metrics.seed_noise import by_run
+from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.cautions import fragile_notes
 from sage_cli.reports.comparison import AVERAGE, AVERAGE_NOTE
 from sage_cli.reports.contrast import (

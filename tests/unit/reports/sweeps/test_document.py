@@ -9,7 +9,7 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.config.objective import parse_objective
-from sage_cli.metrics.ranking import Front
+from sage_cli.metrics.comparisons.ranking import Front
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.render import to_csv
 from sage_cli.reports.sweeps.data import Axis, SweepCell
