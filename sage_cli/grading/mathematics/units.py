@@ -111,6 +111,7 @@ def _powers(text: str) -> Counter[str] | None:
     factors: list[tuple[str, int]] = []
     sign, coming = 1, 1
     for token in _TOKEN.findall(text):
+        scale = _SCALES.get(token) or _SCALES.get(token.lower())
         if token in ("/", "per"):
             sign = -1
         elif token.startswith("^") or token in ("squared", "cubed"):
@@ -121,8 +122,7 @@ def _powers(text: str) -> Counter[str] | None:
             factors[-1] = (name, exponent * power)
         elif token in _POWERS:
             coming = _POWERS[token]
-        elif factors and factors[-1][0] == "degree" and (scale := _SCALES.get(token) or
-                                                     _SCALES.get(token.lower())):  # fmt: skip
+        elif scale and factors and factors[-1][0] == "degree":
             factors[-1] = (scale, factors[-1][1])
         else:
             factors.append((_name(token), sign * coming))

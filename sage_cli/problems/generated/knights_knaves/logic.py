@@ -14,11 +14,9 @@ from typing import Any
 Statement = tuple[Any, ...]
 Assignment = tuple[bool, ...]
 
-TRUTHFUL, LYING, NOT, AND, OR, IMPLIES, IFF = (
-    "telling-truth", "lying", "not", "and", "or", "->", "<=>",
-)  # fmt: skip
-LEAVES = (TRUTHFUL, LYING)
-CONNECTIVES = (AND, OR, IMPLIES, IFF)
+LEAVES = TRUTHFUL, LYING = "telling-truth", "lying"
+NOT = "not"
+CONNECTIVES = AND, OR, IMPLIES, IFF = "and", "or", "->", "<=>"
 
 
 def holds(statement: Statement, assignment: Sequence[bool]) -> bool:

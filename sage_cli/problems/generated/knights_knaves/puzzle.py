@@ -82,10 +82,8 @@ class Puzzle:
     @property
     def answer(self) -> str:
         """The solution as text: a role for every name."""
-        return listed([
-            f"{name} is {self.roles.one(truthful)}"
-            for name, truthful in zip(self.names, self.solution, strict=True)
-        ]) + "."  # fmt: skip
+        named = zip(self.names, self.solution, strict=True)
+        return listed([f"{name} is {self.roles.one(truthful)}" for name, truthful in named]) + "."
 
     def quote(self, person: int, saying: str) -> str:
         """The claim of `person`, quoted by `saying`."""

@@ -76,8 +76,8 @@ def _read(text: str) -> int | None:
         number = float(text.replace(",", ""))
         return int(number) if number.is_integer() else None
     words = [word for word in re.split("[- ]", text) if word != "and"]
-    if any(left in _VALUES and right in _VALUES and not _joins(left, right)
-           for left, right in pairwise(words)):  # fmt: skip
+    pairs = [pair for pair in pairwise(words) if _VALUES.keys() >= set(pair)]
+    if not all(_joins(left, right) for left, right in pairs):
         return None
     thousands, below = 0, 0
     for word in words:
