@@ -37,7 +37,7 @@ def require_model(path: str) -> None:
 
 
 def require_folder(path: str | Path) -> None:
-    """Say that a local folder is missing before the Hub is asked for a model of that name."""
+    """Raise DataError where a local folder is missing, before the Hub is asked for that name."""
     text = str(path)
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
@@ -52,8 +52,8 @@ def is_adapter(folder: Path) -> bool:
 def fingerprint(path: str | Path, revision: str | None = None) -> str:
     """Sixteen hex digits of a model's content: weights, configuration, tokenizer, end tokens.
 
-    An adapter's includes its base's, wherever that lies. A model of the Hub is told by its name
-    and commit, one that can't be reached by its name and `revision`.
+    An adapter's includes its base's, wherever that lies. A model of the Hub has that of its name and
+    commit, one that can't be reached that of its name and `revision`.
     """
     folder = Path(path)
     if not folder.is_dir():

@@ -110,7 +110,7 @@ def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
 def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
     """`model` with fresh low-rank adapters on `lora.targets`, everything else frozen.
 
-    Their random halves are drawn from `seed`, so that a training that is begun again is the same.
+    Their random halves depend on `seed` alone, so that a repeated training is the same.
     """
     import torch
     from peft import LoraConfig, get_peft_model

@@ -57,7 +57,7 @@ class BenchmarkContract(ABC):
             assert problem.gold.strip()
 
     def test_ids_are_unique_and_stable(self) -> None:
-        """Samples and verdicts are stored by id."""
+        """Samples and grades are stored by id."""
         ids = [problem.id for problem in self.problems()]
         assert len(set(ids)) == len(ids) > 0
         assert ids == [problem.id for problem in self.problems()]

@@ -115,7 +115,7 @@ def _parquet(path: Path) -> Iterator[Row]:
                     number += 1
                     yield f"{path}, row {number}", row
     except pa.ArrowException as error:
-        raise DataError(f"{path} isn't a Parquet file: {error}", "write the file anew") from error
+        raise DataError(f"{path} isn't a Parquet file: {error}", "write the file again") from error
 
 
 @contextmanager

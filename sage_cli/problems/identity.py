@@ -1,4 +1,4 @@
-"""The determinants of problems and demonstrations, told without making or reading any.
+"""The determinants of problems and demonstrations, known without making or reading any.
 
 All are plain JSON. A `commit` of None in one says that the rows come from the Hub, that the data
 set isn't pinned, and that none of its commits lies in the local cache yet: what will be read is

@@ -37,7 +37,7 @@ _PIECES = (
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Garbage of whoever runs the tests isn't the judge's to collect."""
+    """Keep the garbage collection of the test's own objects out of the measured time."""
     gc.disable()
     try:
         yield
@@ -80,13 +80,13 @@ class JudgeContract(ABC):
 
     def texts(self) -> Iterator[str]:
         """Texts that models write, from nothing to 2,000 characters; the same ones every time."""
-        draw = random.Random(3407)
+        rng = random.Random(3407)
         yield from _EMPTY
         for piece in _PIECES:
             yield piece
             yield (piece * _LONGEST)[:_LONGEST]
         for _ in range(_TEXTS):
-            pieces = draw.choices((*_PIECES, *self.golds), k=draw.randint(1, 40))
+            pieces = rng.choices((*_PIECES, *self.golds), k=rng.randint(1, 40))
             yield "".join(pieces)[:_LONGEST]
 
     def test_a_gold_grades_itself_right(self) -> None:

@@ -76,5 +76,5 @@ def _check(n_: IntArray, c_: IntArray, k_: IntArray) -> None:
     if k_.max() > n_.min():
         raise MetricError(
             f"pass@{k_.max()} is undefined for a problem with {n_.min()} samples (k > n)",
-            f"ask for k up to {n_.min()}, or draw at least {k_.max()} samples per problem",
+            f"ask for k up to {n_.min()}, or sample at least {k_.max()} per problem",
         )

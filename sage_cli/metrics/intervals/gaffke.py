@@ -42,10 +42,10 @@ def _gaffke(
     below_RK, above_RK = means_RK + lowest * unseen_R1, means_RK + highest * unseen_R1
     far_K = np.minimum((below_RK <= 0).sum(axis=0), (above_RK >= 0).sum(axis=0))
     p_K = np.minimum(1.0, 2 * (far_K + 1) / (resamples + 1))
-    drawn = ranked(below_RK, rank), ranked(above_RK, -rank), p_K
+    simulated = ranked(below_RK, rank), ranked(above_RK, -rank), p_K
     equal_K = (values_PK == values_PK[0]).all(axis=0)
     exact = _of_one_value(values_PK[0], bounds, tail, len(values_PK))
-    return Interval(*np.where(equal_K, exact, drawn))
+    return Interval(*np.where(equal_K, exact, simulated))
 
 
 def weighted_means(

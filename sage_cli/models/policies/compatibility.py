@@ -58,8 +58,8 @@ def refuse_unfit_start(
 def refuse_other_model(policy: Policy, model: PretrainedModel | ScratchModel) -> None:
     """Refuse a model that isn't the configuration's, or one beside another's tokenizer.
 
-    A run is told by what it says it trains, a folder by its shape, an adapter by its base. What
-    can't be told without the network, such as the shape of a model of the Hub, passes.
+    A run is compared by its configured model, a folder by its shape, an adapter by its base. Facts
+    that are unknown without the network, as the shape of a model of the Hub, pass.
     """
     differing = differences(_facts(policy), facts_of_section(model))
     if differing:

@@ -37,7 +37,7 @@ def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:
 
 
 def sft_run(recipe: SftRecipe, runs: Runs) -> Run:
-    """The run of a base: told by model, prompt, SFT settings and demonstrations."""
+    """The run of a base, identified by model, prompt, SFT settings and demonstrations."""
     determinants = {
         "model": _start(recipe.model),
         "prompt": recipe.prompt.determinants(),

@@ -29,9 +29,9 @@ from sage_cli.store.run import Run
 
 @dataclass(frozen=True)
 class Policy:
-    """A model by folder or Hub name; the run it came from, unless it is somebody else's model.
+    """A model by folder or Hub name; the run it came from, unless no run made it.
 
-    `called` is what somebody wants tables and legends to call it. `consent` says whether code that
+    `called` is a label of the user's for tables and legends. `consent` says whether code that
     a run's model brings may be run; the run itself can't say so.
     """
 
@@ -133,7 +133,7 @@ class Policy:
     def own_settings(self) -> dict[str, Any]:
         """`prompt` and `sampling` as its run has them, or the `sage.json` of an exported model.
 
-        Empty for somebody else's model, which doesn't say how it is prompted.
+        Empty for other models, which don't say how they are prompted.
         """
         if self.run is not None:
             return settings_to_export(self.run.config)

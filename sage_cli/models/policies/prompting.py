@@ -32,11 +32,11 @@ def exported_template(folder: Path) -> str | None:
 def settings_to_export(config: Mapping[str, Any]) -> dict[str, Any]:
     """The prompt and decoding settings in a run's configuration or a `sage.json`.
 
-    Never where it is sampled: somebody else's file doesn't name servers.
+    Never the place of sampling: a received file names no servers.
     """
     sampling = config.get("sampling") or {}
-    drawn = {key: sampling[key] for key in DecodingSection.model_fields if key in sampling}
-    return {"prompt": config.get("prompt"), "sampling": drawn or None}
+    decoding = {key: sampling[key] for key in DecodingSection.model_fields if key in sampling}
+    return {"prompt": config.get("prompt"), "sampling": decoding or None}
 
 
 def require_prompt(names: Sequence[str], sets: Sequence[str], *, others_settings: bool) -> None:

@@ -6,7 +6,7 @@ splits the first (`R:63*40=2520;63*7=441;2520+441=2961`), `D` writes the product
 (`D:47*63=2961`), which a small model can only guess. Only some of the numbers are familiar from
 the demonstrations, so that some problems are hard.
 
-All draws depend on `ArithmeticSection.seed` and on what is drawn, never on the process.
+Random choices depend on `ArithmeticSection.seed` and their purpose, never on the process.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class ArithmeticProblems:
                 f"pairs of numbers from {section.low} to {section.high} leave room for",
                 "lower data.arithmetic.held_out or data.arithmetic.development",
             )
-        draw = self._random("problems")
-        draw.shuffle(pairs)
-        ordered = [pair if draw.random() < 0.5 else pair[::-1] for pair in pairs]
+        rng = self._random("problems")
+        rng.shuffle(pairs)
+        ordered = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
         self._test = ordered[: section.held_out]
         self._development = ordered[len(ordered) - section.development :]
         self._unseen = {frozenset(pair) for pair in self._test + self._development}
-        self._familiar = sorted(draw.sample(numbers, round(section.familiar_share * len(numbers))))
+        self._familiar = sorted(rng.sample(numbers, round(section.familiar_share * len(numbers))))
         self._unfamiliar = sorted(set(numbers) - set(self._familiar))
         familiar_pairs = combinations_with_replacement(self._familiar, 2)
         if all(frozenset(pair) in self._unseen for pair in familiar_pairs):
@@ -86,13 +86,13 @@ class ArithmeticProblems:
         return [_problem(f"{BENCHMARK}-train", *pair) for pair in pairs]
 
     def demonstrations(self, count: int) -> list[Demonstration]:
-        """`count` worked problems, phase after phase: their order is part of the recipe."""
-        draw = self._random("demonstrations")
+        """`count` worked problems, phase after phase: their order is part of the method."""
+        rng = self._random("demonstrations")
         return [
             Demonstration(f"{a}*{b}=?", working_out(chosen, a, b), str(a * b), phase.loss)
             for phase, length in self._phases(count)
-            for chosen in draw.choices(list(phase.mix), list(phase.mix.values()), k=length)
-            for a, b in [self._operands(draw)]
+            for chosen in rng.choices(list(phase.mix), list(phase.mix.values()), k=length)
+            for a, b in [self._operands(rng)]
         ]
 
     def _phases(self, count: int) -> Iterator[tuple[PhaseSection, int]]:
@@ -101,15 +101,15 @@ class ArithmeticProblems:
         for phase, start, end in zip(self.section.phases, [0, *ends], ends, strict=False):
             yield phase, end - start
 
-    def _operands(self, draw: random.Random) -> Operands:
+    def _operands(self, rng: random.Random) -> Operands:
         while True:
-            a, b = self._operand(draw), self._operand(draw)
+            a, b = self._operand(rng), self._operand(rng)
             if frozenset((a, b)) not in self._unseen:
                 return a, b
 
-    def _operand(self, draw: random.Random) -> int:
-        surprising = draw.random() < self.section.unfamiliar_probability
-        return draw.choice(self._unfamiliar if surprising and self._unfamiliar else self._familiar)
+    def _operand(self, rng: random.Random) -> int:
+        surprising = rng.random() < self.section.unfamiliar_probability
+        return rng.choice(self._unfamiliar if surprising and self._unfamiliar else self._familiar)
 
     def _random(self, purpose: str) -> random.Random:
         return random.Random(f"{self.section.seed}:{purpose}")  # seeded by SHA-512 of the text

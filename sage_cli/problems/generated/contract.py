@@ -101,7 +101,7 @@ class GeneratorContract(ABC):
                 assert problem.benchmark == entry.name
 
     def test_ids_are_unique(self) -> None:
-        """Samples and verdicts are stored by id."""
+        """Samples and grades are stored by id."""
         generator = self.make()
         ids = [problem.id for split in generator.splits for problem in generator.problems(split)]
         assert len(set(ids)) == len(ids)

@@ -18,7 +18,7 @@ from sage_cli.problems.problem import Demonstration, Problem, problem_id
 
 Split = Literal["test", "development", "training"]
 SPLITS: Mapping[Split, str] = {"test": "", "development": "-dev", "training": "-train"}
-"""What a split adds to its generator's name, by which it is asked for: `arithmetic-dev`."""
+"""The suffix of a split's name, after its generator's: `arithmetic-dev`."""
 _OPENING = re.compile(r"^\s*(?:<[^<>]*>\s*)?")
 
 

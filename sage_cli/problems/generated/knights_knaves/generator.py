@@ -42,44 +42,44 @@ def knights_knaves_problems(section: KnightsKnavesSection) -> list[Problem]:
     ]
 
 
-def draw_puzzle(people: int, draw: random.Random) -> Puzzle:
+def draw_puzzle(people: int, rng: random.Random) -> Puzzle:
     """A puzzle about `people` inhabitants that has exactly one solution."""
     while True:
-        statements = tuple(draw_statement(people, draw) for _ in range(people))
+        statements = tuple(draw_statement(people, rng) for _ in range(people))
         solution = unique_solution(statements)
         if solution is not None:
-            names = tuple(draw.sample(NAMES, people))
-            sayings = tuple(draw.choices(SAYINGS, k=people))
+            names = tuple(rng.sample(NAMES, people))
+            sayings = tuple(rng.choices(SAYINGS, k=people))
             return Puzzle(names, statements, solution, sayings, tuple(range(people)))
 
 
-def draw_statement(people: int, draw: random.Random) -> Statement:
-    """An assertion about somebody, its negation, or two with a connective between.
+def draw_statement(people: int, rng: random.Random) -> Statement:
+    """An assertion about a person, its negation, or two with a connective between.
 
     The two are never the same, as in the published set: "X if and only if X" says nothing.
     """
-    kind = draw.choice(_KINDS)
+    kind = rng.choice(_KINDS)
     leaves = [(truth, person) for truth in LEAVES for person in range(people)]
     if kind == "leaf":
-        return draw.choice(leaves)
+        return rng.choice(leaves)
     if kind == NOT:
-        return NOT, draw.choice(leaves)
-    left, right = draw.sample(leaves, 2)
+        return NOT, rng.choice(leaves)
+    left, right = rng.sample(leaves, 2)
     return kind, left, right
 
 
 def _problems(people: int, section: KnightsKnavesSection) -> Iterator[Problem]:
-    draw = random.Random(f"{section.seed}:{people}")  # seeded by SHA-512 of the text
+    rng = random.Random(f"{section.seed}:{people}")  # seeded by SHA-512 of the text
     seen = set()
     while True:
-        original = draw_puzzle(people, draw)
+        original = draw_puzzle(people, rng)
         if original.statements in seen:
             continue
         seen.add(original.statements)
         if section.variant == "none":
             yield _problem(original, {})
             continue
-        perturbed = perturb(original, section.variant, draw)
+        perturbed = perturb(original, section.variant, rng)
         if perturbed is not None:
             made_from = problem_id(BENCHMARK, original.question, original.answer)
             yield _problem(perturbed, {"variant": section.variant, "made_from": made_from})
@@ -97,7 +97,7 @@ def _problem(puzzle: Puzzle, meta: dict[str, str]) -> Problem:
 
 
 class KnightsKnaves(Generator):
-    """Puzzles worded like the published set `kk`, as many as wanted, perturbed when asked for."""
+    """Puzzles worded like the published set `kk`, as many as set, perturbed if set."""
 
     name = BENCHMARK
     title = "Knights and Knaves"

@@ -37,7 +37,7 @@ SAYINGS = (
     "\"{claim},\" {name} mentioned.",
     "\"{claim},\" {name} declared.",
 )  # fmt: skip
-"""How somebody may be quoted."""
+"""Forms of a quotation."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class WordProblems(Generator):
 def word_problem_demonstrations(
     data: DataSection, count: int, batch_size: int
 ) -> list[Demonstration]:
-    """`count` worked problems made from the training split: their order is part of the recipe.
+    """`count` worked problems made from the training split: their order is part of the method.
 
     Each is a row as it was published, a row with other numbers, or a fact: the formula of a
     re-drawn row in place of its story (`(109+82)*7`), so that copying and calculating are learned
@@ -75,19 +75,19 @@ def word_problem_demonstrations(
     stories = [
         Story(WordProblem(row.problem.question, row.formula)) for row in Splits.of(data).training
     ]
-    draw = random.Random(f"{section.seed}:word-problems")
+    rng = random.Random(f"{section.seed}:word-problems")
     first = round(section.facts_first * count)
-    facts = [_fact(draw.choice(stories), draw) for _ in range(first)]
-    mixed = [_demonstration(draw.choice(stories), section, draw) for _ in range(count - first)]
+    facts = [_fact(rng.choice(stories), rng) for _ in range(first)]
+    mixed = [_demonstration(rng.choice(stories), section, rng) for _ in range(count - first)]
     return [
         demonstration
         for stretch in (facts, mixed)
-        for demonstration in by_length(stretch, section.window, batch_size, draw)
+        for demonstration in by_length(stretch, section.window, batch_size, rng)
     ]
 
 
 def by_length(
-    made: Sequence[Demonstration], window: int, batch_size: int, draw: random.Random
+    made: Sequence[Demonstration], window: int, batch_size: int, rng: random.Random
 ) -> list[Demonstration]:
     """`made` with texts of similar length side by side, which halves the padding and the time.
 
@@ -99,25 +99,23 @@ def by_length(
         near = sorted(made[start : start + window], key=_length)
         batches = [near[i : i + batch_size] for i in range(0, len(near), batch_size)]
         short = [batches.pop()] if len(batches[-1]) < batch_size else []
-        draw.shuffle(batches)
+        rng.shuffle(batches)
         ordered += chain.from_iterable(batches + short)
     return ordered
 
 
-def _demonstration(
-    story: Story, section: WordProblemsSection, draw: random.Random
-) -> Demonstration:
-    kind = draw.random()
+def _demonstration(story: Story, section: WordProblemsSection, rng: random.Random) -> Demonstration:
+    kind = rng.random()
     if kind < section.facts:
-        return _fact(story, draw)
-    loss = "text" if draw.random() < section.text_share else "completion"
+        return _fact(story, rng)
+    loss = "text" if rng.random() < section.text_share else "completion"
     if kind < section.facts + section.redrawn and story.has_numbers:
-        return _worked(story.redrawn(draw), loss)
+        return _worked(story.redrawn(rng), loss)
     return _worked(story.problem, loss)
 
 
-def _fact(story: Story, draw: random.Random) -> Demonstration:
-    formula = story.redrawn(draw).formula
+def _fact(story: Story, rng: random.Random) -> Demonstration:
+    formula = story.redrawn(rng).formula
     return _worked(WordProblem(infix(formula), formula), "completion")
 
 

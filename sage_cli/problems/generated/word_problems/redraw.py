@@ -54,13 +54,13 @@ class Story:
         self.has_numbers = any(number in self._drawn for number in numbers(problem.formula))
         """The text gives a number of the formula, so that re-drawing changes it."""
 
-    def redrawn(self, draw: random.Random) -> WordProblem:
+    def redrawn(self, rng: random.Random) -> WordProblem:
         """Numbers of about the same size with which the formula still makes sense.
 
         The problem as it is when `_TRIES` draws find none.
         """
         for _ in range(_TRIES):
-            new = [_near(number, draw) for number in self._drawn]
+            new = [_near(number, rng) for number in self._drawn]
             if len(set(new)) < len(new):
                 continue  # two roles must stay two numbers
             mapping = dict(zip(self._drawn, new, strict=True))
@@ -89,13 +89,13 @@ def _sensible_value(formula: Formula) -> int | None:
     return None if trivial else result
 
 
-def _near(number: int, draw: random.Random) -> int:
+def _near(number: int, rng: random.Random) -> int:
     """A number with as many digits as `number`, now and then one fewer or more."""
-    digits, chance = len(str(number)), draw.random()
+    digits, chance = len(str(number)), rng.random()
     if digits == 1:
-        return draw.randint(2, 9) if chance < 0.8 else draw.randint(10, 30)
+        return rng.randint(2, 9) if chance < 0.8 else rng.randint(10, 30)
     if chance < 0.15:
         digits -= 1
     elif chance > 0.95 and digits < 3:
         digits += 1
-    return draw.randint(max(2, 10 ** (digits - 1)), 10**digits - 1)
+    return rng.randint(max(2, 10 ** (digits - 1)), 10**digits - 1)

@@ -98,4 +98,4 @@ def test_refuses_what_is_undefined(n: object, c: object, k: object, said: str) -
 def test_too_large_a_k_comes_with_the_next_step() -> None:
     with pytest.raises(MetricError) as caught:
         pass_at_k(64, 3, 256)
-    assert caught.value.next_step == "ask for k up to 64, or draw at least 256 samples per problem"
+    assert caught.value.next_step == "ask for k up to 64, or sample at least 256 per problem"

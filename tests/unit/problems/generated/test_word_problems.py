@@ -313,7 +313,7 @@ def test_facts_come_first_and_some_stories_are_learned_whole(data):
 def test_neighbours_have_similar_lengths_and_nothing_is_lost():
     draw = random.Random(0)
     made = [Demonstration("q" * draw.randint(1, 90), "w", str(i)) for i in range(60)]
-    ordered = by_length(made, window=32, batch_size=8, draw=draw)
+    ordered = by_length(made, window=32, batch_size=8, rng=draw)
     assert sorted(d.answer for d in ordered) == sorted(d.answer for d in made)
     assert {d.answer for d in ordered[:32]} == {d.answer for d in made[:32]}  # within the window
     lengths = [len(d.question) for d in ordered]
