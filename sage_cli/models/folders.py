@@ -52,8 +52,8 @@ def is_adapter(folder: Path) -> bool:
 def fingerprint(path: str | Path, revision: str | None = None) -> str:
     """Sixteen hex digits of a model's content: weights, configuration, tokenizer, end tokens.
 
-    An adapter's includes its base's, wherever that lies. A model of the Hub has that of its name and
-    commit, one that can't be reached that of its name and `revision`.
+    An adapter's includes its base's, wherever that lies. A Hub model has that of its name and
+    commit, or of its name and `revision` if it can't be reached.
     """
     folder = Path(path)
     if not folder.is_dir():
