@@ -1,15 +1,15 @@
-"""What a workflow tells whoever watches it."""
+"""Messages of a command about its progress."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class RunningCell:
-    """A task that runs: what it is called, its step of how many, its last reward, its age."""
+class RunningTrial:
+    """A running trial: its name, its step of how many, its last reward, its age."""
 
     name: str
     step: int | None = None
@@ -20,27 +20,27 @@ class RunningCell:
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """Where a sweep stands. `total`, `done`, `failed` and `pruned` count what `running` lists.
+    """The state of a sweep; `total`, `done`, `failed` and `pruned` are numbers of trials.
 
-    `best` says which cell leads and with what; `left_s` is None while nobody can know.
+    `best` says which trial leads and with which value; `left_s` is None while it is unknown.
     """
 
     total: int
     done: int = 0
     failed: int = 0
     pruned: int = 0
-    running: tuple[RunningCell, ...] = ()
+    running: tuple[RunningTrial, ...] = ()
     best: str | None = None
     left_s: float | None = None
 
     @property
     def left(self) -> int:
-        """How many haven't begun."""
+        """The number of trials that haven't begun."""
         return max(0, self.total - self.ended - len(self.running))
 
     @property
     def ended(self) -> int:
-        """How many are over, well or not."""
+        """The number of trials that are over, well or not."""
         return self.done + self.failed + self.pruned
 
 
@@ -48,42 +48,31 @@ class Progress(Protocol):
     """One bar or board at a time, and lines between them."""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Show a line that stays."""
 
     def doing(self, text: str) -> AbstractContextManager[None]:
-        """Say what is being done inside the block, where that isn't over at once."""
+        """Show `text` while the block runs, unless it is over at once."""
 
     def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
-        """Start a bar of `total` units, `done` of which are behind us."""
+        """Start a bar of `total` units, `done` of which are done."""
 
     def advance(self, amount: int = 1, **numbers: float) -> None:
-        """Go on by `amount`; `numbers` are shown beside the bar."""
+        """Advance the bar by `amount`; `numbers` are shown beside it."""
 
     def board(self, status: SweepStatus) -> None:
-        """Show where a sweep stands, in the place of what was shown before."""
+        """Show the state of a sweep in place of the last one."""
 
     def end(self) -> None:
         """Close the bar or board."""
 
 
 class Silent:
-    """Nobody watches."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
+    """A progress that nobody watches."""
 
     def doing(self, text: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Say nothing."""
+        """Return a context that says nothing."""
         return nullcontext()
 
-    def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
-        """Begin nothing."""
+    def _nothing(self, *_: Any, **__: Any) -> None: ...
 
-    def advance(self, amount: int = 1, **numbers: float) -> None:
-        """Show nothing."""
-
-    def board(self, status: SweepStatus) -> None:
-        """Show nothing."""
-
-    def end(self) -> None:
-        """End nothing."""
+    say = begin = advance = board = end = _nothing

@@ -12,11 +12,11 @@ import numpy as np
 
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.counted import counts_of
-from sage_cli.grading.status import Grade
+from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.majority import RIGHT
-from sage_cli.metrics.variety import entropy_of_counts
+from sage_cli.metrics.counts.majority import RIGHT
+from sage_cli.metrics.counts.variety import entropy_of_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
 from sage_cli.store.readings import ReadingStore

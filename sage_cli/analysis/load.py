@@ -15,8 +15,8 @@ from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts, stored_verdicts
 from sage_cli.metrics import Counts, pooled
-from sage_cli.policies.names import named_policies
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.names import named_policies
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sage_cli.analysis.analysis import Options
-from sage_cli.metrics.comparison import gap_interval
+from sage_cli.metrics.comparisons.paired_difference import gap_interval
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.gaffke import gaffke
-from sage_cli.metrics.interval import Interval
-from sage_cli.metrics.studentised import studentised
+from sage_cli.metrics.intervals.bootstrap import studentised
+from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.interval import Interval
 from sage_cli.reports.tables.table import Measure
 
 SEED = 0

@@ -14,7 +14,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.names import (
+from sage_cli.models.policies.names import (
     NO_LABELS,
     Labels,
     Model,
@@ -23,7 +23,7 @@ from sage_cli.policies.names import (
     named_run,
     refuse_equal_labels,
 )
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from sage_cli.config.meaning import Meaning
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.answers import StoredAnswer
-from sage_cli.grading.status import Status
+from sage_cli.grading.grades import Status
 from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData

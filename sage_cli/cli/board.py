@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sage_cli.progress import RunningCell, SweepStatus
+from sage_cli.progress import RunningTrial, SweepStatus
 
 PLAIN_LINE_EVERY_S = 20.0
 PLAIN_STEPS = 4
@@ -131,9 +131,9 @@ def _left(status: SweepStatus) -> str:
     return "" if status.left_s is None else f"{clock(status.left_s)} left"
 
 
-def _step(cell: RunningCell) -> str:
+def _step(cell: RunningTrial) -> str:
     return "" if cell.step is None else f"step {cell.step}" + (f"/{cell.of}" if cell.of else "")
 
 
-def _reward(cell: RunningCell) -> str:
+def _reward(cell: RunningTrial) -> str:
     return "" if cell.reward is None else f"reward {cell.reward:.3f}"

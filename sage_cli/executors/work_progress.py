@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from sage_cli.executors.failures import Failure
 from sage_cli.executors.work import Work
-from sage_cli.progress import Progress, RunningCell, SweepStatus
+from sage_cli.progress import Progress, RunningTrial, SweepStatus
 
 BOARD_S = 1.0
 """From one look at the running trainings to the next."""
@@ -93,8 +93,8 @@ class WorkProgress:
         self._progress.end()
 
 
-def _running(work: Work) -> RunningCell:
+def _running(work: Work) -> RunningTrial:
     begun = work.run is not None and work.started != work.began
     last = (work.run.metrics.read() or [{}])[-1] if work.run and begun else {}
     age_s = time.monotonic() - (work.since_s or 0.0)
-    return RunningCell(work.title, last.get("step"), last.get("of"), last.get("reward"), age_s)
+    return RunningTrial(work.title, last.get("step"), last.get("of"), last.get("reward"), age_s)

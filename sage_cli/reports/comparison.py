@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.metrics import Comparison, Crossing, Spread, Support
+from sage_cli.metrics import Comparison, Crossing, Support, VarianceComponents
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.precision import POWER
+from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.comparison_notes import comparison_notes
 from sage_cli.reports.contrast import (
     Contrast,
@@ -104,7 +104,7 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
     rows = adjusted(rows, shown)
     tables = []
     for benchmark, one in comparisons.items():
-        components = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
+        components = dict(zip((one.a.label, one.b.label), one.variances, strict=True))
         notes = comparison_notes(one)
         tables.append(comparison_table(benchmark, rows[benchmark], shown, notes))
         tables.append(variance_table(benchmark, components, {*shown[::3], shown[-1]}))
@@ -156,7 +156,9 @@ def comparison_table(
     return Table(title, heads, tuple(rows), tuple(notes))
 
 
-def variance_table(benchmark: str, components: Mapping[str, Spread], ks: Collection[int]) -> Table:
+def variance_table(
+    benchmark: str, components: Mapping[str, VarianceComponents], ks: Collection[int]
+) -> Table:
     """Return a row per model and k of `ks` with a column per source of uncertainty."""
     rows = [
         Row((label, k, *(Measure(float(sd), digits=4) for sd in sources)), section=label)
@@ -168,14 +170,14 @@ def variance_table(benchmark: str, components: Mapping[str, Spread], ks: Collect
     return Table(f"sources of uncertainty on {benchmark}", heads, tuple(rows), VARIANCE_NOTES)
 
 
-def _sources(one: Spread) -> tuple[FloatArray, ...]:
+def _sources(one: VarianceComponents) -> tuple[FloatArray, ...]:
     return one.problems_K, one.sampling_K, one.evaluation_seeds_K, one.training_seeds_K
 
 
 def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJson:
     """Return all numbers of a comparison and of its contrast."""
     difference = comparison.difference
-    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.spreads, strict=True)
+    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.variances, strict=True)
     return {
         "confidence": difference.confidence,
         "sides": [
@@ -194,7 +196,7 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJso
     }
 
 
-def _variance_json(one: Spread) -> VarianceJson:
+def _variance_json(one: VarianceComponents) -> VarianceJson:
     problems_K, sampling_K, evaluation_seeds_K, training_seeds_K = _sources(one)
     return {
         "problems": problems_K,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sage_cli.metrics import Comparison, Crossing, Difference, Support, pooled
-from sage_cli.metrics.verdicts import different_seeds, verdict_correlation
+from sage_cli.metrics.comparisons.pooled_null import different_seeds, grade_correlation
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
@@ -100,7 +100,7 @@ def seeds_notes(comparison: Comparison) -> list[str]:
             "numbers: what sampling adds to a difference is about 1.2 times (a base and its RL "
             "policy) to 2 times (two RL policies of a base) what it is with equal seeds"
         ]
-    correlation = verdict_correlation(a, b)
+    correlation = grade_correlation(a, b)
     if math.isnan(correlation):
         return []
     return [

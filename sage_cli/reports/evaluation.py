@@ -8,8 +8,8 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
-from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.reports.document import Document
 from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
 from sage_cli.reports.provenance import Provenance

@@ -13,8 +13,9 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.power import Design, Population, resampled_changes, smallest_changes
-from sage_cli.metrics.precision import POWER
+from sage_cli.metrics.design.population import Population
+from sage_cli.metrics.design.power import Design, resampled_changes, smallest_changes
+from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.power_panels import draw_power
 from sage_cli.reports.provenance import Provenance
@@ -46,7 +47,7 @@ class Question:
 class Base:
     """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K).
 
-    `ends_2DK` are the low and high ends of their intervals.
+    `ends_2QK` are the low and high ends of their intervals.
     """
 
     label: str
@@ -54,8 +55,8 @@ class Base:
     counts: Counts
     question: Question
     beta: tuple[float, float]
-    smallest_DK: FloatArray
-    ends_2DK: FloatArray
+    smallest_QK: FloatArray
+    ends_2QK: FloatArray
 
     @classmethod
     def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
@@ -64,15 +65,15 @@ class Base:
         designs, ks = question.designs, question.ks
         names = ("loss", "heterogeneity", "correlation", "confidence")
         assumed: dict[str, Any] = {name: getattr(question, name) for name in names}
-        smallest_DK = smallest_changes(population, designs, ks, **assumed)
-        ends_2DK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
-        ends_2DK = np.where(np.isnan(smallest_DK), np.nan, ends_2DK)
-        return cls(label, benchmark, counts, question, population.beta, smallest_DK, ends_2DK)
+        smallest_QK = smallest_changes(population, designs, ks, **assumed)
+        ends_2QK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
+        ends_2QK = np.where(np.isnan(smallest_QK), np.nan, ends_2QK)
+        return cls(label, benchmark, counts, question, population.beta, smallest_QK, ends_2QK)
 
     def change(self, design: int, place: int) -> Measure:
         """Return a design's smallest change at a k with its interval."""
-        low, high = self.ends_2DK[:, design, place].tolist()
-        return Measure(float(self.smallest_DK[design, place]), interval=(low, high))
+        low, high = self.ends_2QK[:, design, place].tolist()
+        return Measure(float(self.smallest_QK[design, place]), interval=(low, high))
 
 
 class DesignJson(TypedDict):
@@ -199,7 +200,7 @@ def _correlation_note(question: Question) -> str:
 
 def _base_json(base: Base) -> BaseJson:
     question = base.question
-    ends = zip(question.designs, base.smallest_DK, *base.ends_2DK, strict=True)
+    ends = zip(question.designs, base.smallest_QK, *base.ends_2QK, strict=True)
     return {
         "base": base.label,
         "benchmark": base.benchmark,

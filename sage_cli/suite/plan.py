@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.executors.build import local_places, task_resources
-from sage_cli.policies.state import state
+from sage_cli.models.policies.planned import state
 from sage_cli.store.identity import identity_of
 from sage_cli.suite.arms import Arm, Overrides, arms_of
 from sage_cli.suite.cost import Cost, cost, cost_left, cost_of

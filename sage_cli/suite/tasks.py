@@ -10,7 +10,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.executor import Resources
 from sage_cli.executors.work import Work
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.identity import identity_of
 from sage_cli.suite.arms import Arm
 from sage_cli.suite.declaration import Suite

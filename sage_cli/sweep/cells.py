@@ -13,8 +13,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, pass_at_k
-from sage_cli.policies.planned import planned_base, rl_run
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.planned import planned_base, rl_run
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 from sage_cli.sweep.space import Cell
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.executor import Resources
 from sage_cli.executors.work import Work
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.sweep.cells import ByBenchmark, Cells, Training, in_words
 from sage_cli.sweep.space import Cell
 

@@ -20,7 +20,7 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.signals import OptionalSignal
-from sage_cli.models.dropout import switch_off_own_dropout
+from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.objectives import log_ratio, reward_to_go
 from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
 from sage_cli.training.token_record import TokenRecord

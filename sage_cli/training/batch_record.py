@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 
 
 def batch_record(

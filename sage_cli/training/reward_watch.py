@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 
 WINDOW = 10
 """Steps that are looked at together."""

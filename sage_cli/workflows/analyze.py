@@ -29,7 +29,7 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
-from sage_cli.policies.names import NO_LABELS, Labels, chosen_policies
+from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance

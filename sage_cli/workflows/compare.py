@@ -9,13 +9,13 @@ from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate
+from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
-from sage_cli.policies.names import named_policy, refuse_equal_labels
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.names import named_policy, refuse_equal_labels
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
 from sage_cli.reports.document import Report

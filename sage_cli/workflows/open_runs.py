@@ -15,7 +15,7 @@ from sage_cli.config.records import default_root
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import RunFacts, chosen, expanded
 

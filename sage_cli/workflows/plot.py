@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.measures.dynamics import series
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.policies.names import split_label
+from sage_cli.models.policies.names import split_label
 from sage_cli.reports.document import Document, Figure, Report
 from sage_cli.reports.figures.panels import Series, draw_steps
 from sage_cli.reports.provenance import Provenance

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
+from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
-from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.metrics.verdicts import verdict_correlation
-from sage_cli.policies.names import chosen_policies
+from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
+from sage_cli.models.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.power import Base, Question, power_document
@@ -134,7 +134,7 @@ def _correlation(
     for one in load_benchmarks(recipe.evaluation, recipe.data):
         if one.name == benchmark:
             stored = stored_counts(policy, one, recipe, config.run.root, (n,))[n]
-            correlation = verdict_correlation(counts, pooled(stored))
+            correlation = grade_correlation(counts, pooled(stored))
     if math.isnan(correlation):
         raise StoreError(
             f"{like} and {label} have no stored verdicts on the same samples of {benchmark}",

@@ -11,8 +11,8 @@ from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.answers import StoredAnswer, stored_answers
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.grading.status import STATUSES
-from sage_cli.policies.names import named_policy
+from sage_cli.grading.grades import STATUSES
+from sage_cli.models.policies.names import named_policy
 from sage_cli.store.run import Runs
 
 

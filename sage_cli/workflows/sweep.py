@@ -15,9 +15,9 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.executors.executor import Executor
+from sage_cli.models.policies.planned import state
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
-from sage_cli.policies.state import state
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.lock import driver

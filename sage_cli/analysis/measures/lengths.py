@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.analysis.analysis import Analysis, Inputs, Options
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.means import mean_over_problems, share_over_problems
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.dot_plot import draw_dot_plot
 from sage_cli.reports.tables.render import Record, to_records

@@ -15,8 +15,8 @@ from sage_cli.analysis.measures.invisible_leash import (
 )
 from sage_cli.analysis.tables import records, wide_table
 from sage_cli.metrics import Support, compare_support
-from sage_cli.metrics.support import OFTEN, STATES, Transitions, transitions
-from sage_cli.metrics.verdicts import paired_verdicts
+from sage_cli.metrics.comparisons.pooled_null import paired_grades
+from sage_cli.metrics.comparisons.support import OFTEN, STATES, Transitions, transitions
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.heat_strip import draw_heat_strip
 from sage_cli.reports.tables.render import Record
@@ -189,7 +189,7 @@ def _json(support: Support) -> SupportJson:
 def _null(inputs: Inputs) -> str:
     """Return how chance is computed, and the test that belongs to it."""
     pairs = [
-        paired_verdicts(base.counts, run.counts)
+        paired_grades(base.counts, run.counts)
         for base, *runs in inputs.answers.values()
         for run in runs
     ]

@@ -70,7 +70,7 @@ def draw_power(bases: Sequence[Base], stem: Path) -> None:
 def _line(base: Base, place: int, samples: int, seeds: int) -> tuple[list[int], list[float]]:
     """Return problems and smallest changes at one k, for designs with a defined change."""
     changes = {
-        design.problems: float(base.smallest_DK[row, place])
+        design.problems: float(base.smallest_QK[row, place])
         for row, design in enumerate(base.question.designs)
         if (design.samples, design.seeds) == (samples, seeds)
     }
@@ -91,7 +91,7 @@ def _frame(axes: Any, k: int, problems: Sequence[int]) -> None:
 
 def _limits(bases: Sequence[Base]) -> tuple[float, float]:
     """Return the nearest of 1, 2, 5 times a power of ten below and above all changes."""
-    known = np.concatenate([base.smallest_DK[~np.isnan(base.smallest_DK)] for base in bases])
+    known = np.concatenate([base.smallest_QK[~np.isnan(base.smallest_QK)] for base in bases])
     if not known.size:
         return 0.01, 1.0
     marks = np.multiply.outer(10.0 ** np.arange(-8, 1), [1, 2, 5]).ravel()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sage_cli.metrics import About, Counts
-from sage_cli.metrics.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.ranking import Front, Ranking
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]
@@ -120,7 +120,7 @@ class SweepResult:
     def indistinguishable(self, objective: str) -> frozenset[int]:
         """Return the places of the cells that may equal the best; empty if that is unknown."""
         ranking = self.findings.rankings.get(objective)
-        return frozenset(ranking.alike) if ranking else frozenset()
+        return frozenset(ranking.indistinguishable) if ranking else frozenset()
 
     def interval(self, place: int, objective: str) -> tuple[float, float] | None:
         """Return a cell's interval for an objective."""

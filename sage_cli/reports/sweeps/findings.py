@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from sage_cli.config.objective import Objective
-from sage_cli.metrics.objective import objective_intervals, objective_values
-from sage_cli.metrics.ranking import Front, Ranking, non_dominated, pareto_front, rank
+from sage_cli.metrics.comparisons.objective import objective_intervals, objective_values
+from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
 from sage_cli.reports.sweeps.data import Findings, SweepCell
 
 
@@ -35,7 +35,7 @@ def findings(
             objective.name: _ranking_at(places, rank(one, confidence))
             for objective, one in zip(objectives, values, strict=True)
         },
-        front and Front(_at(places, front.best), _at(places, front.alike)),
+        front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
     )
 
 
@@ -59,7 +59,9 @@ def _front_of_means(
 
 
 def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
-    return replace(ranking, best=places[ranking.best], alike=_at(places, ranking.alike))
+    return replace(
+        ranking, best=places[ranking.best], indistinguishable=_at(places, ranking.indistinguishable)
+    )
 
 
 def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
     Points of the front are numbered as the table's cells are.
     """
     front, findings = result.findings.front, result.findings
-    best, alike = (front.best, front.alike) if front else ((), ())
+    best, alike = (front.best, front.indistinguishable) if front else ((), ())
     point = {place: values for place, _, values in result.done}
     with drawing(stem, *SIZE_IN) as figure:
         axes = figure.subplots()

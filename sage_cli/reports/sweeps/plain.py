@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import About
-from sage_cli.metrics.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.reports.sweeps.data import (
     Axis,
     CellFailure,
@@ -91,7 +91,7 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
             {place: ends for place, ends in enumerate(intervals) if ends},
             _intervals(objectives, base) if base else None,
             {name: _read_ranking(one) for name, one in data["rankings"].items()},
-            Front(tuple(front["best"]), tuple(front["alike"])) if front else None,
+            Front(tuple(front["best"]), tuple(front["indistinguishable"])) if front else None,
         ),
         _read_cell(objectives, base) if base else None,
         data["importances"],
@@ -138,7 +138,7 @@ def _intervals(
 
 
 def _read_ranking(ranking: Mapping[str, Any]) -> Ranking:
-    alike, error = tuple(ranking["alike"]), _number(ranking["error"])
+    alike, error = tuple(ranking["indistinguishable"]), _number(ranking["error"])
     return Ranking(ranking["best"], alike, error, ranking["confidence"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sage_cli.metrics.ranking import Ranking
+from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, describe
 from sage_cli.reports.tables.table import UNDEFINED, Cell, Column, Measure, Row, Table
 
@@ -80,7 +80,7 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
         notes.append(f"{100 * findings.confidence:g} % intervals over {_sources(result)}")
     notes += [_best(name, one, result) for name, one in findings.rankings.items()]
     if (front := findings.front) is not None:
-        count = len(set(front.alike) - set(front.best))
+        count = len(set(front.indistinguishable) - set(front.best))
         others = f"{count} other{'' if count == 1 else 's'}"
         cells = "cells" if len(front.best) > 1 else "cell"
         notes.append(
@@ -110,7 +110,7 @@ def _sources(result: SweepResult) -> str:
 
 
 def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
-    others = f"{len(ranking.alike) - 1} of {len(result.done) - 1} others"
+    others = f"{len(ranking.indistinguishable) - 1} of {len(result.done) - 1} others"
     return (
         f"{objective}: best is cell {ranking.best + 1}; indistinguishable from it: {others} "
         f"({100 * ranking.confidence:g} %, all pairs together; {describe_noise(ranking)})"
@@ -120,7 +120,7 @@ def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
 def describe_noise(ranking: Ranking) -> str:
     """Return the standard error of a difference from the best cell, in words."""
     if math.isnan(ranking.error):
-        return "no two cells differ" if len(ranking.alike) > 1 else "one cell only"
+        return "no two cells differ" if len(ranking.indistinguishable) > 1 else "one cell only"
     return f"standard error of a difference: {ranking.error:.3f}"
 
 

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from sage_cli.metrics.comparisons.seed_noise import by_run
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.methods import by_run
-from sage_cli.metrics.precision import POWER
+from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.comparison import AVERAGE, AVERAGE_NOTE, DIFFERENCE_COLUMNS
 from sage_cli.reports.comparison_notes import fragile_notes
 from sage_cli.reports.contrast import (

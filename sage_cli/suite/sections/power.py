@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sage_cli.metrics import pooled
-from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.metrics.verdicts import verdict_correlation
+from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.reports.document import Document
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
@@ -43,7 +43,7 @@ def _correlation(
     """
     counts = pooled(base.side(benchmark).counts)
     correlations = [
-        verdict_correlation(counts, pooled(run))
+        grade_correlation(counts, pooled(run))
         for method in result.there
         if method is not base and benchmark in method.benchmarks
         for run in method.side(benchmark).runs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 
-from sage_cli.policies.state import state
+from sage_cli.models.policies.planned import state
 from sage_cli.reports.document import Document
 from sage_cli.reports.tables.render import to_records
 from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns

@@ -9,11 +9,11 @@ from rich.console import Console
 
 from sage_cli.cli import board
 from sage_cli.cli.live import Live
-from sage_cli.progress import RunningCell, SweepStatus
+from sage_cli.progress import RunningTrial, SweepStatus
 
 RUNNING = (
-    RunningCell("tau=0.465 rho=0.775 seed 0", 12, 40, 0.3125, 74),
-    RunningCell("tau=0.465 rho=1.0 seed 1", None, None, None, 3671),
+    RunningTrial("tau=0.465 rho=0.775 seed 0", 12, 40, 0.3125, 74),
+    RunningTrial("tau=0.465 rho=1.0 seed 1", None, None, None, 3671),
 )
 STATUS = SweepStatus(9, 4, 1, 0, RUNNING, "tau=0.3 rho=0.5: pass@1 0.451", 754)
 

@@ -10,7 +10,7 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts, about
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run
 from sage_cli.workflows.compare import compare, compare_named, is_training
@@ -43,7 +43,7 @@ def test_two_models() -> None:
     )
     assert one.crossing is not None
     assert one.support is not None
-    assert np.isnan(one.spreads[0].training_seeds_K).all()
+    assert np.isnan(one.variances[0].training_seeds_K).all()
 
 
 def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
@@ -52,7 +52,7 @@ def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
     assert found["aime"].difference.runs == (2, 3)
     assert found["aime"].crossing is None
     assert found["aime"].a.label == "good-1 +1"
-    assert not np.isnan(found["aime"].spreads[1].training_seeds_K).any()
+    assert not np.isnan(found["aime"].variances[1].training_seeds_K).any()
 
 
 def test_a_method_against_a_base_counts_its_seeds_in() -> None:

@@ -9,7 +9,7 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.config.objective import parse_objective
-from sage_cli.metrics.ranking import Front
+from sage_cli.metrics.comparisons.ranking import Front
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepCell
 from sage_cli.reports.sweeps.document import document_of, sweep_document
@@ -75,7 +75,7 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     ranking = document.data["rankings"]["pass@1"]
     # a place in `cells`, the failed one counted
     assert cells[ranking.best].values == max(cells[2].values, cells[3].values)
-    assert ranking.alike == (2, 3)
+    assert ranking.indistinguishable == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
     assert document.data["about"] == "models"

@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.colors import to_hex
 from sweep_cells import MEMORY, at
 
-from sage_cli.metrics.ranking import Ranking
+from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.figures.figure import outputs
 from sage_cli.reports.sweeps.data import Axis, Findings, SweepCell, SweepResult
 from sage_cli.reports.sweeps.heatmap import ALIKE, LOWEST, draw_heatmaps
