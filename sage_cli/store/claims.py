@@ -1,7 +1,7 @@
 """What the writers of one sample set are about to draw, so that no two draw the same.
 
 Every writer holds a lock of its own as long as it lives: when it dies the kernel drops the lock,
-and with it the claim; a writer on another host, when it gives no sign of life any more.
+and with it the claim; a writer on another host, when it gives no heartbeat any more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from sage_cli.errors import StoreError
 from sage_cli.json_value import json_value
 from sage_cli.store.atomic import storing, write_text
-from sage_cli.store.holder import HeldError, Hold, Holder
+from sage_cli.store.lease import HeldError, Holder, Lease
 from sage_cli.store.lock import is_locked, locked
 
 PATIENCE_S = 60.0
@@ -38,7 +38,7 @@ class Claims:
         self.token = secrets.token_hex(4)
         self._folder = samples / "claims"
         self._own = self._folder / f"{self.token}.json"
-        self._hold: Hold | None = None
+        self._lease: Lease | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -46,7 +46,7 @@ class Claims:
         with ExitStack() as life:
             with self.mutex():
                 lock = locked(self._own.with_suffix(".lock"), PATIENCE_S)
-                self._hold = life.enter_context(lock)
+                self._lease = life.enter_context(lock)
             try:
                 yield
             finally:
@@ -55,8 +55,8 @@ class Claims:
 
     def require(self) -> None:
         """Raise StoreError where this writer was silent for so long that its claim is void."""
-        if self._hold is not None:
-            self._hold.require()
+        if self._lease is not None:
+            self._lease.require()
 
     @contextmanager
     def mutex(self) -> Iterator[None]:
@@ -113,5 +113,5 @@ def _read(path: Path) -> Claim:
 
 def _remove(claim: Path) -> None:
     claim.unlink(missing_ok=True)
-    for suffix in (".lock", ".lock.holder"):
+    for suffix in (".lock", ".lock.lease"):
         claim.with_suffix(suffix).unlink(missing_ok=True)

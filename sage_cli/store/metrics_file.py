@@ -15,7 +15,7 @@ from typing import Any
 
 from sage_cli.json_value import json_value
 from sage_cli.store.atomic import storing, write_text
-from sage_cli.store.lock import require_held
+from sage_cli.store.lease import Lease
 
 SHOWN = 5
 """How many torn lines are named by their numbers."""
@@ -26,17 +26,22 @@ log = logging.getLogger(__name__)
 class MetricsFile:
     """Append-only but for `rewind`, which a resumed training calls so that no step is doubled."""
 
-    def __init__(self, path: Path, needs: Mapping[str, type] | None = None) -> None:
-        """`needs` are the keys, with the types of their values, without which a line is torn."""
-        self.path, self._needs = path, needs or {}
+    def __init__(
+        self, path: Path, needs: Mapping[str, type] | None = None, lease: Lease | None = None
+    ) -> None:
+        """`needs` are the keys, with the types of their values, without which a line is torn.
+
+        `lease` is that of the run, which every record requires.
+        """
+        self.path, self._needs, self._lease = path, needs or {}, lease
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one record as one line and flush it.
 
-        Raises StoreError where that can't be done, and where another process has taken the run
-        over from this one.
+        Raises StoreError if that fails, or if another process has taken the run over.
         """
-        require_held(self.path.parent)
+        if self._lease is not None:
+            self._lease.require()
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as handle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def recorded(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[None]:
+def recorded(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
     """What `Run.recording` says."""
     new = not run.begun
     try:
-        with _described(run, config, origin):
-            yield
+        with _described(run, config, origin) as leased:
+            yield leased
     except (OutOfMemoryError, DivergedError):
         raise
     except SageError:
@@ -40,8 +41,8 @@ def now() -> str:
 
 
 @contextmanager
-def _described(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[None]:
-    with writer(run.folder) as hold:
+def _described(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
+    with writer(run.folder) as lease:
         _require_same_identity(run)
         began, spent_s = time.monotonic(), float(run.manifest.get("seconds", 0.0))
         write_json(run.folder / "config.json", config)
@@ -50,12 +51,12 @@ def _described(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[
                  status=RUNNING, reason=None, error=None, **surroundings(), **origin)  # fmt: skip
 
         def close(status: str, reason: str | None = None, error: str | None = None) -> None:
-            hold.require()  # whoever has taken over says what becomes of it
+            lease.require()  # the status is now the business of the process that took over
             seconds = round(spent_s + time.monotonic() - began, 3)
             run.note(status=status, reason=reason, error=error, ended=now(), seconds=seconds)
 
         try:
-            yield
+            yield replace(run, lease=lease)
         except BaseException as error:
             with suppress(OSError, StoreError):  # a full disk doesn't hide what it has caused
                 close(*_end(error))

@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 from sage_cli.errors import BusyError, StoreError
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_object import TornError, name_once, read_object
+from sage_cli.store.lease import Lease
 from sage_cli.store.lock import LAUNCHER, is_held, writer
 from sage_cli.store.manifest import FINISHED, INTERRUPTED, PRUNED, RUNNING, Origin
 from sage_cli.store.metrics_file import MetricsFile
@@ -32,11 +33,13 @@ SEAL = "sealed.json"
 class Run:
     """A directory `runs/<id>/` with config.json, manifest.json, metrics.jsonl and model/.
 
-    `planned` is the identity that a recipe gives it, known before the directory exists.
+    `planned` is the identity that a recipe gives it, known before the directory exists; `lease`
+    is held by this process while `recording` lasts.
     """
 
     folder: Path
     planned: str | None = field(default=None, compare=False, repr=False)
+    lease: Lease | None = field(default=None, compare=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -61,12 +64,12 @@ class Run:
     @property
     def metrics(self) -> MetricsFile:
         """The run's metrics.jsonl."""
-        return MetricsFile(self.folder / "metrics.jsonl", {"step": int})
+        return MetricsFile(self.folder / "metrics.jsonl", {"step": int}, self.lease)
 
     @property
     def rollouts(self) -> MetricsFile:
         """The run's rollouts.jsonl: completions that RL drew, with their verdicts."""
-        return MetricsFile(self.folder / "rollouts.jsonl", {"step": int})
+        return MetricsFile(self.folder / "rollouts.jsonl", {"step": int}, self.lease)
 
     @property
     def guide(self) -> Path:
@@ -164,8 +167,10 @@ class Run:
 
     def recording(
         self, config: Mapping[str, Any], **origin: Unpack[Origin]
-    ) -> AbstractContextManager[None]:
-        """Hold the directory, write configuration and manifest, and keep the status true.
+    ) -> AbstractContextManager[Run]:
+        """Yield the run with a lease of its directory, described and with a true status.
+
+        Configuration and manifest are written first; the status follows the block's end.
 
         An interruption or failure leaves everything that is needed to take the run up again; a
         refusal before anything was done leaves nothing. Raises StoreError where the directory holds

@@ -25,6 +25,7 @@ def carry_out(
     A trainer that went on from its last step would take one more. `need` explains a lack of
     memory. Raises Interrupted where a signal stopped the training.
     """
+    trainer.lease = run.lease  # which every checkpoint of the trainer requires
     if finished:
         trainer._load_from_checkpoint(str(checkpoint))
         return

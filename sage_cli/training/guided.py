@@ -71,7 +71,7 @@ def _warm_up(
         template=manifest["template"],
         data=manifest["data"],
     )
-    with warm_up.recording(run.config, **origin):
+    with warm_up.recording(run.config, **origin) as warm_up:
         dtype = recipe.model.compute_dtype
         train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
 

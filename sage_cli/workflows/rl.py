@@ -237,7 +237,7 @@ def _record(
         sweep=config.run.sweep,
     )
     with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
-        with record, ending:
+        with record as run, ending:
             join_processes().wait_for_everyone()
             if recipe.rl.loss == "dpo":
                 train_by_retries(config, base, problems, run, watch, progress)

@@ -167,7 +167,7 @@ def _train(
         settings, kind="sft", parent=None, seed=recipe.sft.seed, template=template.hash
     )
     with watched(run, config.tracking, "sft", progress, SHOWN) as watch:
-        with record:
+        with record as run:
             dtype = recipe.model.compute_dtype
             train_sft(recipe.sft, model, tokenizer, examples, run, watch.on_step, dtype)
             note_weights(run)

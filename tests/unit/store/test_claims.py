@@ -13,7 +13,7 @@ import pytest
 from sage_cli.errors import StoreError
 from sage_cli.store import claims as claims_module
 from sage_cli.store.claims import Claims
-from sage_cli.store.holder import FRESH_S
+from sage_cli.store.lease import EXPIRY_S
 
 CLAIM = """
 import sys
@@ -93,8 +93,8 @@ def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path:
         other.kill()
         other.wait()
         assert others(mine) == {token: {"a": [0, 1]}}
-        sign = tmp_path / "claims" / f"{token}.lock.holder"
-        os.utime(sign, (then := time.time() - FRESH_S - 1, then))
+        sign = tmp_path / "claims" / f"{token}.lock.lease"
+        os.utime(sign, (then := time.time() - EXPIRY_S - 1, then))
         assert others(mine) == {}
         assert not sign.exists()
 

@@ -22,6 +22,7 @@ from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Run, Runs, run_of
+from sage_cli.training.checkpoints import seal
 
 
 @pytest.fixture
@@ -306,3 +307,19 @@ def test_what_was_set_aside_is_no_run(runs):
     made(runs)
     run.clear()
     assert list(runs.root.iterdir()) == []
+
+
+def test_a_run_that_was_taken_over_is_recorded_no_further(runs):
+    run = runs.at("rl", "a", "6" * 64)
+    with pytest.raises(StoreError, match="taken over"), run.recording({}, kind="rl") as leased:  # noqa: PT012
+        for file in (leased.metrics, leased.rollouts):
+            file.append({"step": 1})
+        (run.folder / ".lock.lease").unlink()  # as the end of the process that took over does
+        for file in (leased.metrics, leased.rollouts):
+            with pytest.raises(StoreError, match="taken over by another process"):
+                file.append({"step": 2})
+        with pytest.raises(StoreError, match="taken over by another process"):
+            seal(run.checkpoints / "checkpoint-1", leased.lease)
+        leased.metrics.append({"step": 2})
+    assert [record["step"] for record in run.metrics.read()] == [1]
+    assert run.status == "interrupted"  # which that process says otherwise

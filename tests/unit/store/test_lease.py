@@ -1,4 +1,4 @@
-"""Locks between hosts: processes whom the kernel's locks don't reach go by signs of life."""
+"""Locks between hosts: processes whom the kernel's locks don't reach go by heartbeats."""
 
 import json
 import os
@@ -15,12 +15,12 @@ import other_host
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.store import holder
-from sage_cli.store.holder import FRESH_S, HeldError, Hold, living_elsewhere
+from sage_cli.store import lease
+from sage_cli.store.lease import EXPIRY_S, HeldError, Lease, foreign_holder
 from sage_cli.store.lock import driver, holder_of, is_held, locked, writer
 from sage_cli.store.metrics_file import MetricsFile
 
-SIGN = ".lock.holder"
+SIGN = ".lock.lease"
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def answer(process):
 
 
 def silent(folder, seconds):
-    """Let the holder's last sign of life be so old."""
+    """Let the holder's last heartbeat be so old."""
     then = time.time() - seconds
     os.utime(folder / SIGN, (then, then))
 
@@ -54,7 +54,7 @@ def test_a_holder_on_another_host_is_refused_by_name_and_age(tmp_path):
         assert is_held(tmp_path)
         with pytest.raises(StoreError) as caught, writer(tmp_path):
             pass
-        named = rf"written by process {other.pid} on b, since \d{{4}}-.* UTC \(last heard of \d s"
+        named = rf"written by process {other.pid} on b, since \d{{4}}-.* UTC \(last heartbeat \d s"
         assert re.search(named, caught.value.cause)
         other.stdin.close()
         other.wait()
@@ -67,10 +67,10 @@ def test_a_killed_holder_of_another_host_counts_until_it_was_silent_for_long(tmp
     with on_host("b", tmp_path) as (other, _):
         other.kill()
         other.wait()
-    silent(tmp_path, FRESH_S - 5)
-    with pytest.raises(StoreError, match=r"on b, .*last heard of 2[5-9] s ago"), writer(tmp_path):
+    silent(tmp_path, EXPIRY_S - 5)
+    with pytest.raises(StoreError, match=r"on b, .*last heartbeat 2[5-9] s ago"), writer(tmp_path):
         pass
-    silent(tmp_path, FRESH_S + 1)
+    silent(tmp_path, EXPIRY_S + 1)
     assert not is_held(tmp_path)
     with writer(tmp_path):
         assert json.loads((tmp_path / SIGN).read_text())["pid"] == os.getpid()
@@ -79,7 +79,7 @@ def test_a_killed_holder_of_another_host_counts_until_it_was_silent_for_long(tmp
 
 def test_a_killed_holder_of_this_host_counts_for_nothing(tmp_path):
     with pytest.MonkeyPatch.context() as patch:  # it can't be asked to leave its file behind
-        patch.setattr(Hold, "drop", lambda self: None)
+        patch.setattr(Lease, "drop", lambda self: None)
         with writer(tmp_path):
             pass
     assert (tmp_path / SIGN).exists()  # fresh, and nobody has the lock
@@ -92,13 +92,13 @@ def test_a_frozen_holder_that_was_taken_over_writes_no_more(tmp_path):
     with on_host("b", tmp_path) as (frozen, _):
         assert answer(frozen) == "written"
         frozen.send_signal(signal.SIGSTOP)
-        silent(tmp_path, FRESH_S + 1)
+        silent(tmp_path, EXPIRY_S + 1)
         with on_host("c", tmp_path) as (second, said):
             assert said == "held"
             frozen.send_signal(signal.SIGCONT)
             said = answer(frozen)
             assert f"was taken over by process {second.pid} on c" in said
-            assert "gave no sign of life for 30 s" in said
+            assert "sent no heartbeat for 30 s" in said
             frozen.wait()
             assert answer(second) == "written"  # whose file the loser has left alone
     records = MetricsFile(tmp_path / "metrics.jsonl").read()
@@ -119,7 +119,7 @@ def test_a_torn_sign_is_somebodys_while_it_is_fresh(tmp_path, torn):
     assert holder_of(tmp_path) == "another process"
     with pytest.raises(StoreError, match="written by another process"), writer(tmp_path):
         pass
-    silent(tmp_path, FRESH_S + 1)
+    silent(tmp_path, EXPIRY_S + 1)
     with writer(tmp_path):
         pass
 
@@ -143,17 +143,17 @@ def test_who_may_only_read_looks_by_its_own_clock(tmp_path, monkeypatch):
         monkeypatch.setattr(Path, "open", refuse)
         assert is_held(tmp_path)
         now_s = time.time()
-        monkeypatch.setattr(time, "time", lambda: now_s + 2 * FRESH_S)
+        monkeypatch.setattr(time, "time", lambda: now_s + 2 * EXPIRY_S)
         assert not is_held(tmp_path)
 
 
 def test_signs_of_life_go_on_and_follow_a_folder_that_moves(tmp_path, monkeypatch):
-    monkeypatch.setattr(holder, "BEAT_S", 0.01)
+    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.01)
     folder, moved = tmp_path / "a", tmp_path / "b"
     with writer(folder):
         folder.rename(moved)
         silent(moved, 1000)
-        while time.time() - (moved / SIGN).stat().st_mtime > FRESH_S:
+        while time.time() - (moved / SIGN).stat().st_mtime > EXPIRY_S:
             time.sleep(0.01)  # a beat that never comes is the test's own time limit
     assert not (moved / SIGN).exists()
 
@@ -161,14 +161,14 @@ def test_signs_of_life_go_on_and_follow_a_folder_that_moves(tmp_path, monkeypatc
 def test_of_two_that_take_over_at_once_the_last_one_has_it(tmp_path, monkeypatch):
     sign = tmp_path / SIGN
     sign.write_text("torn")
-    silent(tmp_path, FRESH_S + 1)
-    first, second = Hold(sign), Hold(sign)
+    silent(tmp_path, EXPIRY_S + 1)
+    first, second = Lease(sign), Lease(sign)
     settle = time.sleep
 
     def overtaken(seconds):
         """While the first waits, the second, which saw the same silence, takes the lock too."""
         monkeypatch.setattr(time, "sleep", settle)
-        monkeypatch.setattr(holder, "living_elsewhere", lambda _: None)
+        monkeypatch.setattr(lease, "foreign_holder", lambda _: None)
         second.take()
 
     monkeypatch.setattr(time, "sleep", overtaken)
@@ -185,7 +185,7 @@ def test_a_lock_is_waited_for_as_long_as_was_said(tmp_path):
     with on_host("b", tmp_path) as (other, _):
         threading.Timer(0.2, other.stdin.close).start()
         with locked(tmp_path / ".lock", 60):
-            assert living_elsewhere(tmp_path / SIGN) is None
+            assert foreign_holder(tmp_path / SIGN) is None
 
 
 def test_a_study_has_one_driver_who_is_named(tmp_path):
@@ -200,7 +200,7 @@ def test_a_study_has_one_driver_who_is_named(tmp_path):
     )
 
 
-def old(path, seconds=2 * FRESH_S):
+def old(path, seconds=2 * EXPIRY_S):
     then = time.time() - seconds
     os.utime(path, (then, then))
     return path
@@ -212,8 +212,8 @@ def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
              "with driver(Path(sys.argv[1]), 'study'), writer(Path(sys.argv[1]), LAUNCHER):\n" \
              "    os.kill(os.getpid(), 9)"  # fmt: skip
     subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False)
-    left = [".driver.holder", ".launcher.holder"]
-    assert sorted(path.name for path in tmp_path.glob(".*.holder")) == left
+    left = [".driver.lease", ".launcher.lease"]
+    assert sorted(path.name for path in tmp_path.glob(".*.lease")) == left
     (tmp_path / "cells").mkdir()
     halves = [tmp_path / ".state.json.0a.tmp", tmp_path / "cells/.rl-a.json.0b.tmp"]
     for half in (*halves, tmp_path / ".young.tmp", tmp_path / "kept.tmp"):
@@ -222,7 +222,7 @@ def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
     for half in halves:
         old(half)
     with writer(tmp_path):
-        assert [path.name for path in tmp_path.glob(".*.holder")] == [SIGN]
+        assert [path.name for path in tmp_path.glob(".*.lease")] == [SIGN]
     assert not any(half.exists() for half in halves)
     assert (tmp_path / ".young.tmp").exists()
     assert (tmp_path / "kept.tmp").exists()
@@ -230,9 +230,9 @@ def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
 
 def test_signs_of_the_living_are_left_alone(tmp_path):
     with driver(tmp_path, "study"):
-        sign = (tmp_path / ".driver.holder").read_text()
+        sign = (tmp_path / ".driver.lease").read_text()
         with writer(tmp_path):
-            assert (tmp_path / ".driver.holder").read_text() == sign
+            assert (tmp_path / ".driver.lease").read_text() == sign
     with on_host("b", tmp_path):
         sign = (tmp_path / SIGN).read_text()
         with driver(tmp_path, "study"):
@@ -240,11 +240,11 @@ def test_signs_of_the_living_are_left_alone(tmp_path):
 
 
 def test_a_sign_that_a_full_disk_left_empty_holds_nobody_up_for_long(tmp_path):
-    sign = tmp_path / ".driver.holder"
+    sign = tmp_path / ".driver.lease"
     sign.touch()
     with pytest.raises(StoreError, match="study is driven by"), driver(tmp_path, "study"):
         pass  # it may be one that is being written
-    old(sign, holder.BEAT_S + 1)
+    old(sign, lease.HEARTBEAT_S + 1)
     with driver(tmp_path, "study"):
         assert json.loads(sign.read_text())["pid"] == os.getpid()
 
@@ -272,4 +272,4 @@ def test_a_full_disk_leaves_no_empty_sign(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(StoreError, match="No space left"), driver(tmp_path, "study"):
         pass
-    assert not (tmp_path / ".driver.holder").exists()
+    assert not (tmp_path / ".driver.lease").exists()
