@@ -186,7 +186,7 @@ def _parsed(text: bytes) -> Holder | None:
 
 
 def now_s(folder: Path) -> float:
-    """Return the file server's time, by which files are touched; or the host's if it is read-only."""
+    """Return the file server's time, by which files are touched, or the host's if read-only."""
     probe = folder / f".{secrets.token_hex(4)}.tmp"
     try:
         with probe.open("x") as file:
