@@ -41,7 +41,7 @@ def vllm(size: Size, folder: Path) -> dict[str, Any]:
     from sage_cli.sampling.fill import fill
     from sage_cli.sampling.sampler import SamplerSetup, sample_seed
     from sage_cli.sampling.vllm_sampler import ON_CPU, VllmSampler
-    from sage_cli.store.samples import SampleIdentity, SampleSet
+    from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
     path, requests = saved_model(size, folder), sample_requests(size)
     common = {"max_model_len": 4096, "enforce_eager": True}

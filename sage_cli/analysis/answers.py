@@ -14,9 +14,8 @@ from sage_cli.grading.status import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.majority import RIGHT
 from sage_cli.problems.problem import Problem
+from sage_cli.store.annotations import GradeStore, ScoreStore
 from sage_cli.store.completion import Completion
-from sage_cli.store.readings import ReadingStore
-from sage_cli.store.verdicts import VerdictStore
 
 
 class GradedSample(NamedTuple):
@@ -64,8 +63,8 @@ class Answers:
     policy: str
     benchmark: Benchmark
     n: int
-    verdicts: tuple[VerdictStore, ...]
-    readings: tuple[ReadingStore, ...] = ()
+    verdicts: tuple[GradeStore, ...]
+    readings: tuple[ScoreStore, ...] = ()
 
     @cached_property
     def problems(self) -> dict[str, Problem]:

@@ -168,7 +168,7 @@ class SourceAnswer(TypedDict):
 class RunJson(Manifest):
     """A run's manifest with its true status, and that of the one begun anew in its place."""
 
-    begun_anew: NotRequired[str]
+    replacement: NotRequired[str]
 
 
 @with_config(ConfigDict(extra="allow"))

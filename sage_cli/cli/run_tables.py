@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 def list_facts(
-    found: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
+    runs: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
 ) -> None:
-    """Runs that fit, with the columns that are asked for."""
+    """Print the runs that fit, with the given columns."""
     from sage_cli.reports.render import no_formula
-    from sage_cli.store.run_facts import RunFacts, chosen, expanded
+    from sage_cli.store.run_facts import RunFacts, expanded, selected
 
-    facts = [RunFacts.listed(run) for run in found]
-    fitting = chosen(facts, where)
+    facts = [RunFacts.listed(run) for run in runs]
+    fitting = selected(facts, where)
     names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
-    rows = [{name: one.value(name) for name in names} for one in fitting]
+    rows = [{name: run.value(name) for name in names} for run in fitting]
     if json:
         answer: RunColumnsAnswer = {"columns": names, "runs": rows}
         emit(answer)
@@ -56,7 +56,7 @@ def _print_rows(
 
 
 def _cell(value: Any, *, full: bool = False) -> str:
-    """A value as a cell: nothing for what isn't known, numbers short unless `full`."""
+    """Return a value as a cell: empty for None, numbers with four digits unless `full`."""
     if value is None:
         return ""
     if isinstance(value, float):

@@ -16,7 +16,7 @@ from sage_cli.sampling.engines import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.sample_set import SampleSet
 
 OnStored = Callable[[list[Completion]], None]
 

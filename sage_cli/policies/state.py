@@ -25,8 +25,8 @@ def state(run: Run) -> str:
     Or `pruned at step 9 of 20: ...`, where a sweep ended it. With what has become of a run that
     was begun anew in its place.
     """
-    if run.anew.folder.is_dir():
-        return f"{_state(run)}; begun anew: {_state(run.anew)}"
+    if run.replacement.folder.is_dir():
+        return f"{_state(run)}; replacement {_state(run.replacement)}"
     return _state(run)
 
 

@@ -17,7 +17,7 @@ from sage_cli.errors import RefusedPromptsError, SageError
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 Make = Callable[[SamplerSetup], Sampler]
 

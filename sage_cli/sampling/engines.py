@@ -23,7 +23,7 @@ from sage_cli.sampling.engine import Failed, Filled, Job, Make, Refused, Stored,
 from sage_cli.sampling.engine_settings import refuse_missing_gpus
 from sage_cli.sampling.sampler import SamplerSetup
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.sample_set import SampleSet
 from sage_cli.store.writer import CHUNK
 
 SHARES = 2

@@ -1,9 +1,8 @@
-"""An archive of runs: one file with what is needed to check every number, without the weights.
+"""Archives of runs: one file with all that is needed to check every result, without the weights.
 
-A tar whose first member, `archive.json`, lists every other one with its size and SHA-256. The same
-runs make the same bytes; the hash of that list is the archive's digest, by which it can be named in
-print. An archive may be anybody's: it is read header by header, in constant memory, and no further
-than its list says.
+An archive is a compressed tar. Its first member, `archive.json`, lists all others with size and
+SHA-256. The same runs give the same bytes; the hash of the list is the archive's digest. An archive
+may be anybody's: it is read header by header, in constant memory, and no further than its list.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import BinaryIO, cast
 
 from sage_cli.content import file_hash
 from sage_cli.errors import StoreError
-from sage_cli.store.archive_list import (
+from sage_cli.store.archive_listing import (
     AGAIN,
     FORMAT,
     LIST,
@@ -39,10 +38,9 @@ from sage_cli.store.archive_list import (
     shown,
 )
 from sage_cli.store.atomic import replacing, storing
-from sage_cli.store.json_object import read_object
-from sage_cli.store.json_text import json_text
+from sage_cli.store.json_files import json_text, read_object
 from sage_cli.store.run import Run
-from sage_cli.store.samples import DESCRIPTION
+from sage_cli.store.sample_set import DESCRIPTION
 
 _CHUNK = 2**20
 
@@ -50,9 +48,9 @@ _CHUNK = 2**20
 def write_archive(
     file: Path, runs: Sequence[Run], sample_sets: Sequence[Path], added: Mapping[str, bytes]
 ) -> Archive:
-    """Put runs and sample sets into `file`, and what `added` holds by its name inside.
+    """Write runs, sample sets and the contents `added`, by their names inside, to `file`.
 
-    Raises StoreError for what `unpacked` would refuse.
+    Raises StoreError for an archive that `unpacked` would refuse.
     """
     paths = {
         f"{kind}/{folder.name}/{path.relative_to(folder).as_posix()}": path
@@ -82,36 +80,36 @@ def write_archive(
         replacing(file) as temporary,
         temporary.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed,
-        # without extended headers, whose own sizes a reader would have to trust
+        # no extended headers: a reader would have to trust their sizes
         tarfile.open(
             fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT, encoding="utf-8"
         ) as tar,
     ):
         _add(tar, LIST, len(text), BytesIO(text))
-        for name, one in files.items():
+        for name, entry in files.items():
             with paths[name].open("rb") if name in paths else BytesIO(added[name]) as content:
-                _add(tar, name, one["bytes"], cast(BinaryIO, content))
+                _add(tar, name, entry["bytes"], cast(BinaryIO, content))
     return archive
 
 
 def sets_of(root: Path, models: Sequence[str]) -> list[Path]:
-    """The folders of all sample sets below `root` that models of these fingerprints drew."""
-    found = []
+    """Return the folders of all sample sets below `root` of models with these fingerprints."""
+    folders = []
     for described in sorted((root / SAMPLES).glob(f"*/{DESCRIPTION}")):
         try:
             description = read_object(described, AGAIN)
         except StoreError:
             continue
         if description.get("model") in models:
-            found.append(described.parent)
-    return found
+            folders.append(described.parent)
+    return folders
 
 
 @contextmanager
 def unpacked(file: Path, root: Path) -> Iterator[tuple[Archive, Path]]:
-    """An archive, and a folder below `root` with its files, which goes when the block is left.
+    """Yield an archive and a temporary folder below `root` with its files.
 
-    Raises StoreError where the archive is torn, was changed, or holds what it doesn't list.
+    Raises StoreError if the archive is torn, was changed, or holds unlisted files.
     """
     folder = root / f".archive.{secrets.token_hex(4)}.tmp"
     try:
@@ -129,10 +127,10 @@ def _unpack(file: Path, folder: Path) -> Archive:
             return archive
     except FileNotFoundError:
         raise StoreError(
-            f"there is no file {file}", "name what `sage runs archive` wrote"
+            f"there is no file {file}", "name a file from `sage runs archive`"
         ) from None
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise StoreError(f"{file} is no archive, or torn: {shown(error)}", AGAIN) from None
+        raise StoreError(f"{file} is no archive, or is torn: {shown(error)}", AGAIN) from None
     except OSError as error:
         raise StoreError(
             f"{file} can't be read: {error.strerror or error}", "name a file that can be read"
@@ -149,27 +147,27 @@ def _list_of(stream: gzip.GzipFile, file: Path) -> Archive:
 
 
 def _write_members(stream: gzip.GzipFile, archive: Archive, file: Path, folder: Path) -> None:
-    """Write every member to `folder`, each found to be what the list says."""
+    """Write every member to `folder` and check it against the list."""
     left = dict(archive.files)
     with storing(folder.parent):
         folder.mkdir(parents=True)
     while (member := _header(stream)) is not None:
         if not member.isreg() or member.name not in left:
-            raise not_as_made(file, f"it holds {shown(member.name)}, which it doesn't list")
+            raise not_as_made(file, f"it holds {shown(member.name)}, which it does not list")
         expected = left.pop(member.name)
         if member.size != expected["bytes"]:
-            raise not_as_made(file, f"{member.name} isn't what was archived")
-        place, digest = folder / member.name, hashlib.sha256()
+            raise not_as_made(file, f"{member.name} is not what was archived")
+        path, digest = folder / member.name, hashlib.sha256()
         with storing(folder):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            written = place.open("xb")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written = path.open("xb")
         with written:
             for chunk in _content(stream, member.size):
                 digest.update(chunk)
                 with storing(folder):
                     written.write(chunk)
         if digest.hexdigest() != expected["sha256"]:
-            raise not_as_made(file, f"{member.name} isn't what was archived")
+            raise not_as_made(file, f"{member.name} is not what was archived")
     if left:
         raise not_as_made(file, f"{next(iter(left))} is missing")
     rest = stream.read(tarfile.RECORDSIZE + 1)
@@ -178,7 +176,7 @@ def _write_members(stream: gzip.GzipFile, archive: Archive, file: Path, folder: 
 
 
 def _header(stream: gzip.GzipFile) -> tarfile.TarInfo | None:
-    """The next member's header; None at the end. Headers of more than a block aren't read."""
+    """Return the next member's header, None at the end. Headers have one block."""
     block = stream.read(tarfile.BLOCKSIZE)
     if not block.strip(b"\0"):
         return None
@@ -186,7 +184,7 @@ def _header(stream: gzip.GzipFile) -> tarfile.TarInfo | None:
 
 
 def _content(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
-    """A member's content in chunks, and the zeros after it passed over."""
+    """Yield a member's content in chunks, and skip the padding."""
     left = size
     while left:
         chunk = stream.read(min(left, _CHUNK))
@@ -198,12 +196,12 @@ def _content(stream: gzip.GzipFile, size: int) -> Iterator[bytes]:
 
 
 def _add(tar: tarfile.TarFile, name: str, size: int, content: BinaryIO) -> None:
-    """Without times and owners, which would make every archive another one."""
+    """Add a member without times and owners, so that the same runs give the same bytes."""
     member = tarfile.TarInfo(name)
     member.size, member.mode = size, 0o644
     try:
         tar.addfile(member, content)
-    except ValueError as error:  # a name or a size that the header has no room for
+    except ValueError as error:  # the name or the size does not fit into the header
         raise StoreError(
             f"{name} can't be archived: {error}", "give it a shorter name, or remove it"
         ) from None

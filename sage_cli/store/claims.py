@@ -1,7 +1,7 @@
-"""What the writers of one sample set are about to draw, so that no two draw the same.
+"""Claims: which samples the writers of one set are about to sample, so that no two do the same.
 
-Every writer holds a lock of its own as long as it lives: when it dies the kernel drops the lock,
-and with it the claim; a writer on another host, when it gives no heartbeat any more.
+Every writer has a lock of its own: when it dies, or another host's heartbeat stops, its claim is
+void.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sage_cli.store.lease import HeldError, Holder, Lease
 from sage_cli.store.lock import is_locked, locked
 
 PATIENCE_S = 60.0
-"""Longer than anybody reads the inventory of a set."""
+"""Longer than reading the inventory of a set takes."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Samples (indices by problem) that a living process is about to draw."""
+    """Samples (indices by problem) that a living process is about to sample."""
 
     holder: str
     indices: Mapping[str, Sequence[int]]
@@ -41,8 +41,8 @@ class Claims:
         self._lease: Lease | None = None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Be one of the writers for the length of the block."""
+    def registered(self) -> Iterator[None]:
+        """Be one of the writers while the block runs."""
         with ExitStack() as life:
             with self.mutex():
                 lock = locked(self._own.with_suffix(".lock"), PATIENCE_S)
@@ -54,25 +54,25 @@ class Claims:
                     _remove(self._own)
 
     def require(self) -> None:
-        """Raise StoreError where this writer was silent for so long that its claim is void."""
+        """Raise StoreError if this writer was silent for so long that its claim is void."""
         if self._lease is not None:
             self._lease.require()
 
     @contextmanager
     def mutex(self) -> Iterator[None]:
-        """Keep other writers from claiming while this one looks and claims."""
+        """Exclude other writers while this one reads the inventory and claims."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(locked(self._folder / "mutex", PATIENCE_S))
             except HeldError as error:
                 raise StoreError(
-                    f"{error} has not let go of {self._folder} for {PATIENCE_S:.0f} s",
-                    "look for a stopped process that writes there, continue or end it",
+                    f"{error} has locked {self._folder} for {PATIENCE_S:.0f} s",
+                    "find the stopped process that writes there; continue or end it",
                 ) from None
             yield
 
     def others(self) -> dict[str, Claim]:
-        """The other living writers' claims by token; dead ones are removed. Needs the mutex."""
+        """Return the other living writers' claims by token, remove dead ones. Needs the mutex."""
         alive = {}
         for lock in sorted(self._folder.glob("*.lock")):
             claim = lock.with_suffix(".json")
@@ -85,7 +85,7 @@ class Claims:
         return alive
 
     def sweep(self) -> None:
-        """Remove what writers that were killed left half written. Needs the mutex."""
+        """Remove the half-written files of killed writers. Needs the mutex."""
         alive = self.others()
         samples = self._folder.parent
         for leftover in [*samples.glob(".*.tmp"), *self._folder.glob(".*.tmp")]:
@@ -93,7 +93,7 @@ class Claims:
                 leftover.unlink(missing_ok=True)
 
     def take(self, indices: Mapping[str, Sequence[int]]) -> None:
-        """Claim these samples in place of the former ones. Needs the mutex."""
+        """Replace this writer's claim by these samples. Needs the mutex."""
         with storing(self._folder):
             if indices:
                 claim = {"holder": str(Holder.this_process()), "indices": indices}
@@ -103,7 +103,7 @@ class Claims:
 
 
 def _read(path: Path) -> Claim:
-    """What a file claims; nothing where it is absent or torn: what is drawn twice counts once."""
+    """Return a file's claim; empty if absent or torn, since a repeated sample counts once."""
     try:
         claim = json_value(path.read_bytes())
         return Claim(claim["holder"], dict(claim["indices"]))

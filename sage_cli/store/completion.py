@@ -1,4 +1,4 @@
-"""One sampled answer, as it is stored."""
+"""A sampled answer, as it is stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FINISH_REASONS = ("stop", "length")
-"""What a whole sample ends by; one that was aborted or filtered is none."""
+"""How a whole sample ends. An aborted or filtered one is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +14,9 @@ class Completion:
     """Sample `index` of a problem.
 
     `text` includes the closing answer tag where the sampler stopped on it; `tokens` counts
-    generated tokens; `finish_reason` is `stop` or `length` (cut off at the limit). `token_ids` are
-    the ids that were drawn, None where a server doesn't tell. `part` names the file that holds it,
-    None while it isn't stored.
+    generated tokens; `finish_reason` is `stop` or `length` (truncated at the limit). `token_ids`
+    are the sampled ids, None if a server does not return them. `part` names the stored file, None
+    before it is stored.
     """
 
     problem_id: str
@@ -30,9 +30,9 @@ class Completion:
 
 
 def token_ids(tokenizer: Any, completion: Completion, stop: str | None) -> list[int]:
-    """The tokens that were drawn; where they weren't stored, the text cut into tokens again.
+    """Return the sampled tokens, or those of the text if the sampled ones were not stored.
 
-    Then the end-of-sequence token follows where that is what ended the text.
+    Tokens of a text end with the end-of-sequence token if that ended the completion.
     """
     if completion.token_ids is not None:
         return list(completion.token_ids)

@@ -1,4 +1,4 @@
-"""What evaluations found of a run's final model, kept in its folder: one file per benchmark."""
+"""Evaluations of a run's final model, recorded in its folder: one file per benchmark."""
 
 from __future__ import annotations
 
@@ -9,68 +9,65 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.store.atomic import write_json
-from sage_cli.store.json_object import TornError, name_once, read_object
+from sage_cli.store.json_files import TornError, name_once, read_object
 from sage_cli.store.run import Run
 
 FOLDER = "evaluations"
 COUNTED = ("problems", "samples", "seeds")
-"""The figures that say how many completions were counted: their product."""
+"""The figures whose product is the number of completions."""
 
 
-def keep_evaluation(
+def record_evaluation(
     run: Run, benchmark: str, figures: Mapping[str, Any], content: str | None = None
 ) -> bool:
-    """Put `figures` in the place of the benchmark's earlier ones; whether that changed anything.
+    """Replace the benchmark's figures; return True if they changed.
 
-    `content` tells benchmarks of one name apart. Figures over fewer completions than the earlier
-    ones are not kept: a quick look doesn't replace a measurement. What is torn is replaced.
+    `content` distinguishes benchmarks of one name. Figures over fewer completions than the recorded
+    ones are ignored: a quick evaluation does not replace a longer one. Torn files are replaced.
     """
-    path = _place(run, benchmark, content)
+    path = _file(run, benchmark, content)
     figures = {**figures, **({"benchmark": benchmark, "content": content} if content else {})}
     with suppress(FileNotFoundError, TornError):
-        kept = _read(path)
-        if kept == figures or _counted(figures) < _counted(kept):
+        earlier = _read(path)
+        if earlier == figures or _counted(figures) < _counted(earlier):
             return False
     write_json(path, figures)
     return True
 
 
 def evaluation_figures(run: Run) -> dict[str, Any]:
-    """`eval/<benchmark>/pass@1` and so on, of every benchmark that the run was measured on.
+    """Return `eval/<benchmark>/pass@1` and so on, of all benchmarks that the run was measured on.
 
-    A file that is torn is left out, and named once.
+    A torn file is left out with one warning.
     """
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for path in sorted((run.folder / FOLDER).glob("*.json")):
         try:
-            found |= {f"eval/{path.stem}/{name}": value for name, value in _read(path).items()}
+            figures |= {f"eval/{path.stem}/{name}": value for name, value in _read(path).items()}
         except TornError as error:
             name_once(error)
-    return found
+    return figures
 
 
 def name_in(figures: Mapping[str, Any], benchmark: str) -> str:
-    """What `evaluation_figures` call the benchmark that a command named so."""
-    named = (key for key, value in figures.items() if value == benchmark)
-    found = (key.split("/")[1] for key in named if key.endswith("/benchmark"))
-    return next(found, Path(benchmark).stem)
+    """Return the name in `evaluation_figures` of the benchmark that a command calls `benchmark`."""
+    keys = (key for key, value in figures.items() if value == benchmark)
+    names = (key.split("/")[1] for key in keys if key.endswith("/benchmark"))
+    return next(names, Path(benchmark).stem)
 
 
-def _place(run: Run, benchmark: str, content: str | None) -> Path:
-    """The benchmark's file: its own name's, or where another's has that, one with the content's.
-
-    A record of an earlier release doesn't say what its content was, and is taken for the same.
-    """
+def _file(run: Run, benchmark: str, content: str | None) -> Path:
+    """Return the benchmark's file, named by its content too if its name is another's."""
     path = run.folder / FOLDER / f"{Path(benchmark).stem}.json"
     with suppress(FileNotFoundError, TornError):
-        if content and _read(path).get("content", content) != content:
+        if content and _read(path).get("content") != content:
             return path.with_name(f"{path.stem}-{content[:8]}.json")
     return path
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What a file says. Raises TornError where it is no object of figures."""
-    remedy = "remove it, and measure again"
+    """Return a file's figures. Raises TornError."""
+    remedy = "remove it, and evaluate again"
     figures = read_object(path, remedy)
     try:
         _counted(figures)
@@ -80,5 +77,5 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _counted(figures: Mapping[str, Any]) -> int:
-    """How many completions figures are over."""
+    """Return the number of completions in figures."""
     return prod(int(figures.get(name, 1)) for name in COUNTED)

@@ -1,4 +1,4 @@
-"""The index of a sample set: what its parts hold, in one file that can be made anew at any time."""
+"""The index of a sample set: the rows of its parts without texts, in one file; a cache."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.errors import StoreError
+from sage_cli.store.arrow_tables import read_sealed, write_sealed
 from sage_cli.store.inventory import SCHEMA, Inventory
 from sage_cli.store.parts import DamagedPartError, PartFile, list_parts, read_part
-from sage_cli.store.sealed import read_sealed, write_sealed
 
 FILE = "index"
 
 
 def load_index(folder: Path) -> Inventory:
-    """What the index says; nothing where there is none or it is torn."""
+    """Return the inventory in the index; an empty one if the file is absent or torn."""
     rows = read_sealed(folder / FILE, SCHEMA)
     if rows is None:
         return Inventory()
@@ -29,23 +29,23 @@ def load_index(folder: Path) -> Inventory:
     return Inventory(tuple(PartFile(*part) for part in parts), rows)
 
 
-def keep_index(folder: Path, inventory: Inventory) -> None:
-    """Write the index; where that can't be done the parts are read again next time."""
+def write_index(folder: Path, inventory: Inventory) -> None:
+    """Write the index; if that fails, the parts are read again next time."""
     rows = inventory.rows.replace_schema_metadata({"parts": json.dumps(inventory.parts)})
     with suppress(OSError):
         write_sealed(folder / FILE, rows)
 
 
-def brought_up_to_date(folder: Path, known: Inventory) -> Inventory:
-    """`known` itself if the folder still has the same parts; otherwise new parts are read.
+def refreshed(folder: Path, known: Inventory) -> Inventory:
+    """Return `known` if the folder has the same parts, else the inventory with new parts read.
 
-    Raises StoreError when two parts hold different texts for one sample.
+    Raises StoreError if two parts hold different texts for one sample.
     """
     listed = list_parts(folder)
     if tuple(listed) == known.parts and not known.damaged:
         return known
-    already = set(known.parts)
-    unread = [part for part in listed if part not in already]
+    known_parts = set(known.parts)
+    unread = [part for part in listed if part not in known_parts]
     with ThreadPoolExecutor() as readers:
         read = dict(zip(unread, readers.map(lambda part: _rows(folder, part), unread), strict=True))
     damaged = {part for part, rows in read.items() if rows is None}
@@ -58,21 +58,21 @@ def brought_up_to_date(folder: Path, known: Inventory) -> Inventory:
 
 
 def _rows(folder: Path, part: PartFile) -> pa.Table | None:
-    """A part's rows, still without the number of the part; None if it is damaged."""
+    """Return a part's rows, without the number of the part; None if it is damaged."""
     try:
         table = read_part(folder / part.name, ["problem_id", "index", "tokens", "finish_reason"])
     except DamagedPartError:
         return None
-    import pyarrow.compute as pc  # costs a seventh of a second, and stored sets don't need it
+    import pyarrow.compute as pc  # takes 0.15 s, and sets with an index do not need it
 
-    cut_off = pc.equal(table["finish_reason"].cast(pa.string()), "length")
-    return table.drop_columns("finish_reason").append_column("cut_off", cut_off)
+    truncated = pc.equal(table["finish_reason"].cast(pa.string()), "length")
+    return table.drop_columns("finish_reason").append_column("truncated", truncated)
 
 
 def _merged(
     known: Inventory, parts: Sequence[PartFile], read: dict[PartFile, pa.Table | None]
 ) -> pa.Table:
-    """The rows of `parts`, taken from what is known and what was read."""
+    """Return the rows of `parts` from `known` and the tables `read`, ordered by part."""
     number = {part: i for i, part in enumerate(parts)}
     renumbered = np.array([number.get(part, -1) for part in known.parts], dtype=np.int32)
     tables = [known.rows.drop_columns("part")]
@@ -93,7 +93,7 @@ def _merged(
 
 
 def _refuse_contradictions(folder: Path, inventory: Inventory) -> None:
-    """The same sample may be stored several times, but not as different texts."""
+    """Raise StoreError if two rows of one sample have different texts."""
     repeats = np.flatnonzero(inventory.repeats_S)
     if not len(repeats):
         return
@@ -108,16 +108,18 @@ def _refuse_contradictions(folder: Path, inventory: Inventory) -> None:
             raise StoreError(
                 f"{folder} holds different texts for sample {inventory.index_S[first]} of problem "
                 f"{problem}: in {' and '.join(dict.fromkeys(names))}",
-                "move one of the two elsewhere: samples that it alone held are drawn again",
+                "move one of the two elsewhere: samples that only it held are sampled again",
             )
 
 
 def _texts(folder: Path, inventory: Inventory, rows: np.ndarray[Any, Any]) -> dict[int, str]:
-    """The texts of some rows, by row."""
+    """Return the texts of some rows by row number."""
     starts = np.searchsorted(inventory.part_S, np.arange(len(inventory.parts)))
-    found: dict[int, str] = {}
+    text_by_row: dict[int, str] = {}
     for part in np.unique(inventory.part_S[rows]).tolist():
         wanted = rows[inventory.part_S[rows] == part]
         texts = read_part(folder / inventory.parts[part].name, ["text"])["text"]
-        found |= zip(wanted.tolist(), texts.take(wanted - starts[part]).to_pylist(), strict=True)
-    return found
+        text_by_row |= zip(
+            wanted.tolist(), texts.take(wanted - starts[part]).to_pylist(), strict=True
+        )
+    return text_by_row

@@ -1,4 +1,4 @@
-"""Which samples a set holds, part by part, without their texts."""
+"""The samples that a set holds, part by part, without their texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sage_cli.store.columns import as_numpy, empty_table
+from sage_cli.store.arrow_tables import as_numpy, empty_table
 from sage_cli.store.parts import PartFile
 
 Integers = np.ndarray[Any, np.dtype[np.int32]]
@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
         ("problem_id", pa.dictionary(pa.int32(), pa.string())),
         ("index", pa.int32()),
         ("tokens", pa.int32()),
-        ("cut_off", pa.bool_()),
+        ("truncated", pa.bool_()),
     ]
 )
 
@@ -28,10 +28,10 @@ SCHEMA = pa.schema(
 class Inventory:
     """The samples of `parts`, in the parts' order; `damaged` parts count as absent.
 
-    `rows` has a row per stored sample (S of them) and the columns of SCHEMA. `part_S` is each
-    sample's part as its place in `parts` (ascending), `problem_S` its problem as its place in
-    `problem_ids`, `index_S` its index within the problem; `repeats_S` marks the rows whose sample
-    stands in an earlier row too.
+    `rows` has S rows, one per stored sample, and the columns of SCHEMA. `part_S` is each sample's
+    part as an index into `parts` (ascending), `problem_S` its problem as an index into
+    `problem_ids`, `index_S` its index within the problem. `repeats_S` marks rows whose sample is in
+    an earlier row too.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Inventory:
         self.repeats_S: Mask = first_S != np.arange(len(first_S))
 
     def missing(self, problem_id: str, n: int) -> tuple[int, ...]:
-        """Indices below `n` that the set doesn't hold for a problem, ascending."""
+        """Return the indices below `n` that the set lacks for a problem, ascending."""
         held_N = np.zeros(n, dtype=bool)
         code = self._code_by_problem.get(problem_id)
         if code is not None:
@@ -62,11 +62,11 @@ class Inventory:
         return tuple(np.flatnonzero(~held_N).tolist())
 
     def count_missing(self, problem_ids: Collection[str], n: int) -> int:
-        """How many of the samples below `n` of these problems the set doesn't hold."""
+        """Return how many of the samples below `n` of these problems the set lacks."""
         return n * len(problem_ids) - int(self.select(problem_ids, n).sum())
 
     def select(self, problem_ids: Collection[str] | None = None, n: int | None = None) -> Mask:
-        """Mask (S,) of the samples below `n` of these problems; one row of a doubled sample."""
+        """Return the mask (S,) of samples below `n` of these problems, without repeats."""
         mask_S = ~self.repeats_S
         if problem_ids is not None:
             wanted = frozenset(problem_ids)
@@ -76,18 +76,21 @@ class Inventory:
             mask_S &= self.index_S < n
         return mask_S
 
-    def locate(self, problem_ids: Sequence[str], problem_V: Integers, index_V: Integers) -> Any:
-        """Rows (V,) of the samples `index_V` of the problems `problem_ids[problem_V]`, else -1."""
-        if not len(self._row_at) or not len(problem_V):
-            return np.full(len(problem_V), -1)
+    def locate(self, problem_ids: Sequence[str], problem_R: Integers, index_R: Integers) -> Any:
+        """Return the rows (R,) of samples `index_R` of problems `problem_ids[problem_R]`, or -1."""
+        if not len(self._row_at) or not len(problem_R):
+            return np.full(len(problem_R), -1)
         codes = np.array([self._code_by_problem.get(id_, -1) for id_ in problem_ids])
-        code_V = codes[problem_V]
-        place_V = self._starts_P[code_V] + index_V
-        there_V = (code_V >= 0) & (index_V >= 0) & (place_V < self._starts_P[code_V + 1])
-        return np.where(there_V, self._row_at[np.where(there_V, place_V, 0)], -1)
+        code_R = codes[problem_R]
+        place_R = self._starts_P[code_R] + index_R
+        stored_R = (code_R >= 0) & (index_R >= 0) & (place_R < self._starts_P[code_R + 1])
+        return np.where(stored_R, self._row_at[np.where(stored_R, place_R, 0)], -1)
 
     def _places(self) -> tuple[Any, Any]:
-        """Where each problem's places begin; the first row of the sample at a place, else -1."""
+        """Return each problem's first place (P + 1,), and each place's first row or -1.
+
+        A problem has a place for every index up to its largest stored one.
+        """
         longest_P = np.full(len(self.problem_ids), -1, dtype=np.int32)
         np.maximum.at(longest_P, self.problem_S, self.index_S)
         starts_P = np.concatenate([[0], np.cumsum(longest_P + 1, dtype=np.int64)])

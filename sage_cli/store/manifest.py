@@ -1,4 +1,4 @@
-"""What `runs/<id>/manifest.json` says."""
+"""The types of `runs/<id>/manifest.json`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing_extensions import TypedDict
 
 FINISHED, RUNNING, INTERRUPTED, FAILED = "finished", "running", "interrupted", "failed"
 PRUNED = "pruned"
-"""An interruption that a sweep asked for, with its reason; the same command goes on all the same.
-"""
+"""An interruption by a sweep, with its reason; the same command resumes the run."""
 
 
 class Surroundings(TypedDict):
-    """Where and with what something is computed; no commit where the code is no checkout."""
+    """Versions, host and command of a computation; `commit` is None outside a checkout."""
 
     versions: dict[str, str]
     commit: str | None
@@ -22,10 +21,10 @@ class Surroundings(TypedDict):
 
 
 class Origin(TypedDict):
-    """What a training is made from.
+    """The origin of a training.
 
     `parent` is a run's id or a model's name, `parent_weights` its fingerprint, `template` the
-    prompt template's hash, `data` the files' versions or a name, `sweep` the one that trained it.
+    prompt template's hash, `data` the files' versions or a name, `sweep` the sweep's name.
     """
 
     kind: str
@@ -38,11 +37,11 @@ class Origin(TypedDict):
 
 
 class Manifest(Origin, Surroundings):
-    """A run: what it is made from, where, and what became of it.
+    """A run: its origin, surroundings and status.
 
-    It was `created` when it was begun first, `started` when it was begun or taken up last, and
-    `asked` for again when it was finished already. `seconds` are those of all its parts, `weights`
-    the fingerprint that its training left.
+    It was `created` at its first start, `started` at its last start or resumption, and `asked` for
+    again when it was finished already. `seconds` sums all its parts, `weights` is the fingerprint
+    of the trained model.
     """
 
     id: str

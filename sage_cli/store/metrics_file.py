@@ -1,6 +1,6 @@
-"""metrics.jsonl, one JSON object per optimiser step: the authoritative record of a training.
+"""metrics.jsonl: one JSON object per optimiser step, the authoritative record of a training.
 
-rollouts.jsonl beside it has the same form: some completions of some steps, each a record.
+rollouts.jsonl has the same form: some completions of some steps, each a record.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sage_cli.store.atomic import storing, write_text
 from sage_cli.store.lease import Lease
 
 SHOWN = 5
-"""How many torn lines are named by their numbers."""
+"""Torn lines that a warning names by number."""
 
 log = logging.getLogger(__name__)
 
 
 class MetricsFile:
-    """Append-only but for `rewind`, which a resumed training calls so that no step is doubled."""
+    """Append-only except for `rewind`, by which a resumed training repeats no step."""
 
     def __init__(
         self, path: Path, needs: Mapping[str, type] | None = None, lease: Lease | None = None
@@ -48,10 +48,10 @@ class MetricsFile:
                 handle.write(json.dumps(record, allow_nan=True) + "\n")
 
     def read(self) -> list[dict[str, Any]]:
-        """All whole records in order. Lines that are torn are left out, and named once.
+        """Return all whole records in order; torn lines are left out with one warning.
 
-        A torn last line without an end isn't named: it is being written, or was when the writer
-        was killed, and the resumed training writes it again.
+        There is no warning for a torn last line: it is being written, or was when the writer was
+        killed, and the resumed training writes it again.
         """
         records = list(map(self._record, self._lines()))
         torn = [number for number, record in enumerate(records[:-1], start=1) if record is None]
@@ -60,30 +60,30 @@ class MetricsFile:
         return [record for record in records if record is not None]
 
     def last(self, step: int) -> list[dict[str, Any]]:
-        """The records of `step`, which was written last; none where it wrote none."""
+        """Return the records of `step`, the last one that was written; none if it has none."""
         whole = filter(None, map(self._record, reversed(self._lines())))
         return list(takewhile(lambda record: record["step"] == step, whole))[::-1]
 
     def rewind(self, step: int) -> None:
-        """Forget every record after optimiser step `step` (0 forgets all).
+        """Remove every record after optimiser step `step` (0 removes all).
 
-        Where nothing is to be forgotten the file stays the same one, for whoever follows it.
+        If there is none, the file is not replaced, for programs that follow it.
         """
         if self.path.is_file():
-            kept = [record for record in self.read() if record["step"] <= step]
-            text = "".join(json.dumps(record) + "\n" for record in kept)
+            records = [record for record in self.read() if record["step"] <= step]
+            text = "".join(json.dumps(record) + "\n" for record in records)
             if text.encode() != self.path.read_bytes():
                 write_text(self.path, text)
 
     def _lines(self) -> list[bytes]:
-        """The lines, and what comes after the last one's end; none where there is no file."""
+        """Return the lines and the text after the last newline; none without a file."""
         try:
             return self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
 
     def _record(self, line: bytes) -> dict[str, Any] | None:
-        """One line; None where it is no JSON object with what a record needs."""
+        """Return a line's record; None if it is no JSON object with the needed keys."""
         try:
             record = json_value(line)
         except ValueError:
@@ -96,7 +96,7 @@ class MetricsFile:
 
 @cache
 def _name_torn(path: Path, torn: tuple[int, ...]) -> None:
-    """Warn, once, of lines that can't be read."""
+    """Warn once about torn lines."""
     numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
     lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
     log.warning("%s is torn or was edited: %s left out", path, lines)

@@ -1,4 +1,4 @@
-"""Which of many names a person means who types a part of one."""
+"""Names from a part that a person types."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ def full_name(
     kind: str,
     where: str,
     listing: str,
-    told: Callable[[str], str] = str,
+    described: Callable[[str], str] = str,
 ) -> str:
-    """The one of `known` that is `name`, or that `name` is an unambiguous part of.
+    """Return the one of `known` that is `name`, or that `name` is an unambiguous part of.
 
-    Beginnings and ends go before what stands within. Raises StoreError, which calls them `kind`
-    and says `where` they were looked for and what command is their `listing`. Where several fit,
-    `told` says what tells each from the others.
+    A prefix or suffix is preferred to a part in the middle. Raises StoreError with the names'
+    `kind`, `where` they were searched and the command of their `listing`; if several fit, each is
+    named by `described`.
     """
     if name in known:
         return name
-    fitting = [one for one in known if one.startswith(name) or one.endswith(name)]
-    fitting = fitting or [one for one in known if name in one]
+    fitting = [full for full in known if full.startswith(name) or full.endswith(name)]
+    fitting = fitting or [full for full in known if name in full]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         raise StoreError(
-            f"'{name}' fits {len(fitting)} {kind}s: {', '.join(map(told, sorted(fitting)))}",
+            f"'{name}' fits {len(fitting)} {kind}s: {', '.join(map(described, sorted(fitting)))}",
             f"name one of them by more of its {'id' if kind == 'run' else 'name'}",
         )
     close = get_close_matches(name, known, n=1)
     raise StoreError(
         f"there is no {kind} '{name}' {where}",
-        f"did you mean {close[0]}?" if close else f"{listing} shows what there is",
+        f"did you mean {close[0]}?" if close else f"{listing} lists all",
     )

@@ -1,8 +1,8 @@
-"""Sample sets that somebody else drew, checked before they stand among one's own.
+"""Sample sets from an archive, checked before they are put among the stored ones.
 
-A file that holds what it claims may still be built to harm: numbers that stand for gigabytes, texts
-that aren't text, samples that contradict stored ones. Whatever a later reading would stumble over
-is found here, while nothing is put in place.
+A file with the right checksum may still be built to harm: indices that stand for gigabytes, texts
+that are not UTF-8, samples that contradict stored ones. All that would fail a later reader is found
+here, before anything is put in place.
 """
 
 from __future__ import annotations
@@ -17,40 +17,34 @@ import numpy as np
 import pyarrow as pa
 
 from sage_cli.errors import StoreError
-from sage_cli.store.annotations import PLACE
-from sage_cli.store.archive_list import FLOOR_BYTES, RATIO, SAMPLES, shown
+from sage_cli.store.annotations import SCHEMAS
+from sage_cli.store.archive_listing import FLOOR_BYTES, RATIO, SAMPLES, shown
+from sage_cli.store.arrow_tables import as_numpy, read_sealed
 from sage_cli.store.atomic import storing, write_json
-from sage_cli.store.columns import as_numpy
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_files import read_object
 from sage_cli.store.parts import SCHEMA, list_parts, read_part
-from sage_cli.store.readings import COLUMNS as OF_READINGS
-from sage_cli.store.samples import (
+from sage_cli.store.sample_set import (
     DESCRIPTION,
     ENGINES,
     SampleIdentity,
     SampleSet,
     engines_of,
 )
-from sage_cli.store.sealed import read_sealed
-from sage_cli.store.verdicts import COLUMNS as OF_VERDICTS
 
-_ANNOTATIONS = {
-    ".verdicts": pa.schema([*PLACE, *OF_VERDICTS]),
-    ".readings": pa.schema([*PLACE, *OF_READINGS]),
-}
+_ANNOTATIONS = {f".{kind}": schema for kind, schema in SCHEMAS.items()}
 _MOST_ROWS, _MOST_PLACES = 1_000_000, 10_000_000
-"""Rows of a part, and numbers that a set counts up to, over all of its problems."""
-_ODD = (pa.ArrowException, ValueError, TypeError, KeyError, IndexError, OSError, MemoryError)
-"""What reading a built file may raise."""
+"""Bounds on a part's rows, and on the sum of the problems' largest indices in a set."""
+_MALFORMED = (pa.ArrowException, ValueError, TypeError, KeyError, IndexError, OSError, MemoryError)
+"""Errors that reading a built file may raise."""
 _NEXT = "ask whoever made the archive for another one"
 
 
 def check_sets(received: Path, root: Path) -> dict[str, str]:
-    """Check every set below `received` alone and beside the one of its key below `root`.
+    """Check every set below `received`, alone and together with the stored one of its key.
 
-    Returns each key with the model that drew the set. Verdicts and readings that can't be read are
-    deleted: they are found anew. Raises StoreError for a set that isn't what its name says, can't
-    be read, or has other texts than the stored one.
+    Returns the model of each key. Unreadable grades and scores are deleted: they are computed
+    again. Raises StoreError for a set that does not match its name, cannot be read, or has other
+    texts than the stored one below `root`.
     """
     models = {}
     for folder in sorted((received / SAMPLES).glob("*")):
@@ -68,42 +62,42 @@ def check_sets(received: Path, root: Path) -> dict[str, str]:
     return models
 
 
-def put_set(received: Path, place: Path) -> None:
-    """Move a checked set to `place`; parts come last, so that a set is described before it is read.
+def put_set(received: Path, folder: Path) -> None:
+    """Move a checked set to `folder`, parts last, so that a set is described before it is read.
 
-    A set that is there gets the parts that it lacks and their engines: what an archive says about
-    samples never takes the place of what was found here.
+    A stored set gets the parts that it lacks and their engines. An archive's grades and scores
+    never replace those that were computed here.
     """
-    there, engines = place.is_dir(), engines_of(place)
+    stored, engines = folder.is_dir(), engines_of(folder)
     files = [path for path in received.rglob("*") if path.is_file()]
     for path in sorted(files, key=lambda path: path.suffix == ".parquet"):
-        to = place / path.relative_to(received)
-        if os.path.lexists(to) or (there and path.suffix != ".parquet"):
+        to = folder / path.relative_to(received)
+        if os.path.lexists(to) or (stored and path.suffix != ".parquet"):
             continue
         to.parent.mkdir(parents=True, exist_ok=True)
         path.rename(to)
-        further = [one for one in engines_of(received) if one not in engines]
-        if there and further:
-            engines += further
-            write_json(place / ENGINES, engines)
+        more = [engine for engine in engines_of(received) if engine not in engines]
+        if stored and more:
+            engines += more
+            write_json(folder / ENGINES, engines)
 
 
 def _identity(folder: Path) -> SampleIdentity:
-    """What `set.json` says, which is also what the folder's name says."""
-    said = read_object(folder / DESCRIPTION, _NEXT)
+    """Return the identity in `set.json`, which must give the folder's name."""
+    described = read_object(folder / DESCRIPTION, _NEXT)
     known = {"model": str, "template": str, "sampling": Mapping, "seed": int}
-    if said.keys() != known.keys() or not all(
-        isinstance(said[key], kind) for key, kind in known.items()
+    if described.keys() != known.keys() or not all(
+        isinstance(described[key], kind) for key, kind in known.items()
     ):
         raise _refused(folder, f"its {DESCRIPTION} describes no sample set")
-    identity = SampleIdentity(**said)
+    identity = SampleIdentity(**described)
     if identity.key != folder.name:
         raise _refused(folder, f"its {DESCRIPTION} describes another set")
     return identity
 
 
 def _checked_part(file: Path) -> int:
-    """How many places the part's samples take: for each problem its highest index, and one."""
+    """Check a part; return the sum over its problems of the largest index plus one."""
     import pyarrow.parquet as pq
 
     try:
@@ -114,38 +108,36 @@ def _checked_part(file: Path) -> int:
             raise ValueError(f"{rows:,} samples of {size:,} bytes")
         table = read_part(file)
         table.validate(full=True)
-        columns = [name for name in SCHEMA.names if name in table.column_names]
-        expected = pa.schema([SCHEMA.field(name) for name in columns])
-        if not table.schema.equals(expected) or len(columns) < len(SCHEMA) - 1:
+        if not table.schema.equals(SCHEMA):
             raise ValueError("other columns than samples have")
-        plain = [table[name] for name in SCHEMA.names[:-1]]
-        plain += [table[name].cast(pa.string()) for name in ("problem_id", "finish_reason")]
-        if any(column.null_count for column in plain):
-            raise ValueError("samples that lack something")
+        required = [table[name] for name in SCHEMA.names[:-1]]
+        required += [table[name].cast(pa.string()) for name in ("problem_id", "finish_reason")]
+        if any(column.null_count for column in required):
+            raise ValueError("samples with missing values")
         index_S = as_numpy(table["index"])
         if len(index_S) and index_S.min() < 0:
             raise ValueError("negative indices")
         problems = table["problem_id"].combine_chunks()
         highest_P = np.full(len(problems.dictionary), -1, dtype=np.int64)
         np.maximum.at(highest_P, as_numpy(problems.indices), index_S)
-    except (*_ODD, StoreError) as error:
+    except (*_MALFORMED, StoreError) as error:
         raise _refused(file, f"it is no part of a sample set ({shown(error)})") from None
     return int((highest_P + 1).sum())
 
 
 def _refuse_contradictions(received: Path, root: Path, identity: SampleIdentity) -> None:
-    """Read the received set and the stored one as one, from links to the parts of both."""
+    """Read both sets as one, from links to their parts, which fails for different texts."""
     stored, incoming = (SampleSet(at, identity, read_only=True) for at in (root, received))
-    stored.inventory()  # says what is wrong with it by itself
+    stored.inventory()  # an error here is about the stored set alone
     both = SampleSet(received / f".both.{secrets.token_hex(4)}", identity, read_only=True)
     try:
         with storing(both.folder):
             both.folder.mkdir(parents=True)
-            for one in (incoming, stored):
-                for part in list_parts(one.folder):
+            for samples in (incoming, stored):
+                for part in list_parts(samples.folder):
                     link = both.folder / part.name
                     if not link.is_symlink():
-                        link.symlink_to((one.folder / part.name).resolve())
+                        link.symlink_to((samples.folder / part.name).resolve())
         both.inventory()
     except StoreError as error:
         cause = error.cause.replace(str(both.folder), f"with the archive's samples {stored.folder}")
@@ -155,19 +147,19 @@ def _refuse_contradictions(received: Path, root: Path, identity: SampleIdentity)
 
 
 def _is_sound(file: Path) -> bool:
-    """Whether a file of verdicts or readings can be read from end to end."""
+    """Return True if a file of grades or scores can be read from end to end."""
     try:
         table = read_sealed(file, _ANNOTATIONS[file.suffix])
         if table is None:
             return False
         table.validate(full=True)
         texts = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
-        needed = [table["index"], *(table[name].cast(pa.string()) for name in texts)]
-        return not any(column.null_count for column in needed)
-    except _ODD:
+        required = [table["index"], *(table[name].cast(pa.string()) for name in texts)]
+        return not any(column.null_count for column in required)
+    except _MALFORMED:
         return False
 
 
-def _refused(place: Path, why: str) -> StoreError:
-    name = f"{place.parent.name}/{place.name}"
+def _refused(path: Path, why: str) -> StoreError:
+    name = f"{path.parent.name}/{path.name}"
     return StoreError(f"{name} of the archive can't be used: {why}", _NEXT)

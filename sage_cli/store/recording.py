@@ -1,4 +1,4 @@
-"""A run while it is made: held, described, and with a true status whatever ends it."""
+"""The recording of a run: locked, described, and with a true status however it ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def recorded(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Run]:
-    """What `Run.recording` says."""
+    """Do as `Run.recording` says."""
     new = not run.begun
     try:
         with _described(run, config, origin) as leased:
@@ -30,13 +30,13 @@ def recorded(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[Ru
         raise
     except SageError:
         if new and _has_done_nothing(run):
-            with suppress(OSError, StoreError):  # somebody else's by now
+            with suppress(OSError, StoreError):  # another process has taken over
                 run.clear()
         raise
 
 
 def now() -> str:
-    """This moment, as manifests have it."""
+    """Return the time as manifests have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -47,8 +47,17 @@ def _described(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[
         began, spent_s = time.monotonic(), float(run.manifest.get("seconds", 0.0))
         write_json(run.folder / "config.json", config)
         created = run.manifest.get("created", now())
-        run.note(id=run.id, identity=run.identity, created=created, started=now(),
-                 status=RUNNING, reason=None, error=None, **surroundings(), **origin)  # fmt: skip
+        run.note(
+            id=run.id,
+            identity=run.identity,
+            created=created,
+            started=now(),
+            status=RUNNING,
+            reason=None,
+            error=None,
+            **surroundings(),
+            **origin,
+        )
 
         def close(status: str, reason: str | None = None, error: str | None = None) -> None:
             lease.require()  # the status is now the business of the process that took over
@@ -58,29 +67,30 @@ def _described(run: Run, config: Mapping[str, Any], origin: Origin) -> Iterator[
         try:
             yield replace(run, lease=lease)
         except BaseException as error:
-            with suppress(OSError, StoreError):  # a full disk doesn't hide what it has caused
+            with suppress(OSError, StoreError):  # a full disk must not hide its error
                 close(*_end(error))
             raise
         close(FINISHED)
 
 
 def _has_done_nothing(run: Run) -> bool:
-    """Whether the run failed before it left anything."""
+    """Return True if the run failed before it wrote any result."""
     left = (run.metrics.path, run.checkpoints, run.model)
     return run.known.get("status") == FAILED and not any(path.exists() for path in left)
 
 
 def _require_same_identity(run: Run) -> None:
-    recorded = run.manifest.get("identity", run.planned) if run.manifest else run.planned
-    if run.planned is not None and recorded != run.planned:
+    if run.planned is None or not run.manifest:
+        return
+    if (recorded := run.manifest.get("identity")) != run.planned:
         raise StoreError(
             f"{run.folder} holds another run: its identity is {recorded}, not {run.planned}",
-            "move it elsewhere, or name another folder with --runs",
+            "move it elsewhere, or choose another folder with --runs",
         )
 
 
 def _end(error: BaseException) -> tuple[str, str, str | None]:
-    """Status and reason of a run that `error` ended, and the class of what failed."""
+    """Return status and reason of a run that `error` ended, and the error's class if it failed."""
     kind = type(error).__name__
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, str(error) or "interrupted by the user", None

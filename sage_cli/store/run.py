@@ -13,20 +13,26 @@ from typing_extensions import Unpack
 
 from sage_cli.errors import BusyError, StoreError
 from sage_cli.store.atomic import write_json
-from sage_cli.store.json_object import TornError, name_once, read_object
+from sage_cli.store.json_files import TornError, name_once, read_object
 from sage_cli.store.lease import Lease
 from sage_cli.store.lock import LAUNCHER, is_held, writer
-from sage_cli.store.manifest import FINISHED, INTERRUPTED, PRUNED, RUNNING, Origin
+from sage_cli.store.manifest import (
+    FINISHED,
+    INTERRUPTED,
+    PRUNED,
+    RUNNING,
+    Origin,
+)
 from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.names import full_name
 from sage_cli.store.recording import now, recorded
 
 TORN = "torn"
-"""Its manifest or its configuration can't be read. Never written; see `Run.torn`."""
-ANEW = ".anew"
-"""The folder below the folder of runs in which runs are trained anew."""
+"""The status of a run whose manifest or configuration cannot be read. It is never written."""
+STAGED = ".staged"
+"""The folder below the folder of runs in which replacements are trained."""
 SEAL = "sealed.json"
-"""In a checkpoint whose files are all on the disk."""
+"""The file that marks a checkpoint whose files are all on disk."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,12 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The directory's name: kind, label and eight digits of the identity."""
+        """The directory's name: kind, label and the first eight digits of the identity."""
         return self.folder.name
 
     @property
     def identity(self) -> str | None:
-        """The hash of what determines its result; None for a run of a release without it."""
+        """The hash of what determines its result; None for a run that no recipe names."""
         return self.planned or self.manifest.get("identity")
 
     @property
@@ -58,7 +64,7 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """Where training can be taken up again."""
+        """The folder of its checkpoints."""
         return self.folder / "checkpoints"
 
     @property
@@ -68,27 +74,36 @@ class Run:
 
     @property
     def rollouts(self) -> MetricsFile:
-        """The run's rollouts.jsonl: completions that RL drew, with their verdicts."""
+        """The run's rollouts.jsonl: some completions of RL with their grades."""
         return MetricsFile(self.folder / "rollouts.jsonl", {"step": int}, self.lease)
 
     @property
     def guide(self) -> Path:
-        """What its guide does to some completions, token by token (`sage guide show --keep`)."""
+        """The token report of its guide (`sage guide show --keep`)."""
         return self.folder / "guide.json"
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved configuration it was made with."""
+        """Its resolved configuration."""
         return self._read("config.json")
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Versions, commit, host, parent, status, timings; empty for a run not yet begun."""
-        return self._read("manifest.json") if self.begun else {}
+        """Versions, commit, host, parent, status, timings; empty before the run is begun.
+
+        Raises TornError if it is torn or of another layout.
+        """
+        if not self.begun:
+            return {}
+        manifest = self._read("manifest.json")
+        if "status" not in manifest:
+            file = self.folder / "manifest.json"
+            raise TornError(f"{file} has no status: it is of another layout", self._remedy)
+        return manifest
 
     @property
     def known(self) -> dict[str, Any]:
-        """The manifest as far as it can be read: empty where it is torn."""
+        """The manifest, or an empty one if it cannot be read."""
         try:
             return self.manifest
         except TornError:
@@ -96,7 +111,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """What became of the run; one that was killed says running, and nobody holds it."""
+        """Its status; a run that says `running` and that no process writes was interrupted."""
         if self.torn is not None:
             return TORN
         status = str(self.manifest.get("status"))
@@ -104,40 +119,40 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end, and its files can be read."""
+        """Return True if the run is finished and its files can be read."""
         return self.status == FINISHED
 
     @property
     def begun(self) -> bool:
-        """Whether it has a manifest, whole or torn."""
+        """Return True if it has a manifest, whole or torn."""
         return (self.folder / "manifest.json").is_file()
 
     @property
     def torn(self) -> TornError | None:
-        """What is wrong with its manifest or its configuration; None where both can be read."""
+        """The error of its manifest or its configuration; None if both can be read."""
         try:
             _ = self.manifest, self._read("config.json") if self.begun else None
         except TornError as error:
             return error
-        except StoreError:  # a manifest alone is enough to know the run by
+        except StoreError:  # no configuration: the manifest is enough to list the run
             return None
         return None
 
     def require_whole(self) -> None:
-        """Raise TornError where its manifest or its configuration can't be read."""
+        """Raise TornError if its manifest or its configuration cannot be read."""
         if (torn := self.torn) is not None:
             raise torn
 
     def note(self, **fields: Any) -> None:
-        """Add or change fields of the manifest (`store/manifest.py`), atomically."""
+        """Add or change fields of the manifest, atomically."""
         write_json(self.folder / "manifest.json", {**self.manifest, **fields})
 
     def ask(self) -> None:
-        """Note that a finished run was asked for again: the latest, and no sweep's any more."""
+        """Note that the finished run was asked for again: it is now the latest, and of no sweep."""
         self.note(asked=now(), sweep=None)
 
     def prune(self, reason: str) -> None:
-        """Note that a sweep ended it, unless it has finished, wasn't begun, or somebody writes."""
+        """Note that a sweep ended it, unless it is finished, not begun, or being written."""
         if not self.known:
             return
         with suppress(BusyError), writer(self.folder):
@@ -145,19 +160,19 @@ class Run:
                 self.note(status=PRUNED, reason=reason)
 
     @property
-    def anew(self) -> Run:
-        """Where it is trained anew: under the same name, which checkpoints and mirrors are told."""
-        return Run(self.folder.parent / ANEW / self.id, self.planned)
+    def replacement(self) -> Run:
+        """The run that `--fresh` trains in its place, of the same name for checkpoints, mirrors."""
+        return Run(self.folder.parent / STAGED / self.id, self.planned)
 
     def clear(self) -> None:
-        """Delete everything the run holds, unless somebody is writing it."""
+        """Delete the run. Raises BusyError while a process writes it."""
         if self.folder.is_dir():
             shutil.rmtree(self.set_aside())
 
     def set_aside(self) -> Path:
-        """Rename the folder out of the way, unless somebody is writing it; returns where to.
+        """Rename the folder, so that a kill leaves a run whole or gone, and return its new path.
 
-        So that a kill leaves a run whole or gone. What an earlier kill left there is deleted.
+        Raises BusyError while a process writes the run. Leftovers of an earlier kill are deleted.
         """
         aside = self.folder.with_name(f".{self.id}.old")
         with writer(self.folder), writer(self.folder, LAUNCHER):
@@ -172,17 +187,17 @@ class Run:
 
         Configuration and manifest are written first; the status follows the block's end.
 
-        An interruption or failure leaves everything that is needed to take the run up again; a
-        refusal before anything was done leaves nothing. Raises StoreError where the directory holds
-        a run of another identity.
+        An interruption or failure leaves all that is needed to resume the run; an error before
+        any work was done leaves nothing. Raises StoreError if the directory holds a run of another
+        identity.
         """
         return recorded(self, config, origin)
 
     @property
     def _remedy(self) -> str:
-        """What to do where one of its files is torn."""
-        if self.folder.parent.name == ANEW:
-            return "type its command again with --fresh"
+        """The next step for a torn file."""
+        if self.folder.parent.name == STAGED:
+            return "run its command again with --fresh"
         return f"put a whole copy of the file there, or `sage runs remove {self.id}`"
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -199,20 +214,20 @@ class Runs:
         self.root = root
 
     def at(self, kind: str, label: str, identity: str) -> Run:
-        """The run of that identity, whether it exists or not."""
+        """Return the run of that identity, whether it exists or not."""
         return Run(self.root / f"{kind}-{label}-{identity[:8]}", identity)
 
     def all(self) -> list[Run]:
-        """Every run, oldest first; those that can't be dated because they are torn come first."""
+        """Return every run, torn ones first, then the others from the oldest."""
         torn, whole = self._read()
         return [*torn, *whole]
 
     def whole(self) -> list[Run]:
-        """Every run whose manifest and configuration can be read, oldest first."""
+        """Return every run whose manifest and configuration can be read, from the oldest."""
         return self._read()[1]
 
     def _read(self) -> tuple[list[Run], list[Run]]:
-        """The torn runs, each of which is named once, and the others, oldest first."""
+        """Return the torn runs, with one warning each, and the others from the oldest."""
         torn, whole = [], []
         for folder in sorted(path.parent for path in self.root.glob("[!.]*/manifest.json")):
             run = Run(folder)
@@ -224,18 +239,18 @@ class Runs:
         return torn, sorted(whole, key=lambda run: str(run.manifest.get("started")))
 
     def children(self, run: Run) -> list[str]:
-        """The ids of the runs that are known to have grown from `run`, oldest first."""
+        """Return the ids of the runs whose parent is `run`, from the oldest."""
         return [other.id for other in self.whole() if other.manifest.get("parent") == run.id]
 
     def latest(self) -> Run | None:
-        """The finished run that was started or asked for last and isn't a sweep's."""
-        finished = [r for r in self.whole() if r.finished and not r.manifest.get("sweep")]
-        return max(finished, key=_last_asked, default=None)
+        """Return the finished run of no sweep that was started or asked for last."""
+        own = [run for run in self.whole() if run.finished and not run.manifest.get("sweep")]
+        return max(own, key=_last_asked, default=None)
 
     def find(self, name: str) -> Run:
-        """The run called `name`: a folder, an id, or an unambiguous part of one.
+        """Return the run called `name`: a folder, an id, or an unambiguous part of one.
 
-        Beginnings and ends go before what stands within.
+        A prefix or suffix is preferred to a part in the middle. Raises StoreError.
         """
         if (run := run_of(Path(name))) is not None:
             return run
@@ -243,35 +258,33 @@ class Runs:
         if not runs:
             raise StoreError(
                 f"there is no run '{name}', nor any other in {self.root.resolve()}",
-                "go to the folder that `runs` is in, or name it: --runs FOLDER, or SAGE_RUNS",
+                "go to the folder with `runs`, or name it by --runs FOLDER or $SAGE_RUNS",
             )
-        told = {id_: _told(run) for id_, run in runs.items()}.__getitem__
-        return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`", told)]
+        described = {id_: _described(run) for id_, run in runs.items()}.__getitem__
+        return runs[full_name(name, runs, "run", f"in {self.root}", "`sage runs list`", described)]
 
     def refuse_parent(self, run: Run) -> None:
-        """Raise StoreError for a run that others grew from."""
+        """Raise StoreError if `run` is the parent of others."""
         if children := self.children(run):
             raise StoreError(
                 f"{run.id} is the parent of {', '.join(children)}", "remove those first"
             )
 
     def remove(self, run: Run) -> None:
-        """Delete a run that nothing is writing and no other run grew from."""
+        """Delete a run. Raises StoreError while a process writes it, or if it has children."""
         self.refuse_parent(run)
-        run.anew.clear()
+        run.replacement.clear()
         run.clear()
 
 
 def run_of(folder: Path) -> Run | None:
-    """The run whose directory, or whose model's, `folder` is."""
-    for place in (folder, folder.parent if folder.name == "model" else folder):
-        if (place / "manifest.json").is_file():
-            return Run(place)
-    return None
+    """Return the run whose directory `folder` is, or whose model's; None for any other folder."""
+    run = Run(folder.parent if folder.name == "model" else folder)
+    return next((found for found in (Run(folder), run) if found.begun), None)
 
 
-def _told(run: Run) -> str:
-    """A run's id, which names its method, with what became of it and when."""
+def _described(run: Run) -> str:
+    """Return a run's id with its status and start."""
     started = str(run.known.get("started", ""))[:16].replace("T", " ")
     return f"{run.id} ({', '.join(filter(None, (run.status, started)))})"
 

@@ -1,10 +1,11 @@
-"""What is known of runs, by the names that people use: settings, manifest, figures."""
+"""Facts of runs, by the names that people use: settings, manifest, figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from statistics import median
 from typing import Any
 
 import yaml
@@ -15,28 +16,50 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run
 
-ABOUT = ("id", "kind", "status", "parent", "seed", "started", "seconds", "host", "commit",
-         "command", "template", "sweep", "reason")  # fmt: skip
-"""What a manifest says that may be a column."""
+ABOUT = (
+    "id",
+    "kind",
+    "status",
+    "parent",
+    "seed",
+    "started",
+    "seconds",
+    "host",
+    "commit",
+    "command",
+    "template",
+    "sweep",
+    "reason",
+)
+"""The keys of a manifest that may be columns."""
 
 OF_RL = ("rl", "rollout", "anchor", "guide")
-"""Sections that a base's configuration holds too, because RL asked for it, and that it didn't read.
-"""
-
+"""Sections in the configuration of an initial policy that only RL reads."""
 
 OF_THE_METHOD = {
     "sft": ("data.sft.name", "sft.learning_rate", "sft.steps", "sft.epochs"),
-    "rl": ("rl.algo", "rl.advantage", "guide", "anchor.kl", "anchor.estimator", "anchor.beta",
-           "rl.learning_rate", "rl.steps"),
-}  # fmt: skip
-"""By kind of run, the settings that say how it was trained; a section stands for all of its own."""
+    "rl": (
+        "rl.algo",
+        "rl.advantage",
+        "guide",
+        "anchor.kl",
+        "anchor.estimator",
+        "anchor.beta",
+        "rl.learning_rate",
+        "rl.steps",
+    ),
+}
+"""By kind of run, the settings or sections that say how it was trained."""
+
+_TYPICAL = ("time/step_s", "time/generated_tokens_per_s", "time/trained_tokens_per_s")
+_PHASES = ("generate", "sync", "grade", "reference", "loss")
 
 
 @dataclass(frozen=True)
 class RunFacts:
     """A run's settings by dotted name, its manifest's `about`, and its figures.
 
-    Figures are the last step's metrics and, as `pass@1 on arithmetic`, what evaluations found.
+    Figures are the last step's metrics and those of evaluations, such as `pass@1 on arithmetic`.
     """
 
     run: Run
@@ -46,21 +69,21 @@ class RunFacts:
 
     @classmethod
     def of(cls, run: Run) -> RunFacts:
-        """Read a run's files. Raises StoreError where one of them is torn."""
+        """Return the facts in a run's files. Raises StoreError if one of them is torn."""
         manifest = {**run.manifest, "id": run.id, "status": run.status}
         unread = OF_RL if manifest.get("kind") == "sft" else ()
         records = run.metrics.read()
-        found = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
+        measured = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
         return cls(
             run,
             dict(leaves({k: v for k, v in run.config.items() if k not in unread})),
             {key: manifest.get(key) for key in ABOUT},
-            {**(records[-1] if records else {}), **found},
+            {**(records[-1] if records else {}), **measured},
         )
 
     @classmethod
     def listed(cls, run: Run) -> RunFacts:
-        """The same; of a torn run its id and status, and what the manifest says where it can."""
+        """Return the facts of a run; for a torn one id, status and the manifest if it is whole."""
         torn = run.torn
         if torn is None:
             return cls.of(run)
@@ -69,7 +92,7 @@ class RunFacts:
 
     @property
     def method(self) -> dict[str, Any]:
-        """The settings that say how it was trained: algorithm, guide, anchor, learning rate."""
+        """The settings of its method: algorithm, guide, anchor, learning rate."""
         named = OF_THE_METHOD.get(str(self.about["kind"]), ())
         return {
             key: value
@@ -79,7 +102,7 @@ class RunFacts:
         }
 
     def value(self, column: str) -> Any:
-        """A setting, a part of the manifest or a figure; None where the run has none of it."""
+        """Return a setting, a part of the manifest or a figure; None if the run has none."""
         for group in (self.settings, self.about, self.figures):
             if column in group:
                 return group[column]
@@ -87,23 +110,23 @@ class RunFacts:
 
 
 def expanded(columns: str, runs: Sequence[RunFacts]) -> list[str]:
-    """`guide.tau,pass@1` -> the columns that are meant: `pass@1` is one for each benchmark.
+    """Return the columns of `guide.tau,pass@1`, with a column of pass@1 for each benchmark.
 
-    Raises ConfigurationError for a column that neither the schema nor any run knows.
+    Raises ConfigurationError for a column that is in neither the schema nor a run.
     """
-    found: list[str] = []
+    names: list[str] = []
     for typed in filter(None, map(str.strip, columns.split(","))):
-        measured = [key for one in runs for key in one.figures if key.startswith(f"{typed} on ")]
-        found += list(dict.fromkeys(measured)) or [_known(typed, runs, "column")]
-    return found
+        measured = [key for run in runs for key in run.figures if key.startswith(f"{typed} on ")]
+        names += list(dict.fromkeys(measured)) or [_known(typed, runs, "column")]
+    return names
 
 
-def chosen(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
-    """The runs for which every `key=value` of `where` holds.
+def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
+    """Return the runs for which every `key=value` of `where` holds.
 
-    Raises ConfigurationError for a key that neither the schema nor any run knows.
+    Raises ConfigurationError for a key that is in neither the schema nor a run.
     """
-    asked = []
+    conditions = []
     for text in where:
         key, equals, value = text.partition("=")
         if not equals:
@@ -111,26 +134,45 @@ def chosen(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
                 f"--where takes setting=value, not '{text}'",
                 "for example --where guide.name=branch",
             )
-        asked.append((_known(key.strip(), runs, "setting"), value.strip()))
-    return [one for one in runs if all(_is(one.value(key), value) for key, value in asked)]
+        conditions.append((_known(key.strip(), runs, "setting"), value.strip()))
+    return [run for run in runs if all(_is(run.value(key), value) for key, value in conditions)]
 
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What two runs say differently, by name; what only one has is None in the other."""
+    """Return the values that differ, by name; None for a name that only one run has."""
     return {
         key: (a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)
     }
 
 
+def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return median seconds and tokens per second of a step, each phase's share, peak memory.
+
+    Figures that the records lack are left out, such as those of phases in supervised training.
+    """
+    figures = {}
+    for name in _TYPICAL:
+        if values := [float(record[name]) for record in records if name in record]:
+            figures[name.replace("time/", "speed/")] = median(values)
+    timed = [record for record in records if "time/loss_s" in record]
+    if total_s := sum(record["time/step_s"] for record in timed):
+        for phase in _PHASES:
+            share = sum(record[f"time/{phase}_s"] for record in timed) / total_s
+            figures[f"speed/share/{phase}"] = share
+    if peaks := [float(r["memory/peak_gib"]) for r in records if "memory/peak_gib" in r]:
+        figures["memory/peak_gib"] = max(peaks)
+    return figures
+
+
 def _of_benchmark(key: str) -> str:
-    """`eval/arithmetic/pass@1` -> `pass@1 on arithmetic`."""
+    """Return `pass@1 on arithmetic` for `eval/arithmetic/pass@1`."""
     _, benchmark, name = key.split("/", 2)
     return f"{name} on {benchmark}"
 
 
 def _known(name: str, runs: Sequence[RunFacts], what: str) -> str:
-    known = {*settings(), *ABOUT, *(key for one in runs for key in (*one.settings, *one.figures))}
-    if name in known or name.startswith("pass@"):  # not measured yet: an empty column
+    known = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
+    if name in known or name.startswith("pass@"):  # not measured yet: the column is empty
         return name
     close = get_close_matches(name, known, n=1)
     raise ConfigurationError(
@@ -140,7 +182,7 @@ def _known(name: str, runs: Sequence[RunFacts], what: str) -> str:
 
 
 def _is(value: Any, asked: str) -> bool:
-    """Whether a value is what was typed: as a number where it is one, 1e-5 and 0.00001 alike."""
+    """Return True if a value is the typed one; numbers are compared as such (1e-5 is 0.00001)."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(asked) == value

@@ -1,16 +1,15 @@
-"""Counts over stored samples and their verdicts."""
+"""Counts over stored samples and their grades."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sage_cli.store.columns import as_numpy
+from sage_cli.store.arrow_tables import as_numpy
 from sage_cli.store.inventory import Integers, Inventory
 
 RIGHT = "right"
@@ -18,12 +17,12 @@ RIGHT = "right"
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What was found among the first n samples of each of P problems.
+    """Counts over the first N samples of each of P problems.
 
-    `n_P` counts samples with a verdict and `right_P` the right ones of them, which `right_PN`
-    tells one by one (False where there is no verdict); `statuses`, `cut_off`
-    (at the limit of tokens) and `tokens` are over all of these. `lacking` samples of the n x P
-    aren't stored or have no verdict: a figure over n samples per problem needs none to lack.
+    `n_P` counts graded samples, `right_P` the right ones, which `right_PN` marks (False without a
+    grade). `statuses`, `truncated` (at the limit of tokens) and `tokens` are over all graded
+    samples. `lacking` of the N x P samples are not stored or not graded: a result over N samples
+    per problem needs it to be 0.
     """
 
     problem_ids: tuple[str, ...]
@@ -31,7 +30,7 @@ class Tally:
     right_P: NDArray[np.int64]
     right_PN: NDArray[np.bool_]
     statuses: Counter[str]
-    cut_off: int
+    truncated: int
     tokens: int
     lacking: int
 
@@ -43,30 +42,26 @@ def tally_of(
     problem_ids: Sequence[str],
     n: int,
 ) -> Tally:
-    """Count the samples below `n` of these problems.
+    """Return the tally of samples below `n` of these problems.
 
-    `status_S` is each sample's status as its place in `statuses`, -1 where there is no verdict.
+    `status_S` is each sample's status as an index into `statuses`, -1 without a grade.
     """
     counted = np.flatnonzero(inventory.select(problem_ids, n) & (status_S >= 0))
     status = status_S[counted]
-    place = {id_: i for i, id_ in enumerate(problem_ids)}
-    places = np.array([place.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64)
-    problem = places[inventory.problem_S[counted]]
+    number = {id_: i for i, id_ in enumerate(problem_ids)}
+    numbers = np.array([number.get(id_, -1) for id_ in inventory.problem_ids], dtype=np.int64)
+    problem = numbers[inventory.problem_S[counted]]
     right = status == (statuses.index(RIGHT) if RIGHT in statuses else -1)
     right_PN = np.zeros((len(problem_ids), n), dtype=bool)
     right_PN[problem, inventory.index_S[counted]] = right
     by_status = np.bincount(status, minlength=len(statuses)).tolist()
     return Tally(
         tuple(problem_ids),
-        _per_problem(problem, len(problem_ids)),
+        np.bincount(problem, minlength=len(problem_ids)).astype(np.int64),
         right_PN.sum(axis=1, dtype=np.int64),
         right_PN,
         Counter({name: count for name, count in zip(statuses, by_status, strict=True) if count}),
-        int(as_numpy(inventory.rows["cut_off"])[counted].sum()),
+        int(as_numpy(inventory.rows["truncated"])[counted].sum()),
         int(as_numpy(inventory.rows["tokens"])[counted].sum(dtype=np.int64)),
         n * len(problem_ids) - len(counted),
     )
-
-
-def _per_problem(problem: Any, count: int) -> Any:
-    return np.bincount(problem, minlength=count).astype(np.int64)

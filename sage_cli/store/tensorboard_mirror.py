@@ -12,7 +12,7 @@ from typing import Any
 class TensorboardMirror:
     """Event files in a folder of their own: `tensorboard --logdir runs` shows all runs.
 
-    What evaluations measured are scalars at the last step.
+    Figures of evaluations are scalars at the last step.
     """
 
     name = "TensorBoard"
@@ -41,7 +41,7 @@ class TensorboardMirror:
         self._scalars(figures)
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Flush and close the file."""
         self._writer.close()
 
     def _scalars(self, values: Mapping[str, Any]) -> None:
@@ -51,6 +51,6 @@ class TensorboardMirror:
 
 
 def _markdown(row: Mapping[str, Any]) -> str:
-    """Verdict, reward and gold above the prompt and its completion, which stay as they are."""
+    """Return grade, reward and gold above the prompt and its completion, as Markdown."""
     text = indent(f"{row['prompt']}{row['completion']}", "    ")
-    return f"**{row['verdict']}**, reward {row['reward']:g}, gold {row['gold']}\n\n{text}"
+    return f"**{row['grade']}**, reward {row['reward']:g}, gold {row['gold']}\n\n{text}"

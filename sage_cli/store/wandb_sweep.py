@@ -1,4 +1,4 @@
-"""W&B's run for a whole sweep, made anew from its report each time a driver ends."""
+"""W&B's run for a whole sweep, made from its report whenever a driver ends."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.records import TrackingSection
-from sage_cli.store.wandb_session import begin, chosen_mode, staging_in
+from sage_cli.store.wandb_mirror import available_mode, begin, staging_in
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SweepPicture:
-    """What W&B is to show of a sweep.
+    """A sweep as W&B shows it.
 
-    `config` says what was searched and how; `cells` are a table's rows by column; `pictures` are
-    PNG files by name; `summary` has the best cell's values and settings.
+    `config` is the search space and its settings; `cells` are a table's rows by column; `pictures`
+    are PNG files by name; `summary` has the best cell's values and settings.
     """
 
     config: Mapping[str, Any]
@@ -30,23 +30,25 @@ class SweepPicture:
 
 
 def mirror_sweep(folder: Path, picture: SweepPicture, tracking: TrackingSection) -> None:
-    """Show the sweep of `folder` in W&B, in one group with its cells' runs; nothing where it's off.
+    """Show the sweep of `folder` in W&B, in one group with its cells' runs, unless W&B is off.
 
-    Offline it lies in `folder`/wandb, in the place of an earlier one. Whatever W&B does, the sweep
-    stays as it is: a failure is one warning.
+    Offline it replaces an earlier one in `folder`/wandb. A failure of W&B is one warning: the sweep
+    itself is not affected.
     """
     if tracking.wandb == "off":
         return
     try:
         _show(folder, picture, tracking)
-    except Exception as error:  # W&B's failures have no class of their own
-        log.warning("W&B doesn't show the sweep %s: %s; sweep.json is whole", folder.name, error)
+    except Exception as error:  # W&B's errors have no class of their own
+        log.warning(
+            "W&B does not show the sweep %s: %s; sweep.json is complete", folder.name, error
+        )
 
 
 def _show(folder: Path, picture: SweepPicture, tracking: TrackingSection) -> None:
     import wandb
 
-    mode = chosen_mode(tracking.wandb, folder.name)
+    mode = available_mode(tracking.wandb, folder.name)
     if mode == "offline":
         shutil.rmtree(folder / "wandb", ignore_errors=True)
     shown = begin(

@@ -1,4 +1,4 @@
-"""One of the writers of a sample set: claims what is missing, and writes what was drawn."""
+"""A writer of a sample set: claims missing samples and stores new ones."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from sage_cli.errors import StoreError
 from sage_cli.store.claims import Claim, Claims
 from sage_cli.store.completion import Completion
-from sage_cli.store.index import brought_up_to_date
+from sage_cli.store.index import refreshed
 from sage_cli.store.inventory import Inventory
 from sage_cli.store.parts import part_number, set_aside, write_part
 
 FLUSH_ROWS = 512
 FLUSH_S = 5.0
 CHUNK = 4096
-"""Samples that a writer claims at once; a sixteenth of what is missing where that is more, up to
-sixteen times as many: an engine runs empty at the end of each."""
+"""Samples in a claim; a sixteenth of the missing ones if that is more, up to sixteen times as many:
+an engine runs empty at the end of each claim."""
 POLL_S = 0.5
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 class SampleWriter:
     """Collects completions and writes them as parts of some hundred rows or some seconds.
 
-    `inventory` is what the set held when this writer looked last, `damaged` the parts that it set
-    aside. `chunk` samples are claimed at once, or else `CHUNK`.
+    `inventory` is the set's at the last claim, `damaged` the parts that this writer set aside.
+    `chunk` is the number of samples in a claim, by default `CHUNK`.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class SampleWriter:
         self._not_delivered: defaultdict[str, set[int]] = defaultdict(set)
 
     def claim(self, problem_ids: Sequence[str], n: int) -> dict[str, tuple[int, ...]]:
-        """Samples below `n`, by problem, that this writer is to draw next; none when all are there.
+        """Return the samples below `n`, by problem, to sample next; none if all are stored.
 
-        What another living writer has claimed is left to it; when nothing else is missing this
-        waits until it is there, or that writer is gone. What was claimed before and not added is
-        not claimed again.
+        Claims of other living writers are left to them. If nothing else is missing, this waits
+        until those samples are stored or their writer is gone. Samples that this writer has
+        claimed before and not added are not claimed again.
         """
         self.flush()
         for problem_id, indices in self._due.items():
@@ -68,33 +68,33 @@ class SampleWriter:
         while True:
             with self._claims.mutex():
                 others = self._claims.others()
-                self._look()
+                self._refresh()
                 free, holders = self._share(problem_ids, n, others)
                 self._claims.take(free)
             self._due = {problem_id: set(indices) for problem_id, indices in free.items()}
             if free or not holders:
                 return free
-            # engines of one owner, who are told their chunk, expect each other at the end
+            # engines of one owner, which get a chunk, expect to wait for each other at the end
             if holders != awaited and self._chunk is None:
-                log.warning("waiting for samples that %s is drawing", holders)
+                log.warning("waiting for samples from %s", holders)
                 awaited = holders
             time.sleep(POLL_S)
 
     def add(self, completion: Completion) -> None:
-        """Take one completion; refused unless it was claimed, and when it comes twice."""
+        """Add a completion. Raises StoreError if it was not claimed, or was added before."""
         try:
             self._due[completion.problem_id].remove(completion.index)
         except KeyError:
             raise StoreError(
-                f"sample {completion.index} of problem {completion.problem_id} was drawn twice, "
-                "or without being asked for"
+                f"sample {completion.index} of problem {completion.problem_id} was sampled twice "
+                "or not requested"
             ) from None
         self._rows.append(completion)
         if len(self._rows) >= FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
             self.flush()
 
     def flush(self) -> None:
-        """Put what was collected on disk as one part."""
+        """Write the collected completions as one part."""
         rows, self._rows = self._rows, []
         if rows:
             self._claims.require()
@@ -104,18 +104,18 @@ class SampleWriter:
             self._on_stored([replace(row, part=part.name) for row in rows])
         self._flushed_s = time.monotonic()
 
-    def _look(self) -> None:
-        """See which samples are there by now; set damaged parts aside."""
-        self.inventory = brought_up_to_date(self._folder, self.inventory)
+    def _refresh(self) -> None:
+        """Read the inventory again; set damaged parts aside."""
+        self.inventory = refreshed(self._folder, self.inventory)
         for name in self.inventory.damaged:
-            log.warning("%s is damaged; its samples are drawn again", self._folder / name)
+            log.warning("%s is damaged; its samples are sampled again", self._folder / name)
             set_aside(self._folder / name)
         self.damaged += self.inventory.damaged
 
     def _share(
         self, problem_ids: Sequence[str], n: int, others: Mapping[str, Claim]
     ) -> tuple[dict[str, tuple[int, ...]], str]:
-        """A chunk of what is missing and free, and who has claimed what was passed over."""
+        """Return a chunk of missing, unclaimed samples, and the holders of the claimed ones."""
         missing = self.inventory.count_missing(problem_ids, n)
         room = self._chunk or min(max(CHUNK, missing // 16), 16 * CHUNK)
         share: dict[str, tuple[int, ...]] = {}

@@ -17,7 +17,7 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
-from sage_cli.store.run_facts import RunFacts, chosen, expanded
+from sage_cli.store.run_facts import RunFacts, expanded, selected
 
 
 class Rows(Sequence[Mapping[str, Any]]):
@@ -126,7 +126,7 @@ class OpenedRuns:
     def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
         """A row per run, as `sage runs list --columns guide.tau,pass@1 --where guide.name=branch`."""  # noqa: E501
         facts = [RunFacts.of(one.run) for one in self]
-        fitting = chosen(facts, where)
+        fitting = selected(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
         return Rows([{name: one.value(name) for name in names} for one in fitting])
 

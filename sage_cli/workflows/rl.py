@@ -34,8 +34,8 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
-from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.mirrors import require_mirrors
+from sage_cli.store.replacement import current, settled, stage_replacement
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.launch import accelerate_configuration, train_together
 from sage_cli.training.lifeline import ended_with, follow, is_followed
@@ -101,7 +101,7 @@ def rl(
     _refuse_unfit(recipe, base, init)
     require_rollouts(recipe.rollout, base, processes(recipe))
     if fresh:  # from here on nothing is known to be against it
-        run = begin_anew(run)
+        run = stage_replacement(run)
     _refuse_foreign(run, base)
     for remark in remarks(config):
         progress.say(remark)

@@ -20,7 +20,7 @@ from warm import Warm
 
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 from sage_cli.store.writer import CHUNK
 
 PROBLEMS, N = 10, 512

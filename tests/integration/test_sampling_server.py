@@ -18,7 +18,7 @@ from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
 from sage_cli.sampling.server_client import Patience
 from sage_cli.sampling.server_sampler import ServerSampler
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
 

@@ -32,7 +32,7 @@ from sage_cli.sampling.server_client import Patience
 from sage_cli.sampling.server_forms import Chat
 from sage_cli.sampling.server_http import Login, ServerHttp
 from sage_cli.sampling.server_sampler import HOPELESS, ServerSampler
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)
 

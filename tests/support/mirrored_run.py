@@ -23,7 +23,7 @@ def rollout(step: int) -> dict[str, object]:
     """A row of rollouts.jsonl."""
     return {
         "step": step, "prompt": f"{step}*3=?", "completion": "|12|\nso 12", "gold": "12",
-        "verdict": "right", "reward": 1.0,
+        "grade": "right", "reward": 1.0,
     }  # fmt: skip
 
 

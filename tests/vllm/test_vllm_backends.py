@@ -34,7 +34,7 @@ from sage_cli.sampling.sampler import (
 from sage_cli.sampling.server_sampler import ServerSampler
 from sage_cli.sampling.vllm_sampler import VllmSampler
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 pytestmark = pytest.mark.timeout(1800)  # on a busy CPU an engine takes minutes to load
 

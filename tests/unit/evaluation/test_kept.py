@@ -156,6 +156,6 @@ def test_a_folder_that_cannot_be_written_stops_no_evaluation(trained, caplog, mo
     def disk_full(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("sage_cli.evaluation.kept.keep_evaluation", disk_full)
+    monkeypatch.setattr("sage_cli.evaluation.kept.record_evaluation", disk_full)
     keep(config, policy, measured(policy, [2, 0]))
     assert caplog.messages == [f"{run.id} doesn't keep what was measured: disk full"]

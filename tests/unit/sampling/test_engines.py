@@ -22,7 +22,7 @@ from sage_cli.sampling.engines import Engines, gpu_shares
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 SECTION = SamplingSection(backend="transformers", batch_rows=16, data_parallel=2)
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 24, "</SOLUTION>")

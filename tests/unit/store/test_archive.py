@@ -12,7 +12,7 @@ from stored import completion
 from sage_cli.errors import StoreError
 from sage_cli.store.archive import sets_of, unpacked, write_archive
 from sage_cli.store.run import Runs
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 
 @pytest.fixture
@@ -107,9 +107,9 @@ def pointing_outside(content):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (changed_value, "metrics.jsonl isn't what was archived"),
+        (changed_value, "metrics.jsonl is not what was archived"),
         (without_one, "metrics.jsonl is missing"),
-        (with_one_more, "more', which it doesn't list"),
+        (with_one_more, "more', which it does not list"),
         (pointing_outside, "part of no run or sample set"),
     ],
 )
@@ -236,7 +236,7 @@ def test_sizes_are_those_of_the_list(refusal):
         files[name]["bytes"] += 1
         return relisted(content, files=files)
 
-    assert f"{name} isn't what was archived" in refusal(lied)
+    assert f"{name} is not what was archived" in refusal(lied)
     huge = {"bytes": 2**52, "sha256": "0"}
     assert "more than 200 times as many" in refusal(
         lambda c: relisted(c, files=json.loads(c["archive.json"])["files"]
@@ -259,7 +259,7 @@ def test_links_and_devices_are_refused(packed, tmp_path):
                 if member == name:
                     info.type, info.linkname, info.size = kind, "/etc/passwd", 0
                 tar.addfile(info, io.BytesIO(text))
-        with pytest.raises(StoreError, match="which it doesn't list"), unpacked(file, tmp_path):
+        with pytest.raises(StoreError, match="which it does not list"), unpacked(file, tmp_path):
             pass
 
 

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from sage_cli.store.claims import Claims
 claims = Claims(Path(sys.argv[1]))
-with claims.held():
+with claims.registered():
     with claims.mutex():
         claims.take({"a": [0, 1]})
     print(claims.token, flush=True)
@@ -35,8 +35,8 @@ def others(claims: Claims) -> dict[str, dict[str, list[int]]]:
 
 def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path: Path) -> None:
     first, second = Claims(tmp_path), Claims(tmp_path)
-    with second.held():
-        with first.held():
+    with second.registered():
+        with first.registered():
             with first.mutex():
                 first.take({"a": [3]})
             assert others(second) == {first.token: {"a": [3]}}
@@ -54,7 +54,7 @@ def test_a_claim_is_seen_by_others_and_goes_with_its_writer(tmp_path: Path) -> N
 def test_a_killed_writers_claim_is_void_and_removed(tmp_path: Path) -> None:
     mine = Claims(tmp_path)
     with (
-        mine.held(),
+        mine.registered(),
         subprocess.Popen(
             [sys.executable, "-c", CLAIM, str(tmp_path)],
             stdin=subprocess.PIPE,
@@ -79,7 +79,7 @@ def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path:
     mine = Claims(tmp_path)
     program = f"from other_host import elsewhere\nelsewhere('b')\n{CLAIM}"
     with (
-        mine.held(),
+        mine.registered(),
         subprocess.Popen(
             [sys.executable, "-c", program, str(tmp_path)],
             stdin=subprocess.PIPE,
@@ -102,7 +102,7 @@ def test_a_claim_of_another_host_is_alive_until_it_was_silent_for_long(tmp_path:
 def test_a_writer_whose_claim_is_void_stores_no_more(tmp_path: Path) -> None:
     mine = Claims(tmp_path)
     mine.require()  # not yet one of the writers
-    with mine.held():
+    with mine.registered():
         mine.require()
         for file in (tmp_path / "claims").glob(f"{mine.token}.*"):
             file.unlink()  # as another host's writer does, which heard nothing for long
@@ -113,7 +113,7 @@ def test_a_writer_whose_claim_is_void_stores_no_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize("torn", ["", '{"holder": "pro', "[]", '{"holder": "me", "indices": 3}'])
 def test_a_torn_claim_claims_nothing(tmp_path: Path, torn: str) -> None:
     first, second = Claims(tmp_path), Claims(tmp_path)
-    with first.held(), second.held():
+    with first.registered(), second.registered():
         (tmp_path / "claims" / f"{first.token}.json").write_text(torn)
         assert others(second) == {first.token: {}}
 
@@ -125,7 +125,7 @@ def test_half_written_files_go_but_not_a_living_writers(tmp_path: Path) -> None:
     alive = tmp_path / f".part-{other.token}-000000-ab.parquet.12345678.tmp"
     for leftover in (dead, former, alive):
         leftover.write_bytes(b"half")
-    with mine.held(), other.held(), mine.mutex():
+    with mine.registered(), other.registered(), mine.mutex():
         mine.sweep()
     assert [file for file in (dead, former, alive) if file.exists()] == [alive]
 

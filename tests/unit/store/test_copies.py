@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from stored import IDENTITY, completion, put
 
 from sage_cli.errors import StoreError
+from sage_cli.store.annotations import GradeStore
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleSet
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.sample_set import SampleSet
 
 GRADER = {"mode": "strict"}
 IDS = ("a", "b", "c")
@@ -35,9 +35,9 @@ def copy(part: Path, name: str) -> None:
     shutil.copy(part, part.with_name(name.format(part.stem.split("-")[-1])))
 
 
-def grade(samples: SampleSet) -> VerdictStore:
+def grade(samples: SampleSet) -> GradeStore:
     """Grade what has no verdict yet."""
-    verdicts = VerdictStore(samples, GRADER)
+    verdicts = GradeStore(samples, GRADER)
     for rows in verdicts.missing(IDS, 5):
         verdicts.add([(one, "right" if one.text == "right" else "wrong", one.text) for one in rows])
     verdicts.flush()
@@ -98,9 +98,9 @@ def claimed(samples: SampleSet) -> object:
 READERS: dict[str, Callable[[SampleSet], object]] = {
     "inventory": SampleSet.inventory,
     "completions": lambda samples: list(samples.completions(["b"])),
-    "tally": lambda samples: VerdictStore(samples, GRADER).tally(["b"], 1),
-    "missing": lambda samples: list(VerdictStore(samples, GRADER).missing(["b"], 1)),
-    "stream": lambda samples: list(VerdictStore(samples, GRADER).stream(["b"], 1)),
+    "tally": lambda samples: GradeStore(samples, GRADER).tally(["b"], 1),
+    "missing": lambda samples: list(GradeStore(samples, GRADER).missing(["b"], 1)),
+    "stream": lambda samples: list(GradeStore(samples, GRADER).stream(["b"], 1)),
     "writing": claimed,
 }
 

@@ -13,7 +13,7 @@ from stored import IDENTITY, completion, damage, put
 from sage_cli.store import index as index_module
 from sage_cli.store.index import FILE
 from sage_cli.store.parts import read_part
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.sample_set import SampleSet
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from mirrored_run import rollout
 from sage_cli.config.records import TrackingSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.store import mirrors
-from sage_cli.store.evaluations import keep_evaluation
-from sage_cli.store.mirror import Follower
+from sage_cli.store.evaluations import record_evaluation
+from sage_cli.store.mirrors import Follower
 
 
 class Remembering:
@@ -67,7 +67,7 @@ def test_what_came_before_is_replayed_and_then_each_step_follows(begun):
 
 
 def test_rebuilding_adds_what_evaluations_found(begun):
-    keep_evaluation(begun, "aime", {"pass@1": 0.5})
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
     mirror = Remembering()
     Follower(mirror, begun).show_evaluations()
     assert mirror.calls == [
@@ -80,7 +80,7 @@ def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
     mirror = Remembering()
     follower = Follower(mirror, begun)
     follower.log({"step": 2})
-    keep_evaluation(begun, "aime", {"pass@1": 0.5})
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
     follower.show_evaluations()
     follower.close()
     assert [call[0] for call in mirror.calls] == ["open", "log", "log", "summarise", "close"]
@@ -88,13 +88,13 @@ def test_an_open_mirror_is_told_of_evaluations_and_goes_on(begun):
 
 @pytest.mark.parametrize("failing", ["open", "log", "summarise", "close"])
 def test_a_failing_mirror_is_given_up_with_one_warning(begun, caplog, failing):
-    keep_evaluation(begun, "aime", {"pass@1": 0.5})
+    record_evaluation(begun, "aime", {"pass@1": 0.5})
     mirror = Remembering(failing)
     go_on(begun, mirror)
     assert [call[0] for call in mirror.calls].count(failing) == 1
     assert mirror.calls[-1][0] == failing  # and nothing after it
     (said,) = caplog.messages
-    assert said == f"memory stopped mirroring {begun.id}: no memory left; metrics.jsonl is whole"
+    assert said == f"memory stopped mirroring {begun.id}: no memory left; metrics.jsonl is complete"
 
 
 def test_a_training_without_a_single_step_opens_nothing(run):

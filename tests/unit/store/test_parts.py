@@ -1,4 +1,4 @@
-"""Parts: checksums in their names, and the layout of former versions."""
+"""Parts: checksums in their names, and files that are no parts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import errno
 import os
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import completion
 
 from sage_cli.errors import StoreError
-from sage_cli.store import parts
-from sage_cli.store.parts import DamagedPartError, completions_of, list_parts, read_part, write_part
+from sage_cli.store.parts import (
+    DamagedPartError,
+    list_parts,
+    name_strangers,
+    read_part,
+    write_part,
+)
 
 WRITER = "0123abcd"
 
@@ -46,17 +49,14 @@ def test_parts_are_listed_by_number_whoever_wrote_them(tmp_path: Path) -> None:
     assert [part.name for part in list_parts(tmp_path)] == [path.name for path in written]
 
 
-def test_a_part_of_the_former_layout_is_read_without_token_ids(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_without_a_writer_in_its_name_is_no_part(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = [completion("a", 0), completion("a", 1)]
-    with monkeypatch.context() as former:
-        former.setattr(parts, "SCHEMA", pa.schema(list(parts.SCHEMA)[:-1]))
-        written = write_part(tmp_path, WRITER, 3, rows, {})
-    old = written.rename(tmp_path / written.name.replace(f"{WRITER}-", ""))
-    assert "token_ids" not in pq.read_schema(old).names
-    assert [part.name for part in list_parts(tmp_path)] == [old.name]
-    assert list(completions_of(read_part(old), old.name)) == rows
+    written = write_part(tmp_path, WRITER, 3, [completion("a", 0)], {})
+    former = written.rename(tmp_path / written.name.replace(f"{WRITER}-", ""))
+    assert list_parts(tmp_path) == []
+    name_strangers(tmp_path, frozenset())
+    assert f"{former} is not a part of the sample set" in caplog.text
 
 
 def test_a_full_disk_is_a_cause_with_a_next_step_and_leaves_nothing(

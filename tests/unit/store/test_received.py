@@ -9,10 +9,10 @@ import pytest
 from stored import IDENTITY, completion, put
 
 from sage_cli.errors import StoreError
+from sage_cli.store.annotations import GradeStore
 from sage_cli.store.parts import SCHEMA
 from sage_cli.store.received import check_sets, put_set
-from sage_cli.store.samples import SampleIdentity, SampleSet
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.sample_set import SampleIdentity, SampleSet
 
 GRADER = {"judge": "plain"}
 
@@ -35,7 +35,7 @@ def drawn(root):
 
 
 def graded(samples, status):
-    store = VerdictStore(samples, GRADER)
+    store = GradeStore(samples, GRADER)
     store.add([(row, status, row.text) for row in samples.completions()])
     store.flush()
     return store
@@ -59,7 +59,7 @@ def test_a_set_of_ones_own(theirs, ours, tmp_path):
     elsewhere = SampleSet(tmp_path / "elsewhere", IDENTITY)
     assert received(theirs, elsewhere) == {IDENTITY.key: IDENTITY.model}
     assert texts(elsewhere) == {("p", 0): "1+1=2", ("p", 1): "1+1=2"}
-    assert VerdictStore(elsewhere, GRADER).count(["p"], 8) == 2
+    assert GradeStore(elsewhere, GRADER).count(["p"], 8) == 2
     assert elsewhere.engine == "theirs"
 
 
@@ -74,7 +74,7 @@ def test_sets_are_merged_and_what_was_here_stays(theirs, ours):
     assert all(file.read_bytes() == text for file, text in before.items() if file != engines)
     assert texts(ours) == {("p", 0): "1+1=2", ("p", 1): "1+1=2", ("p", 2): "more"}
     assert ours.engine == "ours, theirs"
-    verdicts = [status for _, status, _ in VerdictStore(ours, GRADER).stream(["p"], 8)]
+    verdicts = [status for _, status, _ in GradeStore(ours, GRADER).stream(["p"], 8)]
     assert verdicts == ["wrong", "wrong"]  # theirs about our samples is left out
 
 
@@ -128,6 +128,7 @@ def no_text():
         b"", b"PAR1", b"PAR1" + b"\xff" * 64 + b"PAR1",
         parquet(pa.table({"a": [1]})),
         parquet(table().drop_columns("text")),
+        parquet(table().drop_columns("token_ids")),
         parquet(table(index=-1)),
         parquet(table(index=2**31 - 1)),  # 8 GB of places
         parquet(table(index=None)),
@@ -136,7 +137,7 @@ def no_text():
         parquet(no_text()),
         parquet(pa.table({"index": pa.nulls(2 * 10**6)})),
     ],
-    ids=range(12),
+    ids=range(13),
 )  # fmt: skip
 def test_a_part_that_was_built_to_harm(theirs, ours, content):
     built(theirs.folder, content)
@@ -150,12 +151,6 @@ def test_a_torn_part(theirs, ours):
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(StoreError, match="of the archive can't be used"):
         check_sets(theirs.root, ours.root)
-
-
-def test_a_former_part_without_token_ids(theirs, ours):
-    built(theirs.folder, parquet(table().drop_columns("token_ids")))
-    received(theirs, ours)
-    assert texts(ours) == {("p", 0): "a"}
 
 
 @pytest.mark.parametrize(
@@ -172,17 +167,17 @@ def test_a_set_is_what_its_folder_is_called(theirs, ours, said):
 
 def test_verdicts_that_cannot_be_read_are_found_anew(theirs, ours, tmp_path):
     put(theirs, completion())
-    (sealed,) = graded(theirs, "right").folder.glob("*.verdicts")
+    (sealed,) = graded(theirs, "right").folder.glob("*.grades")
     sound = sealed.read_bytes()
     for name, content in {
         "a": b"", "b": sound[:-1], "c": hashlib.sha256(b"x").digest() + b"x", "d": sound,
     }.items():  # fmt: skip
-        sealed.with_name(f"{name}.verdicts").write_bytes(content)
+        sealed.with_name(f"{name}.grades").write_bytes(content)
     elsewhere = SampleSet(tmp_path / "elsewhere", SampleIdentity(**vars(IDENTITY)))
     received(theirs, elsewhere)
-    kept = sorted(file.name for file in elsewhere.folder.rglob("*.verdicts"))
-    assert kept == sorted(["d.verdicts", sealed.name])
-    assert VerdictStore(elsewhere, GRADER).count(["p"], 8) == 1
+    kept = sorted(file.name for file in elsewhere.folder.rglob("*.grades"))
+    assert kept == sorted(["d.grades", sealed.name])
+    assert GradeStore(elsewhere, GRADER).count(["p"], 8) == 1
 
 
 def test_nothing_is_left_of_the_check(theirs, ours):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ from sage_cli.errors import (
     StoreError,
     TrainingError,
 )
-from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
+from sage_cli.store.replacement import current, settled, stage_replacement
 from sage_cli.store.run import Run, Runs, run_of
 from sage_cli.training.checkpoints import seal
 
@@ -176,20 +177,20 @@ def test_a_torn_run_costs_itself_alone(runs, file, content, caplog):
 def test_a_torn_run_is_replaced_by_one_that_is_trained_anew(runs):
     run = made(runs)
     (run.folder / "manifest.json").write_bytes(b"{")
-    anew = begin_anew(run)
+    anew = stage_replacement(run)
     with anew.recording({}, kind="rl"):
         assert run.torn is not None
     assert settled(anew).finished
 
 
 def test_a_torn_run_that_was_begun_anew_names_no_removal_of_the_old_one(runs):
-    anew = begin_anew(made(runs))
+    anew = stage_replacement(made(runs))
     with anew.recording({}, kind="rl"):
         pass
     (anew.folder / "manifest.json").write_bytes(b"{")
     with pytest.raises(StoreError, match="torn") as caught:
         current(made(runs))
-    assert caught.value.next_step == "type its command again with --fresh"
+    assert caught.value.next_step == "run its command again with --fresh"
 
 
 def test_a_folder_without_a_configuration_is_no_run(runs):
@@ -323,3 +324,24 @@ def test_a_run_that_was_taken_over_is_recorded_no_further(runs):
         leased.metrics.append({"step": 2})
     assert [record["step"] for record in run.metrics.read()] == [1]
     assert run.status == "interrupted"  # which that process says otherwise
+
+
+def test_a_directory_of_another_layout_is_refused_by_name(runs, caplog):
+    run = made(runs)
+    manifest = run.manifest
+    for lacking, refused in (("status", run.require_whole), ("identity", lambda: resume(run))):
+        kept = {key: value for key, value in manifest.items() if key != lacking}
+        (run.folder / "manifest.json").write_text(json.dumps(kept))
+        with pytest.raises(StoreError, match=re.escape(str(run.folder))):
+            refused()
+    (run.folder / "manifest.json").write_text(json.dumps({"id": run.id, "state": "done"}))
+    assert [(listed.id, listed.status) for listed in runs.all()] == [(run.id, "torn")]
+    assert "has no status: it is of another layout" in caplog.text
+    assert runs.whole() == []
+    assert runs.latest() is None
+
+
+def resume(run):
+    """Train `run` again under its identity."""
+    with run.recording({}, kind="rl"):
+        pass

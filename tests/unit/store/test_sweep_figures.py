@@ -7,11 +7,10 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.records import TrackingSection
-from sage_cli.store.evaluations import evaluation_figures, keep_evaluation
+from sage_cli.store.evaluations import evaluation_figures, record_evaluation
 from sage_cli.store.ledger import Entry, Ledger
-from sage_cli.store.mirrors import mirrors_of
+from sage_cli.store.mirrors import mirrors_of, sweep_figures
 from sage_cli.store.run import Run, Runs
-from sage_cli.store.sweep_figures import sweep_figures
 
 OFFLINE = TrackingSection()
 
@@ -30,14 +29,14 @@ def cell(tmp_path) -> Run:
     ledger = Ledger(tmp_path / "sweeps" / "tau-rho-1")
     ledger.append(Entry({"guide.tau": 0.1}, 0, "another"))
     ledger.append(Entry({"guide.tau": 0.465, "rl.lr": 1e-5}, 0, run.id))
-    keep_evaluation(run, "amc23", {"pass@1": 0.25, "pass@4": 0.5})
+    record_evaluation(run, "amc23", {"pass@1": 0.25, "pass@4": 0.5})
     return run
 
 
 def test_settings_are_known_at_once_and_objectives_when_all_benchmarks_are_measured(cell):
     settings = {"sweep/guide.tau": 0.465, "sweep/rl.lr": 1e-5}
     assert sweep_figures(cell, evaluation_figures(cell)) == settings
-    keep_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
+    record_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
     # pass@1: (.25 + .75) / 2; the sum: (.5 * .25 + .5 * .5 + .5 * .75 + .5 * 1) / 2 = 1.25 / 2
     assert sweep_figures(cell, evaluation_figures(cell)) == {
         **settings, "sweep/pass@1": 0.5, "sweep/0.5*pass@1+0.5*pass@4": 0.625,
@@ -46,7 +45,7 @@ def test_settings_are_known_at_once_and_objectives_when_all_benchmarks_are_measu
 
 def test_they_are_in_the_summary_of_the_run(cell):
     train(cell, (1,), OFFLINE)
-    keep_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
+    record_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
     for mirror in mirrors_of(OFFLINE, cell):
         mirror.show_evaluations()
     offline = read_offline(cell.folder)

@@ -4,7 +4,7 @@ import pytest
 from mirrored_run import resume_at, train
 
 from sage_cli.config.records import TrackingSection
-from sage_cli.store.evaluations import keep_evaluation
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.mirrors import mirrors_of
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -42,7 +42,7 @@ def test_a_rollout_stays_as_it_is_below_its_verdict(run):
 
 def test_evaluations_are_scalars_at_the_last_step(run):
     train(run, (1, 2), TRACKING)
-    keep_evaluation(run, "aime", {"pass@1": 0.5, "grading": "strict"})
+    record_evaluation(run, "aime", {"pass@1": 0.5, "grading": "strict"})
     for mirror in mirrors_of(TRACKING, run):
         mirror.show_evaluations()
     assert scalars(run, "eval/aime/pass@1") == [(2, 0.5)]

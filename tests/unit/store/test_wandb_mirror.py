@@ -8,7 +8,7 @@ from mirrored_run import resume_at, rollout, train
 from offline_wandb import read_offline
 
 from sage_cli.config.records import TrackingSection
-from sage_cli.store.evaluations import keep_evaluation
+from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.mirrors import mirrors_of
 
 OFFLINE = TrackingSection()
@@ -39,7 +39,7 @@ def test_nothing_is_left_at_home(run, monkeypatch, tmp_path):
 
 def test_a_later_evaluation_is_in_the_summary_of_the_same_run(run):
     train(run, (1, 2), OFFLINE)
-    keep_evaluation(run, "amc23", {"pass@1": 0.25, "pass@256": 0.75, "grading": "strict"})
+    record_evaluation(run, "amc23", {"pass@1": 0.25, "pass@256": 0.75, "grading": "strict"})
     for mirror in mirrors_of(OFFLINE, run):
         mirror.show_evaluations()
     offline = read_offline(run.folder)
@@ -82,7 +82,7 @@ def logged_in(monkeypatch):
 def test_online_the_run_is_resumed_and_only_what_is_new_is_sent(run, started, logged_in):
     asked, online = started
     (run.folder / "wandb").mkdir()
-    keep_evaluation(run, "aime", {"pass@1": 0.5})
+    record_evaluation(run, "aime", {"pass@1": 0.5})
     train(run, (1, 2), TrackingSection(wandb="off"))
     train(run, (3, 4), TrackingSection(wandb="online"))
     assert "resume_from" not in asked
@@ -127,7 +127,7 @@ def test_online_where_wandb_cannot_forget_it_is_said(run, logged_in, monkeypatch
     train(run, (1, 2, 3), TrackingSection(wandb="online"))
     assert online.steps == [3]
     (said,) = caplog.messages
-    assert "W&B keeps its own values of steps 1 to 2" in said
+    assert "W&B keeps its values of steps 1 to 2" in said
     assert "rewind is not enabled" in said
 
 
@@ -171,7 +171,7 @@ def test_whatever_wandb_does_training_goes_on(run, monkeypatch, caplog, broken):
     train(run, (1, 2, 3), OFFLINE)
     assert [record["step"] for record in run.metrics.read()] == [1, 2, 3]
     assert len(caplog.records) == 1  # said once, not at every step
-    assert "metrics.jsonl is whole" in caplog.text
+    assert "metrics.jsonl is complete" in caplog.text
 
 
 def test_a_run_that_was_given_up_is_not_handed_to_the_next(run, monkeypatch, tmp_path):

@@ -12,7 +12,7 @@ from stored import IDENTITY, completion, damage, put
 from sage_cli.errors import StoreError
 from sage_cli.store import writer as writer_module
 from sage_cli.store.index import load_index
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.sample_set import SampleSet
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_sample_twice_or_not_asked_for_is_refused(samples: SampleSet, index: i
     with samples.writing({}) as writer:
         writer.claim(["a"], 2)
         writer.add(completion("a", 0))
-        with pytest.raises(StoreError, match=f"sample {index} of problem a was drawn twice"):
+        with pytest.raises(StoreError, match=f"sample {index} of problem a was sampled twice"):
             writer.add(completion("a", index))
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.lock import LAUNCHER, writer
+from sage_cli.store.replacement import current, settled, stage_replacement
 from sage_cli.store.run import Run, Runs
 
 
@@ -36,7 +36,7 @@ def weights(run):
 
 
 def test_the_old_run_stays_until_the_new_one_is_finished(runs, old):
-    new = begin_anew(old)
+    new = stage_replacement(old)
     assert (new.id, new.identity) == (old.id, old.identity)
     assert current(old) == new
     with pytest.raises(KilledError), new.recording({}, kind="rl"):  # noqa: PT012
@@ -47,21 +47,21 @@ def test_the_old_run_stays_until_the_new_one_is_finished(runs, old):
     train(new, "new")
     assert settled(new) == old
     assert (weights(old), current(old), runs.all()) == ("new", old, [old])
-    assert [path.name for path in runs.root.iterdir() if path.name != ".anew"] == [old.id]
-    assert list((runs.root / ".anew").iterdir()) == []
+    assert [path.name for path in runs.root.iterdir() if path.name != ".staged"] == [old.id]
+    assert list((runs.root / ".staged").iterdir()) == []
 
 
 def test_a_fresh_start_forgets_an_earlier_one(old):
-    train(begin_anew(old), "half")
-    assert not begin_anew(old).model.exists()
+    train(stage_replacement(old), "half")
+    assert not stage_replacement(old).model.exists()
     assert weights(old) == "old"
 
 
 def test_where_there_is_nothing_to_keep_there_is_no_place_beside(runs):
     run = runs.at("rl", "a", "2" * 16)
-    assert begin_anew(run) == run
+    assert stage_replacement(run) == run
     (run.checkpoints / "checkpoint-3").mkdir(parents=True)  # of a run that noted nothing
-    assert begin_anew(run) == run
+    assert stage_replacement(run) == run
     assert not run.folder.exists()
     assert current(run) == run
     train(run, "first")
@@ -71,7 +71,7 @@ def test_where_there_is_nothing_to_keep_there_is_no_place_beside(runs):
 @pytest.mark.parametrize("moment", range(1, 5))
 def test_a_kill_at_any_moment_of_the_exchange_leaves_a_whole_run(old, monkeypatch, moment):
     """The exchange is two renames and a deletion; each is done or not when the kill comes."""
-    new = begin_anew(old)
+    new = stage_replacement(old)
     train(new, "new")
     done = 0
 
@@ -97,14 +97,14 @@ def test_a_kill_at_any_moment_of_the_exchange_leaves_a_whole_run(old, monkeypatc
 
 @pytest.mark.parametrize("name", [".lock", LAUNCHER])
 def test_a_run_that_is_being_written_is_neither_forgotten_nor_replaced(old, name):
-    new = begin_anew(old)
+    new = stage_replacement(old)
     with writer(new.folder, name), pytest.raises(StoreError, match="being written"):
-        begin_anew(old)
+        stage_replacement(old)
     train(new, "new")
     with writer(old.folder, name), pytest.raises(StoreError, match="being written"):
         settled(new)
     with writer(old.folder, name), pytest.raises(StoreError, match="being written"):
-        begin_anew(old)
+        stage_replacement(old)
     assert weights(old) == "old"
 
 
@@ -112,14 +112,14 @@ def test_in_the_working_directory_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = Run(Runs(type(tmp_path)()).root / "rl-a-1")
     train(run, "old")
-    new = begin_anew(run)
+    new = stage_replacement(run)
     train(new, "new")
     assert settled(new) == run
     assert weights(run) == "new"
 
 
 def test_removing_a_run_removes_what_was_begun_anew(runs, old):
-    begin_anew(old)
+    stage_replacement(old)
     runs.remove(old)
-    assert not old.anew.folder.exists()
+    assert not old.replacement.folder.exists()
     assert not old.folder.exists()

@@ -13,7 +13,7 @@ from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
 from sage_cli.store.parts import name_strangers
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.sample_set import SampleSet
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_stray_files_are_named_once_and_passed_over(
     for _ in range(2):
         assert [row.index for row in again(samples).completions()] == [0]
     assert sorted(caplog.messages) == sorted(
-        f"{samples.folder / name} is no part of the sample set, and is passed over"
+        f"{samples.folder / name} is not a part of the sample set and is ignored"
         for name in (*STRAYS, f"{part.name}.bak")
     )
 

@@ -1,6 +1,6 @@
-"""An archive's list, read as what a stranger wrote: every name, size and number is checked first.
+"""The list of an archive's files, which is checked before it is used: it may be anybody's.
 
-What passes names files inside the folders of its runs and sample sets, of kinds that hold data.
+All listed names are files in the folders of its runs and sample sets, of types that hold data.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing_extensions import TypedDict
 from sage_cli.errors import StoreError
 from sage_cli.store.index import FILE as INDEX
 from sage_cli.store.parts import NAME as PART
-from sage_cli.store.samples import DESCRIPTION
+from sage_cli.store.sample_set import DESCRIPTION
 
 LIST, FORMAT = "archive.json", 2
 LIST_BYTES, MOST_FILES, DEEPEST, LONGEST = 16 * 2**20, 100_000, 8, 240
-"""The largest list, and in it the most files, the most parts of a name and its most bytes."""
+"""Bounds on the list's bytes, its files, the parts of a name and its bytes."""
 RATIO, FLOOR_BYTES = 200, 256 * 2**20
-"""Files may be so many times as large as the archive; below the floor nobody asks."""
+"""Bound on the files' size: this many times that of the archive, or the floor if that is more."""
 RUNS, SAMPLES = "runs", "samples"
 DATA = frozenset({".json", ".jsonl", ".jinja", ".txt", ".model", ".md", ".log"})
-"""Endings of a run's files that numbers are read from: no weights, no checkpoints, no code."""
-SAMPLE_DATA = frozenset({".json", ".parquet", ".verdicts", ".readings"})
+"""Suffixes of a run's files that results are read from: no weights, no checkpoints, no code."""
+SAMPLE_DATA = frozenset({".json", ".parquet", ".grades", ".scores"})
 LEFT_OUT = frozenset({"checkpoints", "wandb", "tensorboard", "claims", INDEX})
-"""Folders and files of a run or a sample set that no archive holds."""
-AGAIN = "have it made again by `sage runs archive`"
+"""Folders and files of a run or a sample set that are not archived."""
+AGAIN = "make the archive again with `sage runs archive`"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
 _SET = re.compile(r"[0-9a-f]{16}")
 _DESCRIPTION_BYTES = 2**20
-"""The largest file of those that are read whole before anything is put in place."""
+"""Bound on files that are read whole before anything is put in place."""
 _RESERVED = frozenset({"reports", RUNS, SAMPLES, "suites", "sweeps"})
-"""Folders beside the runs that are no runs."""
+"""Folders beside the runs that are not runs."""
 
 
 class ListedFile(TypedDict):
@@ -49,7 +49,7 @@ class ListedFile(TypedDict):
 
 @dataclass(frozen=True)
 class Archive:
-    """What an archive holds: a run and the runs that it grew from, and their sample sets."""
+    """An archive: a run and its ancestors, and their sample sets."""
 
     runs: tuple[str, ...]
     sample_sets: tuple[str, ...]
@@ -70,41 +70,41 @@ class _Listing(BaseModel):
 
 
 def listed(text: bytes, file: object) -> Archive:
-    """The archive that the list `text` of `file` describes.
+    """Return the archive that the list `text` of `file` describes.
 
-    Raises StoreError for another format, and for whatever no `sage runs archive` would list.
+    Raises StoreError for another format and for anything that `sage runs archive` does not write.
     """
     try:
-        found = _Format.model_validate_json(text).format
-        if found != FORMAT:
+        version = _Format.model_validate_json(text).format
+        if version != FORMAT:
             raise StoreError(
-                f"{file} has the format {found}, and this release reads {FORMAT}",
+                f"{file} has the format {version}, and this release reads {FORMAT}",
                 "have the run archived again by this release, or use the one that wrote the file",
             )
-        said = _Listing.model_validate_json(text)
+        listing = _Listing.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise not_as_made(file, f"its {LIST} can't be read ({shown(first['msg'])})") from None
     digest = hashlib.sha256(text).hexdigest()
-    archive = Archive(said.runs, said.sample_sets, said.files, digest)
+    archive = Archive(listing.runs, listing.sample_sets, listing.files, digest)
     if (why := foreign(archive)) is not None:
         raise not_as_made(file, why)
     return archive
 
 
 def refuse_excess(archive: Archive, packed_bytes: int, file: object) -> None:
-    """Raise StoreError where the files are larger than an archive of that size may hold."""
-    total = sum(one["bytes"] for one in archive.files.values())
+    """Raise StoreError if the files are too large for an archive of `packed_bytes`."""
+    total = sum(entry["bytes"] for entry in archive.files.values())
     if total > max(FLOOR_BYTES, RATIO * packed_bytes):
         raise StoreError(
             f"{file} has {packed_bytes:,} bytes and lists files of {total:,}: more than "
             f"{RATIO} times as many",
-            "don't unpack it: no samples or records compress so well",
+            "do not unpack it: samples and records do not compress so well",
         )
 
 
 def belongs(kind: str, inside: PurePosixPath) -> bool:
-    """Whether an archive holds the file `inside` a folder of that kind, RUNS or SAMPLES."""
+    """Return True if the file `inside` a folder of that kind, RUNS or SAMPLES, is archived."""
     ending, parts = inside.suffix, inside.parts
     if LEFT_OUT & set(parts) or any(part.startswith(".") for part in parts):
         return False
@@ -115,17 +115,17 @@ def belongs(kind: str, inside: PurePosixPath) -> bool:
 
 
 def shown(text: object) -> str:
-    """A stranger's text as it may be printed: quoted, in ASCII, and not too long."""
+    """Return untrusted text for a message: quoted, in ASCII, at most 100 characters."""
     return ascii(str(text)[:100])
 
 
 def not_as_made(file: object, why: str) -> StoreError:
-    """The error for an archive that `sage runs archive` can't have left so."""
+    """Return the error for an archive that `sage runs archive` did not write."""
     return StoreError(f"{file} was changed after it was made: {why}", AGAIN)
 
 
 def foreign(archive: Archive) -> str | None:
-    """Say which id, key or file no archive lists; None where there is none."""
+    """Return the first error in the list; None if it has none."""
     runs, sets, files = archive.runs, archive.sample_sets, archive.files
     if not runs:
         return "it lists no run"
@@ -137,7 +137,7 @@ def foreign(archive: Archive) -> str | None:
             return f"it lists {shown(key)}, which is no sample set's key"
     if len(files) > MOST_FILES:
         return f"it lists {len(files):,} files, more than {MOST_FILES:,}"
-    if (twice := _twice([*runs, *sets])) or (twice := _twice(files)):
+    if twice := _twice([*runs, *sets]) or _twice(files):
         return f"it lists {shown(twice)} twice"
     known = {RUNS: runs, SAMPLES: sets}
     for name in files:
@@ -163,7 +163,7 @@ def _is_inside(name: str, known: Mapping[str, tuple[str, ...]]) -> bool:
 
 
 def _twice(names: Iterable[str]) -> str | None:
-    """A name that is there twice where a file system doesn't tell cases apart."""
+    """Return a name that is there twice, ignoring case as some file systems do; else None."""
     seen: set[str] = set()
     for name in names:
         folded = name.casefold()

@@ -12,9 +12,9 @@ from stored import IDENTITY, completion, damage, put
 
 from sage_cli.errors import StoreError
 from sage_cli.store import annotations as annotations_module
+from sage_cli.store.annotations import GradeStore
 from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleSet
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.sample_set import SampleSet
 
 GRADER = {"mode": "strict", "timeout_s": 5}
 
@@ -34,7 +34,7 @@ def judge(row: Completion) -> tuple[Completion, str, str | None]:
 
 def grade(samples: SampleSet, ids: str = "ab", n: int = 3, grader: object = None) -> int:
     """Grade what has no verdict yet; how many that were."""
-    store = VerdictStore(samples, grader or GRADER)  # type: ignore[arg-type]
+    store = GradeStore(samples, grader or GRADER)  # type: ignore[arg-type]
     count = 0
     for rows in store.missing(list(ids), n):
         store.add([judge(row) for row in rows])
@@ -45,14 +45,14 @@ def grade(samples: SampleSet, ids: str = "ab", n: int = 3, grader: object = None
 
 def test_a_tally_counts_what_was_judged(samples: SampleSet) -> None:
     assert grade(samples) == 5
-    tally = VerdictStore(samples, GRADER).tally(["b", "c", "a"], 3)
+    tally = GradeStore(samples, GRADER).tally(["b", "c", "a"], 3)
     assert tally.problem_ids == ("b", "c", "a")
     assert tally.n_P.tolist() == [2, 0, 3]
     assert tally.right_P.tolist() == [1, 0, 2]
     assert tally.statuses == Counter(right=3, wrong=2)
     # of 3 x 3 five are stored; each text has one character
-    assert (tally.lacking, tally.tokens, tally.cut_off) == (4, 5, 0)
-    first = VerdictStore(samples, GRADER).tally(["a"], 1)
+    assert (tally.lacking, tally.tokens, tally.truncated) == (4, 5, 0)
+    first = GradeStore(samples, GRADER).tally(["a"], 1)
     assert (first.n_P.tolist(), first.right_P.tolist(), first.lacking) == ([1], [1], 0)
 
 
@@ -62,12 +62,12 @@ def test_nothing_is_graded_twice_but_by_another_grader(samples: SampleSet) -> No
     assert grade(samples) == 0
     assert grade(samples, grader={"mode": "math-verify"}) == 5
     assert grade(samples, grader=dict(reversed(GRADER.items()))) == 0
-    described = sorted((samples.folder / "verdicts").glob("*/grader.json"))
+    described = sorted((samples.folder / "grades").glob("*/grader.json"))
     assert len(described) == 2
 
 
 def test_verdicts_of_one_process_count_before_they_are_on_disk(samples: SampleSet) -> None:
-    store = VerdictStore(samples, GRADER)
+    store = GradeStore(samples, GRADER)
     assert store.tally(["a"], 3).lacking == 3
     store.add([judge(row) for row in samples.completions(["a"])])
     assert store.tally(["a"], 3).right_P.tolist() == [2]
@@ -75,7 +75,7 @@ def test_verdicts_of_one_process_count_before_they_are_on_disk(samples: SampleSe
 
 def test_only_stored_completions_have_verdicts(samples: SampleSet) -> None:
     with pytest.raises(ValueError, match="stored"):
-        VerdictStore(samples, GRADER).add([judge(completion())])
+        GradeStore(samples, GRADER).add([judge(completion())])
 
 
 def test_a_sample_that_was_drawn_again_has_no_verdict(samples: SampleSet) -> None:
@@ -83,49 +83,49 @@ def test_a_sample_that_was_drawn_again_has_no_verdict(samples: SampleSet) -> Non
     torn = samples.folder / samples.inventory().parts[0].name
     damage(torn)
     with pytest.raises(StoreError, match=torn.name):
-        VerdictStore(samples, GRADER).tally(["a", "b"], 3)
+        GradeStore(samples, GRADER).tally(["a", "b"], 3)
     put(samples, completion("a", 0, "9"), completion("a", 1, "1"), completion("b", 0, "1"))
-    store = VerdictStore(samples, GRADER)
+    store = GradeStore(samples, GRADER)
     assert store.tally(["a", "b"], 3).n_P.tolist() == [1, 1]
     assert {(r.problem_id, r.index) for rows in store.missing(["a", "b"], 3) for r in rows} == {
         ("a", 0), ("a", 1), ("b", 0)
     }  # fmt: skip
     assert grade(samples) == 3
     # of a: 9 is wrong now, 1 right, and sample 2 as before; of b: 1 right, 3 wrong
-    assert VerdictStore(samples, GRADER).tally(["a", "b"], 3).right_P.tolist() == [2, 1]
+    assert GradeStore(samples, GRADER).tally(["a", "b"], 3).right_P.tolist() == [2, 1]
 
 
 def test_a_torn_file_is_removed_and_its_samples_are_graded_again(samples: SampleSet) -> None:
     grade(samples, ids="a")
-    (torn,) = samples.folder.glob("verdicts/*/*.verdicts")
+    (torn,) = samples.folder.glob("grades/*/*.grades")
     grade(samples, ids="b")
     damage(torn)
-    assert VerdictStore(samples, GRADER).tally(["a", "b"], 3).n_P.tolist() == [0, 2]
+    assert GradeStore(samples, GRADER).tally(["a", "b"], 3).n_P.tolist() == [0, 2]
     assert not torn.exists()
     assert grade(samples) == 3
 
 
 def test_two_processes_that_grade_the_same_do_no_harm(samples: SampleSet) -> None:
-    stores = [VerdictStore(samples, GRADER) for _ in range(2)]
+    stores = [GradeStore(samples, GRADER) for _ in range(2)]
     for store in stores:
         for rows in store.missing(["a", "b"], 3):
             store.add([judge(row) for row in rows])
         store.flush()
-    tally = VerdictStore(samples, GRADER).tally(["a", "b"], 3)
+    tally = GradeStore(samples, GRADER).tally(["a", "b"], 3)
     assert (tally.n_P.tolist(), tally.right_P.tolist()) == ([3, 2], [2, 1])
 
 
 def test_many_files_become_one(samples: SampleSet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annotations_module, "FILES_AT_MOST", 3)
-    store = VerdictStore(samples, GRADER)
+    store = GradeStore(samples, GRADER)
     for row in samples.completions():
         store.add([judge(row)])
         store.flush()
-    assert len(list(store.folder.glob("*.verdicts"))) == 5
+    assert len(list(store.folder.glob("*.grades"))) == 5
     expected = store.tally(["a", "b"], 3)
     for _ in range(2):
-        again = VerdictStore(samples, GRADER)
-        assert len(list(store.folder.glob("*.verdicts"))) == 1
+        again = GradeStore(samples, GRADER)
+        assert len(list(store.folder.glob("*.grades"))) == 1
         assert again.tally(["a", "b"], 3).right_P.tolist() == expected.right_P.tolist()
         assert again.tally(["a", "b"], 3).lacking == 1
 
@@ -137,7 +137,7 @@ def test_where_verdicts_cannot_be_kept_they_count_all_the_same(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(annotations_module, "write_sealed", refuse)
-    store = VerdictStore(samples, GRADER)
+    store = GradeStore(samples, GRADER)
     store.add([judge(row) for row in samples.completions()])
     assert store.tally(["a", "b"], 3).right_P.tolist() == [2, 1]
     assert "Permission denied" in caplog.text
@@ -171,12 +171,12 @@ def test_a_tally_counts_the_stream(
             put(samples, *rows, number=part)
     graded = [row for row in samples.completions() if stored[row.problem_id, row.index][0]]
     for start in range(0, len(graded), at_once):
-        store = VerdictStore(samples, GRADER)
+        store = GradeStore(samples, GRADER)
         some = graded[start : start + at_once]
         store.add([(r, stored[r.problem_id, r.index][0] or "", r.text) for r in some])
         store.flush()
     ids = order[:3]
-    store = VerdictStore(samples, GRADER)
+    store = GradeStore(samples, GRADER)
     streamed = list(store.stream(ids, n))
     assert all(
         (status, text) == (stored[row.problem_id, row.index][0], row.text)
@@ -191,7 +191,7 @@ def test_a_tally_counts_the_stream(
     assert tally.right_PN.tolist() == [[(id_, i) in places for i in range(n)] for id_ in ids]
     assert store.seed == IDENTITY.seed
     assert tally.statuses == Counter(status for _, status, _ in streamed)
-    assert tally.cut_off == sum(row.finish_reason == "length" for row, _, _ in streamed)
+    assert tally.truncated == sum(row.finish_reason == "length" for row, _, _ in streamed)
     assert tally.tokens == sum(row.tokens for row, _, _ in streamed)
     assert tally.lacking == n * len(ids) - len(streamed)
     left = [row for rows in store.missing(ids, n) for row in rows]

@@ -1,4 +1,4 @@
-"""The folder of runs as a place to write: rights, room, locks, and whether other hosts see it."""
+"""A check of the folder of runs: permissions, space, locks, and file systems of several hosts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from sage_cli.errors import StoreError
 from sage_cli.store.lock import PATIENCE_S, locked
 
 LEAST_FREE = 1 << 30
-"""Bytes below which a training's checkpoints may find no room."""
+"""Bytes below which a training's checkpoints may not fit."""
 SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "gpfs", "ceph", "glusterfs", "9p")
-"""File systems that several hosts see."""
+"""File systems that several hosts share."""
 _PROBE = ".sage-probe"
 _MOUNTS = Path("/proc/mounts")
 
 
-def require_place(root: Path, least_free: int = LEAST_FREE) -> str:
-    """Describe the folder of runs, in which a lock was held for a moment.
+def require_storage(root: Path, least_free: int = LEAST_FREE) -> str:
+    """Return a description of the folder of runs after a lock was taken in it.
 
-    Where the folder doesn't exist yet its nearest existing parent is tried. Raises StoreError where
+    If the folder does not exist yet, its nearest existing parent is checked. Raises StoreError if
     nothing can be written or locked there, or less than `least_free` bytes are free.
     """
-    folder = next(one for one in (root.absolute(), *root.absolute().parents) if one.exists())
+    root = root.absolute()
+    folder = next(path for path in (root, *root.parents) if path.exists())
     if not folder.is_dir():
         raise StoreError(f"{folder} is a file", "name another folder with --runs or $SAGE_RUNS")
     probe = folder / f"{_PROBE}-{secrets.token_hex(4)}"
@@ -37,18 +38,18 @@ def require_place(root: Path, least_free: int = LEAST_FREE) -> str:
     free = shutil.disk_usage(folder).free
     if free < least_free:
         raise StoreError(
-            f"{root} has {free / (1 << 30):.1f} GiB free, and checkpoints may find no room",
+            f"{root} has {free / (1 << 30):.1f} GiB free, and checkpoints may not fit",
             "make room there, or name another folder with --runs or $SAGE_RUNS",
         )
     kind = file_system(folder)
     shared = f"{kind}, which other hosts may share" if kind in SHARED else kind or "local"
-    return f"{root.absolute()}: {free / (1 << 30):.0f} GiB free, locks work, {shared}"
+    return f"{root}: {free / (1 << 30):.0f} GiB free, locks work, {shared}"
 
 
 def file_system(folder: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The kind of file system that `folder` lies in, as `ext4`; None where the kernel doesn't say.
+    """Return the type of the file system of `folder`, such as `ext4`; None if it is unknown.
 
-    `mounts` has a line for each: device, mount point, kind, options.
+    `mounts` has a line of device, mount point, type and options for each file system.
     """
     try:
         lines = [line.split() for line in mounts.read_text().splitlines()]

@@ -5,24 +5,24 @@ import pytest
 
 from sage_cli.errors import StoreError
 from sage_cli.store import lock
-from sage_cli.store.place import file_system, require_place
+from sage_cli.store.storage_check import file_system, require_storage
 
 
 def test_a_folder_that_is_there_and_one_that_is_not_yet(tmp_path):
     for folder in (tmp_path, tmp_path / "not" / "yet"):
-        assert require_place(folder).startswith(f"{folder}: ")
+        assert require_storage(folder).startswith(f"{folder}: ")
     assert list(tmp_path.iterdir()) == []  # neither a lock nor the folder stays behind
 
 
 def test_a_file_in_its_place(tmp_path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(StoreError, match="runs is a file"):
-        require_place(tmp_path / "runs")
+        require_storage(tmp_path / "runs")
 
 
 def test_too_little_room(tmp_path):
-    with pytest.raises(StoreError, match="GiB free, and checkpoints may find no room"):
-        require_place(tmp_path, least_free=1 << 62)
+    with pytest.raises(StoreError, match="GiB free, and checkpoints may not fit"):
+        require_storage(tmp_path, least_free=1 << 62)
 
 
 def test_a_file_system_without_locks(tmp_path, monkeypatch):
@@ -35,7 +35,7 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
 
     monkeypatch.setattr(lock, "FileLock", Refusing)
     with pytest.raises(StoreError, match="can't be locked") as refused:
-        require_place(tmp_path)
+        require_storage(tmp_path)
     assert "has no locks" in refused.value.next_step
 
 
