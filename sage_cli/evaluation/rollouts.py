@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.passwords import secrets_of
 from sage_cli.config.rollout import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
+from sage_cli.json_value import json_value
 from sage_cli.models.architecture import facts_of_path
 from sage_cli.models.folders import adapter_base, is_adapter, read_json
 from sage_cli.policies.policy import Policy
@@ -109,7 +110,7 @@ def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
     http = ServerHttp(CONNECT_S)
     try:
         answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
-        found = answer.json()["vllm_config"]["model_config"]["logprobs_mode"]
+        found = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
     except (httpx.RequestError, ValueError, LookupError, TypeError):
         return
     finally:

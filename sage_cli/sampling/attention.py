@@ -1,13 +1,13 @@
-"""A model whose attention goes through a memory of ours, and what such a model can't be.
+"""A model whose attention is computed by a memory of sage, and the models for which it cannot be.
 
-Transformers lets a caller name the attention function that its models run
-(https://huggingface.co/docs/transformers/attention_interface), and beside it the function that
-makes their masks. Ours makes none: it lets pass what hides nothing from a text so short.
+Transformers lets a caller register the attention function of its models and the function that makes
+their masks (https://huggingface.co/docs/transformers/attention_interface). Ours makes no masks: it
+accepts those that hide no token of a text of the given length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import signature
@@ -19,7 +19,6 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import causal_mask_function
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling.architecture import obstacles
 from sage_cli.sampling.memory import AttentionMemory
 
 NAME = "sage_memory"
@@ -27,10 +26,10 @@ _UNKNOWN_TO_IT = ("softcap", "s_aux", "indices", "block_indices", "position_bias
 
 
 class MemoryModel:
-    """A causal model that attends, in each forward pass, through the memory it is given.
+    """A causal model that attends through a given memory in each forward pass.
 
-    `reach` is how many tokens the longest text will have been read of. Raises SamplingError, which
-    names what stands in the way, for a model that isn't plain causal attention over such texts.
+    `reach` is the number of tokens of the longest text. Raises SamplingError, which names the
+    obstacle, for a model that is not plain causal attention over such texts.
     """
 
     def __init__(self, model: Any, reach: int) -> None:
@@ -46,7 +45,7 @@ class MemoryModel:
 
     @contextmanager
     def attending(self) -> Iterator[MemoryModel]:
-        """Replace the model's attention for the length of the block."""
+        """Replace the model's attention while the block runs."""
         before = self._model.config._attn_implementation
         self._model.set_attn_implementation(NAME)
         try:
@@ -55,13 +54,13 @@ class MemoryModel:
             self._model.set_attn_implementation(before)
 
     def logits(self, memory: AttentionMemory, ids_BT: Tensor, **inputs: Any) -> Tensor:
-        """The logits (B, V) after each row's last token, by one forward pass through `memory`."""
+        """Return the logits (B, V) after each row's last token, by a forward pass with `memory`."""
         if "logits_to_keep" in self._takes:
             inputs["logits_to_keep"] = 1
         now = _NOW.set((self, memory))
         try:
             output = self._model(input_ids=ids_BT, use_cache=False, **inputs)
-        except (TypeError, AttributeError) as error:  # a mask or a cache that it can't do without
+        except (TypeError, AttributeError) as error:  # it needs a mask or a cache
             raise self.unfit(f"can't attend otherwise than it does ({error})") from error
         finally:
             _NOW.reset(now)
@@ -69,16 +68,17 @@ class MemoryModel:
         return logits_BV
 
     def unfit(self, reason: str) -> SamplingError:
-        """The error for a model that the decoding loop can't compute."""
+        """Return the error for a model that the decoding loop cannot compute."""
         return SamplingError(
             f"the transformers backend can't sample from {self.name}: it {reason}",
             "use --set sampling.backend=vllm or server for this architecture",
         )
 
     def require_plain(self, mask_function: Callable[..., Tensor], window: int | None) -> None:
-        """Raise SamplingError where a mask hides an earlier token of a text, or shows a later one.
+        """Raise SamplingError if a mask hides an earlier token of a text or shows a later one.
 
-        `mask_function` tells by (batch, head, query, key) what is seen.
+        `mask_function(batch, head, query, key)` is True for keys that a query sees. The last query
+        and the first one decide: what hides nothing from these hides nothing from the others.
         """
         if mask_function is causal_mask_function:
             return
@@ -93,12 +93,46 @@ class MemoryModel:
         raise self._too_short(f"windows or chunks of {window} tokens")
 
     def require_no_window(self, window: int | None) -> None:
-        """The same for a model that tells its attention function of a sliding window."""
+        """Raise SamplingError if the attention function has a sliding window below the reach."""
         if window is not None and window < self._reach:
             raise self._too_short(f"windows of {window} tokens")
 
     def _too_short(self, what: str) -> SamplingError:
         return self.unfit(f"attends in {what}, and a text may have {self._reach}")
+
+
+def obstacles(model: Any, reach: int) -> Iterator[str]:
+    """Yield reasons why `model` cannot be sampled token by token, as the predicate of "it".
+
+    Its texts depend on more than the keys and values of earlier tokens: on a recurrent state, or on
+    the text's length by its positions. Changes beyond `reach` tokens are no obstacle.
+    """
+    config = model.config.get_text_config()
+    if getattr(model, "_is_stateful", False):
+        yield "keeps a recurrent state beside its attention"
+    for rope in _rotary_settings(config):
+        kind = rope.get("rope_type")
+        if kind not in ("dynamic", "longrope"):
+            continue
+        # beyond this length the encoding of all positions changes, also of stored keys
+        unchanged = config.max_position_embeddings
+        if kind == "longrope":
+            unchanged = rope.get("original_max_position_embeddings", unchanged)
+        if reach > unchanged:
+            yield (
+                f"encodes positions by '{kind}' RoPE, which changes beyond {unchanged} tokens, and "
+                f"a text may have {reach}"
+            )
+    scale = getattr(config, "floor_scale", None)
+    if scale is not None and getattr(config, "attn_temperature_tuning", False) and reach >= scale:
+        yield f"scales queries beyond {scale} tokens, and a text may have {reach}"
+
+
+def _rotary_settings(config: Any) -> list[Mapping[str, Any]]:
+    """Return the settings of RoPE, one for each kind of layer that has its own."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    by_layer = all(isinstance(settings, Mapping) for settings in rope.values())
+    return list(rope.values()) if by_layer else [rope]
 
 
 _NOW: ContextVar[tuple[MemoryModel, AttentionMemory]] = ContextVar("the running forward pass")

@@ -1,4 +1,4 @@
-"""Which of several servers to ask next."""
+"""The choice of the next server among several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REST_S = 5.0
 
 
 class Balance:
-    """Gives each request to the server with the fewest open ones; one that failed rests a while.
+    """Chooses the server with the fewest open requests; a failed one rests for a while.
 
     Safe to use from many threads. `clock` returns seconds.
     """
@@ -25,7 +25,7 @@ class Balance:
 
     @contextmanager
     def chosen(self) -> Iterator[str]:
-        """A server for one request, busy until the block is left."""
+        """Yield a server for one request, which counts as open until the block ends."""
         with self._lock:
             server = min(self.servers, key=self._rank)
             self._open[server] += 1
@@ -36,9 +36,9 @@ class Balance:
                 self._open[server] -= 1
 
     def failed(self, server: str, asked_s: float = 0.0) -> None:
-        """Let a server rest, so that others are asked as long as there are any.
+        """Let a server rest, so that others are asked if there are any.
 
-        `asked_s` is how long it asks to be left alone.
+        `asked_s` is the pause that it requests.
         """
         with self._lock:
             now_s = self._clock()
@@ -46,12 +46,12 @@ class Balance:
             self._asked_until_s[server] = now_s + asked_s
 
     def all_rest(self) -> bool:
-        """Whether every server has failed a short while ago."""
+        """Return True if every server has failed recently."""
         with self._lock:
             return min(self._rests_until_s.values()) > self._clock()
 
     def asked_s(self) -> float:
-        """How long it is until one of the servers may be asked, as they have said themselves."""
+        """Return the seconds until one of the servers may be asked, as they have requested."""
         with self._lock:
             return max(0.0, min(self._asked_until_s.values()) - self._clock())
 

@@ -1,4 +1,4 @@
-"""From the `sampling` section to a backend, built in or registered by another package."""
+"""The backend of the `sampling` section, built in or registered by another package."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from sage_cli.sampling.sampler import Sampler, SamplerSetup
 
 
 def build_sampler(setup: SamplerSetup) -> Sampler:
-    """Load what `setup` names, to sample until the sampler is closed.
+    """Return the sampler of `setup`, with its model loaded unless servers sample.
 
-    Backend `server` loads nothing. Raises DataError when there is no model or tokenizer,
-    SamplingError when the backend can't run here or a server serves another model,
-    ConfigurationError when what another package registered makes no sampler.
+    Raises DataError without a model or tokenizer, SamplingError if the backend cannot run here or a
+    server serves another model, ConfigurationError if a registered factory makes no sampler.
     """
     match chosen_backend(setup.section):
         case "server":
@@ -28,7 +27,7 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
 
 
 def chosen_backend(section: SamplingSection) -> str:
-    """What `auto` stands for: the servers if any are named, vLLM on a GPU, else transformers."""
+    """Return the backend; `auto` is servers if any are named, vLLM on a GPU, else transformers."""
     if section.backend != "auto":
         return section.backend
     if section.asks_servers:

@@ -1,8 +1,8 @@
-"""Samples that were admitted together and advance in step.
+"""Cohorts: samples that were admitted together and advance in step.
 
-A row is what one forward pass computes: a prompt and the tokens drawn after it. Samples that have
-drawn the same tokens so far share a row, and part when they draw different ones. Shapes: rows B,
-samples S, children C (a row and a token drawn on it), tokens T.
+A row is a text that a forward pass computes: a prompt and sampled tokens. Samples with the same
+tokens so far share a row, and separate when they get different ones. Shapes: rows B, samples S,
+children C (a row and a token sampled after it), tokens T.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from sage_cli.sampling.memory import CohortMemory
-from sage_cli.sampling.own_tokens import OwnTokens
+from sage_cli.sampling.memory import CohortMemory, OwnTokens
+from sage_cli.sampling.prefill import Prompt
 from sage_cli.sampling.prompts import SharedPrompts
-from sage_cli.sampling.reading import Prompt
 from sage_cli.sampling.rectangle import Indices
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
 from sage_cli.sampling.stopping import Ending, Stopping
@@ -24,7 +23,7 @@ from sage_cli.store.completion import Completion
 
 
 class Cohort:
-    """Samples of one or several prompts; all have drawn equally many tokens."""
+    """Samples of one or several prompts; all have equally many sampled tokens."""
 
     def __init__(
         self, samples: Sequence[tuple[Prompt, SampleRequest, int]], own: OwnTokens
@@ -44,14 +43,14 @@ class Cohort:
         self._starts_B: Indices = np.array([len(prompt.ids) for prompt in prompts])
         self._tokens_BT = np.zeros((len(prompts), 32), dtype=np.int64)
         self.count = 0
-        """Tokens drawn so far, the same for every sample."""
+        """Tokens sampled so far, the same number for every sample."""
 
     def __len__(self) -> int:
         return len(self.samples)
 
     @property
     def rows(self) -> int:
-        """How many different texts there are so far: what the model computes."""
+        """The number of different texts so far, which the model computes."""
         return len(self._starts_B)
 
     @property
@@ -61,11 +60,12 @@ class Cohort:
 
     @property
     def positions(self) -> Indices:
-        """Where the last tokens stand, counted from the start of the prompt, (B,)."""
+        """The positions of the last tokens, counted from the start of the prompt, (B,)."""
         return self._starts_B + (self.count - 1)
 
     def advance(self, tokens_S: Indices, stopping: Stopping) -> Iterator[Completion]:
-        """Give each sample the token that it drew; yield and drop those that it ends."""
+        """Give each sample its token; yield and remove those that it ends."""
+        # samples of one row and one token are one child: (row, token) is encoded as one number
         base = int(tokens_S.max()) + 1
         children_C, child_S = np.unique(self.rows_S * base + tokens_S, return_inverse=True)
         parents_C, tokens_C = np.divmod(children_C, base)
@@ -82,9 +82,9 @@ class Cohort:
                     index,
                     request.seed,
                     ending.text,
-                    self.count,
-                    ending.reason,
-                    ids,
+                    tokens=self.count,
+                    finish_reason=ending.reason,
+                    token_ids=ids,
                 )
             child_S = self._drop(alive_C, child_S)
             parents_C, tokens_C = parents_C[alive_C], tokens_C[alive_C]
@@ -93,7 +93,7 @@ class Cohort:
     def _endings(
         self, parents_C: Indices, tokens_C: Indices, stopping: Stopping
     ) -> dict[int, tuple[tuple[int, ...], Ending]]:
-        """Token ids and ending of each child that has ended."""
+        """Return token ids and ending of each child that has ended."""
         children = np.flatnonzero(stopping.may_end(tokens_C, self.count))
         before_CT = self._tokens_BT[parents_C[children], : self.count - 1]
         ids = np.column_stack([before_CT, tokens_C[children]]).tolist()
@@ -101,7 +101,7 @@ class Cohort:
         return {child: (tuple(row), ending) for child, row, ending in endings if ending}
 
     def _drop(self, alive_C: np.ndarray[Any, np.dtype[np.bool_]], child_S: Indices) -> Indices:
-        """Forget the samples of ended children; returns `child_S` counted among the others."""
+        """Remove the samples of ended children; return `child_S` as indices into the others."""
         alive_S = alive_C[child_S]
         self.samples = [self.samples[sample] for sample in np.flatnonzero(alive_S).tolist()]
         self.seeds_S = self.seeds_S[alive_S]
@@ -111,7 +111,8 @@ class Cohort:
     def _settle(self, parents_C: Indices, tokens_C: Indices, child_S: Indices) -> None:
         """Give each child a row: its parent's to the first child, a free one to the others.
 
-        Children are sorted by parent.
+        Children are sorted by parent. Rows stay where they are if possible, since moving one copies
+        its keys and values.
         """
         children = len(parents_C)
         first_C = np.diff(parents_C, prepend=-1) > 0

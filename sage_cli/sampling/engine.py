@@ -1,4 +1,4 @@
-"""One engine of several: a process that draws what its owner asks for, and ends with it."""
+"""One engine of several: a process that samples its owner's jobs and ends with it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sage_cli.store.sample_set import SampleIdentity, SampleSet
 Make = Callable[[SamplerSetup], Sampler]
 
 GRACE_S = 20.0
-"""How long an engine that has lost its owner may take to store what it has."""
+"""Seconds that an engine without its owner has to store its samples."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A sample set to fill with others, and the samples of it that one claims at once."""
+    """A sample set to fill together with other engines, in claims of `chunk` samples."""
 
     root: Path
     identity: SampleIdentity
@@ -45,19 +45,19 @@ class Stored:
 
 @dataclass(frozen=True)
 class Filled:
-    """The job is done: all samples are there."""
+    """The job is done: all samples are stored."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The job is done but for the samples of prompts that can't be answered."""
+    """The job is done except for samples of prompts that cannot be answered."""
 
     reasons: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The engine can't go on."""
+    """The engine failed."""
 
     cause: str
     next_step: str | None
@@ -66,12 +66,12 @@ class Failed:
 def serve(
     pipe: Connection, setup: SamplerSetup, make: Make, gpus: str | None, threads: int
 ) -> None:
-    """Do the jobs that come through `pipe`, on these GPUs, until it closes."""
+    """Do the jobs from `pipe`, on these GPUs, until it closes."""
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     else:
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner hears it, and closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner gets it too and closes the pipe
     signal.signal(signal.SIGTERM, _leave)
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, jobs), daemon=True).start()
@@ -103,7 +103,7 @@ def _done(job: Job, sampler: Sampler, pipe: Connection) -> Filled | Refused:
 
 
 def _listen(pipe: Connection, jobs: queue.SimpleQueue[Job]) -> None:
-    """Hand on jobs; when the owner is gone end this process, by force where it doesn't end."""
+    """Pass on jobs; when the owner is gone, end this process, if necessary by force."""
     while True:
         try:
             jobs.put(pipe.recv())
@@ -115,5 +115,5 @@ def _listen(pipe: Connection, jobs: queue.SimpleQueue[Job]) -> None:
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    """End in order: what was drawn is stored on the way out."""
+    """End in order, so that samples are stored."""
     sys.exit(128 + number)

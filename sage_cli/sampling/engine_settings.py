@@ -1,4 +1,4 @@
-"""Arguments of vLLM's engine for one model: checked before it is loaded. No library is imported."""
+"""Checks of vLLM's engine arguments before the model is loaded; vLLM is not imported."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from sage_cli.errors import SamplingError
 
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""The ranks that vLLM 0.31 has kernels for from 8 up (`MaxLoRARanks`)."""
+"""Ranks from 8 up with kernels in vLLM 0.31 (`MaxLoRARanks`)."""
 
 
 def lora_rank(rank: int) -> int:
-    """The least rank of vLLM's that holds an adapter of `rank`; SamplingError above the largest."""
+    """Return vLLM's smallest rank that fits `rank`. Raises SamplingError above all of them."""
     for known in LORA_RANKS:
         if rank <= known:
             return known
@@ -26,10 +26,9 @@ def lora_rank(rank: int) -> int:
 
 
 def known_settings(arguments_file: Path) -> frozenset[str]:
-    """The engine's arguments: the fields of `EngineArgs` in vLLM's own source.
+    """Return the engine's arguments: the fields of `EngineArgs` in vLLM's source.
 
-    Read, not imported, which would take ten seconds and all of torch; empty where the file has
-    no such class.
+    The source is parsed: an import would take ten seconds. Empty if the file has no such class.
     """
     try:
         tree = ast.parse(arguments_file.read_text(encoding="utf-8"))
@@ -46,9 +45,9 @@ def known_settings(arguments_file: Path) -> frozenset[str]:
 
 
 def refuse_unknown(settings: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise SamplingError for a key of `sampling.vllm` that isn't among the `known` ones.
+    """Raise SamplingError for a key of `sampling.vllm` that is not `known`.
 
-    Where none are known, vLLM itself will say.
+    If none are known, vLLM itself checks them.
     """
     for name in settings if known else ():
         if name not in known:
@@ -61,7 +60,7 @@ def refuse_unknown(settings: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def refuse_division(parallel: int, model: Mapping[str, Any]) -> None:
-    """Raise SamplingError where `parallel` GPUs can't share the heads of a config.json's model."""
+    """Raise SamplingError if `parallel` does not divide the attention heads in a config.json."""
     heads = model.get("num_attention_heads")
     if isinstance(heads, int) and heads % parallel:
         fitting = [str(n) for n in range(1, heads + 1) if heads % n == 0]
@@ -73,12 +72,12 @@ def refuse_division(parallel: int, model: Mapping[str, Any]) -> None:
 
 
 def refuse_missing_gpus(engines: int, each: int, gpus: int) -> None:
-    """Raise SamplingError where more GPUs are asked for than there are."""
+    """Raise SamplingError if more GPUs are requested than there are."""
     if engines * each > gpus:
-        asked = f"sampling.vllm.tensor_parallel_size {each}"
+        settings = f"sampling.vllm.tensor_parallel_size {each}"
         if engines > 1:
-            asked = f"sampling.data_parallel {engines} x {asked}"
+            settings = f"sampling.data_parallel {engines} x {settings}"
         raise SamplingError(
-            f"{asked} asks for {engines * each} GPUs, and this machine shows {gpus}",
+            f"{settings} asks for {engines * each} GPUs, and this machine shows {gpus}",
             "ask for fewer; CUDA_VISIBLE_DEVICES says which are shown",
         )

@@ -1,8 +1,8 @@
-"""Several engines fill one sample set: a process each, with GPUs of its own.
+"""Several engines that fill one sample set: a process each, with GPUs of its own.
 
-An engine is a writer like any other: what one that dies had not stored is drawn by the others, or
-by the same command later. Its owner holds it by a pipe: when that closes, however the owner ended,
-the engine stores what it has and ends.
+An engine is a writer like any other: samples that it had not stored when it died are sampled by the
+others, or by the same command later. When the pipe to its owner closes, however the owner ended,
+the engine stores its samples and ends.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sage_cli.store.sample_set import SampleSet
 from sage_cli.store.writer import CHUNK
 
 SHARES = 2
-"""Chunks that each engine finds on average: one that is slow leaves its second one to others."""
+"""Mean number of chunks per engine: a slow one leaves its second chunk to others."""
 PATIENCE_S = 30.0
-"""How long an engine may take to store what it has when it is to end."""
+"""Seconds that an engine has to store its samples at the end."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class _Engine:
 class Engines:
     """`sampling.data_parallel` processes, each with a sampler made of `setup`, until closed.
 
-    `make` makes a sampler in a process: a function of a module, which it can import.
+    `make` makes a sampler in a process: a module's function, which the process can import.
     """
 
     def __init__(self, setup: SamplerSetup, make: Make = build_sampler) -> None:
@@ -65,19 +65,19 @@ class Engines:
     def fill(
         self, samples: SampleSet, prompts: Mapping[str, str], n: int, on_stored: OnStored
     ) -> None:
-        """Draw samples 0 to n - 1 of each problem that `samples` doesn't hold yet.
+        """Sample completions 0 to n - 1 of each problem, as far as `samples` lacks them.
 
-        `on_stored` hears fresh completions, without token ids. Raises SamplingError when no engine
-        is left to go on, RefusedPromptsError where all but some prompts' samples were drawn.
+        `on_stored` is called with new completions, without token ids. Raises SamplingError if no
+        engine is left, RefusedPromptsError if only samples of some prompts are missing.
         """
         missing = samples.inventory().count_missing(list(prompts), n)
         chunk = min(CHUNK, max(1, -(-missing // (SHARES * max(1, len(self._engines))))))
         job = Job(samples.root, samples.identity, dict(prompts), n, chunk)
         refused: dict[str, str] = {}
-        troubles: list[SamplingError] = []
+        errors: list[SamplingError] = []
         busy = {engine.pipe: engine for engine in list(self._engines)}
         for engine in list(busy.values()):
-            with suppress(OSError):  # from one that has ended, as listening to it will tell
+            with suppress(OSError):  # an engine that has ended is found below
                 engine.pipe.send(job)
         while busy:
             for pipe in wait(list(busy)):
@@ -89,12 +89,12 @@ class Engines:
                     case Refused(reasons):
                         refused |= reasons
                     case Failed(cause, next_step):
-                        troubles.append(SamplingError(cause, next_step))
+                        errors.append(SamplingError(cause, next_step))
                         self._end(engine)
                     case None:
-                        troubles.append(self._lost(engine))
+                        errors.append(self._lost(engine))
                 del busy[engine.pipe]
-        self._settle(samples, prompts, n, refused, troubles)
+        self._settle(samples, prompts, n, refused, errors)
 
     def _settle(
         self,
@@ -102,39 +102,39 @@ class Engines:
         prompts: Mapping[str, str],
         n: int,
         refused: Mapping[str, str],
-        troubles: Sequence[SamplingError],
+        errors: Sequence[SamplingError],
     ) -> None:
-        """Raise what went wrong where samples are missing for it; else say it."""
-        wanted = [problem for problem in prompts if problem not in refused]
-        if samples.inventory().count_missing(wanted, n):
+        """Raise the first error if samples are missing; else warn about all of them."""
+        answerable = [problem for problem in prompts if problem not in refused]
+        if samples.inventory().count_missing(answerable, n):
             raise (
-                troubles[0]
-                if troubles
+                errors[0]
+                if errors
                 else SamplingError(
-                    "the engines ended before all samples were there",
-                    "type the same command again: what was drawn is kept",
+                    "the engines ended before all samples were stored",
+                    "run the same command again: stored samples are kept",
                 )
             )
-        for trouble in troubles:
-            log.warning("%s; the other engines drew its share", trouble.cause)
+        for error in errors:
+            log.warning("%s; the other engines sampled its share", error.cause)
         if refused:
             raise RefusedPromptsError(refused)
 
     def close(self) -> None:
-        """End the engines, which store what they have."""
+        """End the engines, which store their samples."""
         for engine in list(self._engines):
             engine.pipe.close()
         for engine in list(self._engines):
             self._end(engine)
 
     def _lost(self, engine: _Engine) -> SamplingError:
-        """What to say of an engine that has ended by itself."""
+        """Return the error of an engine that has ended by itself."""
         self._end(engine)
         return SamplingError(
             f"{engine.name} of sampling.data_parallel ended by itself (exit code "
             f"{engine.process.exitcode})",
-            "its reason is above, if it had the time to give one; the same command goes on with "
-            "what was drawn",
+            "its error is above, if it could print one; the same command resumes with the stored "
+            "samples",
         )
 
     def _end(self, engine: _Engine) -> None:
@@ -148,7 +148,7 @@ class Engines:
 
 
 def _next_message(engine: _Engine) -> Stored | Filled | Refused | Failed | None:
-    """The next message of an engine; None where it has ended."""
+    """Return the next message of an engine; None if it has ended."""
     try:
         message: Stored | Filled | Refused | Failed = engine.pipe.recv()
     except (EOFError, OSError):
@@ -157,9 +157,9 @@ def _next_message(engine: _Engine) -> Stored | Filled | Refused | Failed | None:
 
 
 def gpu_shares(engines: int, each: int, gpus: Sequence[str]) -> list[str | None]:
-    """What CUDA_VISIBLE_DEVICES is for each engine; None, as it is, where there are no GPUs.
+    """Return CUDA_VISIBLE_DEVICES of each engine; None, which leaves it unchanged, without GPUs.
 
-    Raises SamplingError where there are some, and too few.
+    Raises SamplingError for too few GPUs.
     """
     if not gpus:
         return [None] * engines
@@ -168,7 +168,7 @@ def gpu_shares(engines: int, each: int, gpus: Sequence[str]) -> list[str | None]
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """The GPUs of this process, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the GPUs of this process by their names in CUDA_VISIBLE_DEVICES."""
     import torch
 
     count, named = torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -1,7 +1,7 @@
-"""Prompts' keys and values: read once per problem, attended to by all of its samples at once.
+"""Keys and values of prompts: computed once per problem, shared by all of its samples.
 
 Shapes: layers Y, prompts G, rows B, key-value heads H, queries per key-value head Q, tokens T,
-head size D; S = rank x Q counts the queries of one problem side by side.
+head size D, places R = rank x Q (the queries of all rows of one prompt, one after another).
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ class PromptMemory:
     values_Y: list[Tensor]
 
 
-class PromptReading:
-    """Attention while prompts of one length are read.
+class PrefillMemory:
+    """Attention during the prefill of prompts of one length.
 
-    Records keys and values, (B, H, T, D), by layer, and `order`, in which layers attend.
+    It records keys and values (B, H, T, D) by layer, and the `order` in which layers attend.
     """
 
     def __init__(self) -> None:
         self.order: list[int] = []
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def memory(self, row: int) -> PromptMemory:
-        """What was recorded of one prompt."""
-        read = self.layers.values()
-        return PromptMemory([keys[row] for keys, _ in read], [values[row] for _, values in read])
+    def prompt(self, row: int) -> PromptMemory:
+        """Return the memory of the prompt in `row`."""
+        layers = self.layers.values()
+        return PromptMemory(
+            [keys[row] for keys, _ in layers], [values[row] for _, values in layers]
+        )
 
     def attend(self, layer: int, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor) -> Tensor:
-        """Causal attention within each prompt."""
+        """Return the causal attention within each prompt."""
         self.order.append(layer)
         self.layers[layer] = k_BHTD, v_BHTD
         out_BHTD = scaled_dot_product_attention(
@@ -50,10 +52,10 @@ class PromptReading:
 
 
 class SharedPrompts:
-    """The prompts of a cohort, each attended to by all its rows in one matrix product.
+    """The prompts of a cohort; all rows of a prompt attend to it in one matrix product.
 
-    Prompts are padded on the left to one length. Rows take slots in a (problem, rank) rectangle,
-    so that the products of several problems are one batch.
+    Prompts are padded on the left to one length. Rows are placed in a (prompt, rank) rectangle, so
+    that the products of several prompts are one batch.
     """
 
     def __init__(self, prompts: Sequence[PromptMemory], groups_B: Indices) -> None:
@@ -65,19 +67,19 @@ class SharedPrompts:
         self._place(groups_B)
 
     def scores(self, layer: int, q_BHQD: Tensor) -> Tensor:
-        """Queries against the prompts' keys, (B, H, Q, T)."""
-        scores_GHST = self._by_problem(q_BHQD) @ self._keys_YGHTD[layer].transpose(-1, -2)
+        """Return the products (B, H, Q, T) of queries with their prompts' keys."""
+        scores_GHRT = self._by_problem(q_BHQD) @ self._keys_YGHTD[layer].transpose(-1, -2)
         if self._bias_G11T is not None:
-            scores_GHST = scores_GHST + self._bias_G11T
-        return self._by_row(scores_GHST, q_BHQD.shape[2])
+            scores_GHRT = scores_GHRT + self._bias_G11T
+        return self._by_row(scores_GHRT, q_BHQD.shape[2])
 
     def mix(self, layer: int, weights_BHQT: Tensor) -> Tensor:
-        """The prompts' values, weighted, (B, H, Q, D)."""
-        mixed_GHSD = self._by_problem(weights_BHQT) @ self._values_YGHTD[layer]
-        return self._by_row(mixed_GHSD, weights_BHQT.shape[2])
+        """Return the weighted sums (B, H, Q, D) of the prompts' values."""
+        mixed_GHRD = self._by_problem(weights_BHQT) @ self._values_YGHTD[layer]
+        return self._by_row(mixed_GHRD, weights_BHQT.shape[2])
 
     def take(self, sources_B: Indices) -> None:
-        """Row b attends from now on to the prompt of what was row `sources_B[b]`."""
+        """Give row b the prompt of row `sources_B[b]`."""
         self._place(self._groups_B[sources_B])
 
     def _place(self, groups_B: Indices) -> None:
@@ -96,21 +98,21 @@ class SharedPrompts:
         x_GBHQD = x_BHQD.view(self._problems, -1, heads, queries, size)
         return x_GBHQD.transpose(1, 2).reshape(self._problems, heads, -1, size)
 
-    def _by_row(self, x_GHSD: Tensor, queries: int) -> Tensor:
-        _, heads, _, size = x_GHSD.shape
-        x_GBHQD = x_GHSD.view(self._problems, heads, -1, queries, size).transpose(1, 2)
+    def _by_row(self, x_GHRD: Tensor, queries: int) -> Tensor:
+        _, heads, _, size = x_GHRD.shape
+        x_GBHQD = x_GHRD.view(self._problems, heads, -1, queries, size).transpose(1, 2)
         x_BHQD = x_GBHQD.reshape(-1, heads, queries, size)
         return x_BHQD[self._slots_B] if self._problems > 1 else x_BHQD
 
 
 def _stack(prompts: list[list[Tensor]], length: int) -> Tensor:
-    """Left-pad to (Y, G, H, T, D)."""
+    """Return the prompts, padded on the left, as (Y, G, H, T, D)."""
     padded = [[pad(x_HTD, (0, 0, length - x_HTD.shape[1], 0)) for x_HTD in p] for p in prompts]
     return torch.stack([torch.stack(layers) for layers in padded], dim=1)
 
 
 def _padding_bias(lengths: list[int], like: Tensor) -> Tensor | None:
-    """(G, 1, 1, T): minus infinity where a prompt is padded; None when none is."""
+    """Return (G, 1, 1, T), minus infinity where a prompt is padded; None without padding."""
     longest = max(lengths)
     if min(lengths) == longest:
         return None

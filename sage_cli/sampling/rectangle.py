@@ -1,4 +1,4 @@
-"""Members of groups laid out in a (group, rank) rectangle, so that groups are one batch."""
+"""Members of groups in a (group, rank) rectangle, so that groups are one batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def ranks(groups_B: Indices, groups: int) -> tuple[Indices, int]:
-    """Each member's rank (B,) among those of its group, from 0, and the largest group's size.
+    """Return each member's rank (B,) within its group, from 0, and the largest group's size.
 
     >>> ranks(np.array([1, 0, 1]), groups=2)
     (array([0, 0, 1]), 2)

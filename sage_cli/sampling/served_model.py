@@ -1,4 +1,4 @@
-"""Which model a server serves, held against the one that is meant."""
+"""The model that a server serves, compared with the intended one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from sage_cli.errors import SamplingError
+from sage_cli.json_value import json_value
 from sage_cli.sampling.server_http import (
     LIST_BYTES,
     Answer,
@@ -24,10 +25,10 @@ def served_model(
     named: str | None,
     setting: str = "sampling.server_model",
 ) -> str:
-    """What a server calls the model that is meant, a folder or a name of the Hub.
+    """Return a server's name of the intended model `meant`, a folder or a name of the Hub.
 
-    A server that doesn't tell, or tells of others, is refused unless the user has said in
-    `setting` how it calls the model (`named`). Raises SamplingError.
+    Raises SamplingError for a server that does not list it, unless the user has given the server's
+    name of the model (`named`) in `setting`.
     """
     server = login.address
     try:
@@ -57,15 +58,15 @@ def served_model(
 
 
 def _listed(answer: Answer) -> list[dict[str, Any]]:
-    """The models of a server's list; none where it has no list, or one that can't be read."""
+    """Return the models in a server's list; none if it has no list or a malformed one."""
     try:
-        found = answer.json()["data"] if 200 <= answer.status < 300 else []
+        listed = json_value(answer.content)["data"] if 200 <= answer.status < 300 else []
     except (ValueError, LookupError, TypeError):
         return []
-    models = found if isinstance(found, list) else []
+    models = listed if isinstance(listed, list) else []
     return [model for model in models if isinstance(model, dict) and "id" in model]
 
 
 def _same(told: str, meant: str) -> bool:
-    """Whether two names are one, or lead to one folder of this machine."""
+    """Return True if two names are equal or lead to one folder of this machine."""
     return told == meant or (Path(meant).is_dir() and Path(told).resolve() == Path(meant).resolve())

@@ -1,4 +1,4 @@
-"""Requests to servers that stumble: sent again elsewhere or later, given up by name."""
+"""Requests to servers that may fail: repeated elsewhere or later, then given up with an error."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 import httpx
 
 from sage_cli.errors import SamplingError
+from sage_cli.json_value import json_value
 from sage_cli.sampling.balance import Balance
 from sage_cli.sampling.server_http import Answer, Login, ServerHttp, UnusableAnswerError
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 ATTEMPTS_AT_UNUSABLE = 3
-"""An answer that is none may be a proxy's page of the moment, or what the server always says."""
+"""An unusable answer may be a proxy's temporary page, or the server's answer to every request."""
 API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ABOUT_THE_PROMPT = frozenset({400, 413, 422})
@@ -27,9 +28,9 @@ Read = TypeVar("Read")
 
 
 class _NoAnswerError(Exception):
-    """A server gave no answer, and another attempt may get one; `rest_s` is how long it asks for.
+    """A server gave no answer, but another attempt may succeed.
 
-    `unusable` where it answered what holds no completion.
+    `rest_s` is the pause that the server requests; `unusable` marks an answer without a completion.
     """
 
     def __init__(self, why: str, rest_s: float = 0.0, *, unusable: bool = False) -> None:
@@ -38,21 +39,21 @@ class _NoAnswerError(Exception):
 
 
 class BadPromptError(Exception):
-    """A server says that it can't answer this prompt, which is no matter of trying again."""
+    """A server cannot answer this prompt, however often it is sent."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How often a request is sent, and for how many seconds, before servers are given up."""
+    """The number of attempts at a request, and their seconds, before servers are given up."""
 
     attempts: int = 10
     total_s: float = 300.0
 
 
 class ServerClient:
-    """Sends requests to the least busy of several servers, whose logins are by address.
+    """Sends requests to the least busy of several servers; `logins` are by address.
 
-    An answer is read up to `most_bytes`.
+    Answers are read up to `most_bytes`.
     """
 
     def __init__(
@@ -68,23 +69,23 @@ class ServerClient:
         self._giving_up = threading.Event()
 
     def give_up(self) -> None:
-        """Let every request that waits for another attempt fail now."""
+        """Make every request that waits for another attempt fail now."""
         self._giving_up.set()
 
     def post(
         self, path: str, body_for: Callable[[str], dict[str, Any]], read: Callable[[Any], Read]
     ) -> Read:
-        """What `read` makes of the JSON that a server answers to `body_for(server)`.
+        """Return `read` of the JSON that a server answers to `body_for(server)`.
 
-        `read` raises ValueError, LookupError or TypeError for what isn't an answer: that, like a
-        server that is busy or gone, is tried again. Raises BadPromptError for a prompt that
-        can't be answered, UnusableAnswerError where what is answered holds no completion,
-        SamplingError when patience ends.
+        `read` raises ValueError, LookupError or TypeError for an unusable answer. That is repeated,
+        as for a server that is busy or gone. Raises BadPromptError for a prompt that cannot be
+        answered, UnusableAnswerError if answers have no completion, SamplingError at the end of
+        patience.
         """
         began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
         attempts = self._patience.attempts
         while True:
-            if asked_s := self._balance.asked_s():  # of others, whom servers have told to wait
+            if asked_s := self._balance.asked_s():  # the servers have told other requests to wait
                 self._giving_up.wait(min(asked_s, self._patience.total_s))
             with self._balance.chosen() as server:
                 try:
@@ -94,7 +95,7 @@ class ServerClient:
             if failure.unusable:
                 attempts = min(attempts, ATTEMPTS_AT_UNUSABLE)
             self._balance.failed(server, failure.rest_s)
-            all_rest = self._balance.all_rest()  # else another one is asked at once
+            all_rest = self._balance.all_rest()  # else another server is asked at once
             wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
             spent_s = time.monotonic() - began
             if attempt >= attempts or spent_s + wait_s > self._patience.total_s:
@@ -107,14 +108,14 @@ class ServerClient:
             raise UnusableAnswerError(said)
         raise SamplingError(
             said,
-            "start the server again and type the same command: what was drawn is kept; "
-            "sampling.server_attempts and sampling.server_patience_s say how long is tried",
+            "start the server again and run the same command: stored samples are kept; "
+            "sampling.server_attempts and sampling.server_patience_s bound the attempts",
         )
 
     def _ask(
         self, server: str, path: str, body: dict[str, Any], read: Callable[[Any], Read]
     ) -> Read:
-        """One attempt. Raises _NoAnswerError where another one may help."""
+        """Make one attempt. Raises _NoAnswerError if another one may help."""
         try:
             answer = self._http.ask(self._logins[server], path, self._most_bytes, body)
         except httpx.RequestError as error:
@@ -124,7 +125,7 @@ class ServerClient:
         answered = f"answered {answer.status}: {answer.beginning}"
         if 200 <= answer.status < 300:
             try:
-                return read(answer.json())
+                return read(json_value(answer.content))
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise _NoAnswerError(
                     f"{answered}, which holds no completion ({type(error).__name__}: {error})",
@@ -142,7 +143,7 @@ class ServerClient:
 
 
 def _retry_after_s(answer: Answer) -> float:
-    """The seconds that a server asks to be left alone, given as such or as a date; else 0."""
+    """Return the pause in seconds that a server requests, as a number or a date; else 0."""
     header = answer.headers.get("retry-after", "")
     try:
         return max(0.0, float(header))

@@ -1,4 +1,4 @@
-"""The two forms of OpenAI's API: a prompt that is completed as it is, and messages of a chat."""
+"""The two forms of OpenAI's API: completion of a prompt, and chat messages."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sage_cli.sampling.sampler import SamplingParameters
 
 
 class Form(Protocol):
-    """How a prompt is asked for and its answer read."""
+    """A form of requests and their answers."""
 
     path: str
 
-    def asked(self, prompt: str) -> dict[str, Any]:
-        """The part of a request's body that holds the prompt."""
+    def fields(self, prompt: str) -> dict[str, Any]:
+        """Return the part of a request's body with the prompt."""
         ...
 
     def text(self, choice: Any) -> str:
-        """The completion in one of an answer's choices.
+        """Return the completion in one of an answer's choices.
 
-        Raises LookupError, TypeError or ValueError where it holds none.
+        Raises LookupError, TypeError or ValueError if it has none.
         """
         ...
 
@@ -31,12 +31,12 @@ class Completions(Form):
 
     path = "/v1/completions"
 
-    def asked(self, prompt: str) -> dict[str, Any]:
-        """The text itself."""
+    def fields(self, prompt: str) -> dict[str, Any]:
+        """Return the text itself."""
         return {"prompt": prompt, "add_special_tokens": False}
 
     def text(self, choice: Any) -> str:
-        """What follows the prompt."""
+        """Return the text after the prompt."""
         return _text(choice["text"])
 
 
@@ -48,15 +48,15 @@ class Chat(Form):
     def __init__(self, prompt: PromptSection) -> None:
         self._prompt = prompt
 
-    def asked(self, prompt: str) -> dict[str, Any]:
-        """The messages, and arguments for the template where there are any."""
+    def fields(self, prompt: str) -> dict[str, Any]:
+        """Return the messages, and the template's arguments if there are any."""
         body: dict[str, Any] = {"messages": chat_messages(self._prompt, prompt)}
         if self._prompt.chat_template_kwargs:
             body["chat_template_kwargs"] = self._prompt.chat_template_kwargs
         return body
 
     def text(self, choice: Any) -> str:
-        """The assistant's turn; reasoning that the server took out of it stands first."""
+        """Return the assistant's turn, after the reasoning that the server separated from it."""
         message = choice["message"]
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         parts = [part for part in (reasoning, message["content"]) if part is not None]
@@ -65,16 +65,16 @@ class Chat(Form):
         return "\n".join(part for part in map(_text, parts) if part)
 
 
-def _text(found: Any) -> str:
-    if not isinstance(found, str):
-        raise TypeError(f"text is {found!r:.80}")
-    return found
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text is {value!r:.80}")
+    return value
 
 
 def sampling_fields(p: SamplingParameters) -> dict[str, Any]:
-    """All that decides the distribution, spelt out.
+    """Return all fields that decide the distribution.
 
-    A server fills what a request leaves out from the model's generation_config.json. `top_k` -1 is
+    A server takes missing ones from the model's generation_config.json. `top_k` -1 is
     off for vLLM, SGLang and llama.cpp alike.
     """
     return {

@@ -1,8 +1,7 @@
-"""HTTP to servers that sample: each request has a deadline, each answer a bound on its size."""
+"""HTTP to servers that sample: every request has a deadline, every answer a bound on its size."""
 
 from __future__ import annotations
 
-import json
 import ssl
 import threading
 import time
@@ -21,15 +20,15 @@ from sage_cli.errors import SamplingError
 
 CONNECT_S = 10.0
 IDLE_S = 2.0
-"""A connection that was idle for longer isn't used again: uvicorn, below vLLM and SGLang, closes it
-after 5 s, and a request that meets that would count as the server's failure."""
+"""Idle connections are closed after this time: uvicorn, in vLLM and SGLang, closes them after 5 s,
+and a request at that moment would count as the server's failure."""
 LIST_BYTES = 16 * 2**20
 """Bound on a server's list of models; routers list some hundred kB."""
 _ENCODINGS = ("gzip", "deflate")
 
 
 class UnusableAnswerError(ValueError):
-    """A server answered what holds nothing that can be used."""
+    """A server's answer cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +41,22 @@ class Answer:
 
     @property
     def beginning(self) -> str:
-        """The first words, for messages."""
+        """The first characters, for messages."""
         return " ".join(self.content[:300].decode(errors="replace").split()) or "nothing"
-
-    def json(self) -> Any:
-        """The object. Raises UnusableAnswerError for what is no JSON, or nested without end."""
-        try:
-            return json.loads(self.content)
-        except (ValueError, RecursionError) as error:
-            raise UnusableAnswerError(f"{type(error).__name__}: {error}") from None
 
 
 @dataclass(frozen=True)
 class Login:
-    """A server's address without user and password, and the headers that say who asks."""
+    """A server's address without user and password, and the headers that authenticate."""
 
     address: str
     headers: Mapping[str, str]
 
     @classmethod
     def of(cls, typed: str, key: str | None = None) -> Login:
-        """From an address as it was typed; `key` is for those that name no user.
+        """Return the login of a typed address; `key` is used if the address names no user.
 
-        Raises SamplingError for what is no address.
+        Raises SamplingError for an invalid address.
         """
         known: str = taken(typed)
         try:
@@ -82,7 +74,7 @@ class Login:
 
 
 class ServerHttp:
-    """Connections to servers. `timeout_s` is all that a request may take, its answer included."""
+    """Connections to servers. `timeout_s` bounds a request including its answer."""
 
     def __init__(self, timeout_s: float, connections: int = 1) -> None:
         self._timeout_s, self._deadline = timeout_s, _Deadline()
@@ -95,14 +87,14 @@ class ServerHttp:
             ),
             headers={"Accept-Encoding": "identity"},
         )
-        # httpx's own limit is for one read: a server that drips would never meet it
+        # httpx's own limit is per read: a server that sends single bytes would never reach it
         for transport in (self._client._transport, *self._client._mounts.values()):
             if isinstance(transport, httpx.HTTPTransport):
                 transport._pool._network_backend = _Backend(self._deadline)
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connections are closed."""
+        """Return True if the connections are closed."""
         return self._client.is_closed
 
     def close(self) -> None:
@@ -110,10 +102,10 @@ class ServerHttp:
         self._client.close()
 
     def ask(self, login: Login, path: str, most_bytes: int, body: Any = None) -> Answer:
-        """What a server answers to `body`, or to a GET where there is none.
+        """Return a server's answer to a POST of `body`, or to a GET without one.
 
-        Raises httpx.RequestError where no whole answer comes in time, UnusableAnswerError for one
-        that is longer than `most_bytes`, decoded, or can't be decoded.
+        Raises httpx.RequestError if no complete answer comes in time, UnusableAnswerError for one
+        that is longer than `most_bytes` or cannot be decoded.
         """
         method, url = "GET" if body is None else "POST", f"{login.address}{path}"
         self._deadline.until_s = time.monotonic() + self._timeout_s
@@ -129,7 +121,7 @@ class ServerHttp:
 
 
 def _content(response: httpx.Response, most_bytes: int) -> bytes:
-    """The decoded body, read until it is whole or too long."""
+    """Return the decoded body, read until it is complete or too long."""
     decode, content = _decoder(response.headers.get("Content-Encoding", "")), bytearray()
     for chunk in response.iter_raw():
         content += decode(chunk, most_bytes + 1 - len(content))
@@ -139,11 +131,11 @@ def _content(response: httpx.Response, most_bytes: int) -> bytes:
 
 
 def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
-    """What decodes a piece of an answer into at most so many bytes."""
+    """Return a function that decodes a chunk of an answer into at most so many bytes."""
     if encoding in ("", "identity"):
         return lambda chunk, most: chunk[:most]
     if encoding not in _ENCODINGS:
-        raise UnusableAnswerError(f"its answer is encoded as {encoding!r}, which wasn't asked for")
+        raise UnusableAnswerError(f"its answer is encoded as {encoding!r}, which was not requested")
     unpacker = zlib.decompressobj(wbits=47)  # gzip or zlib, as its first bytes say
 
     def unpacked(chunk: bytes, most: int) -> bytes:
@@ -156,20 +148,20 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes]:
 
 
 class _Deadline(threading.local):
-    """When the request of this thread is over, by the monotonic clock."""
+    """The end of this thread's request, by the monotonic clock."""
 
     until_s: float = inf
 
-    def left_s(self, asked_s: float | None) -> float | None:
-        """The shorter of `asked_s` and what is left. Raises httpcore's time-out at the end."""
+    def left_s(self, timeout_s: float | None) -> float | None:
+        """Return `timeout_s` or the time left if that is shorter. Raises httpcore.ReadTimeout."""
         left_s = self.until_s - time.monotonic()
         if left_s <= 0:
             raise httpcore.ReadTimeout
-        return min(left_s, inf if asked_s is None else asked_s)
+        return min(left_s, inf if timeout_s is None else timeout_s)
 
 
 class _Backend(httpcore.NetworkBackend):
-    """httpcore's connections, whose every wait ends by the deadline."""
+    """httpcore's connections with waits that end by the deadline."""
 
     def __init__(self, deadline: _Deadline) -> None:
         self._deadline, self._inner = deadline, httpcore.SyncBackend()

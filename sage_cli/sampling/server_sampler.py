@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible endpoint: one or several servers, `vllm serve` above all."""
+"""Sampling by OpenAI-compatible servers, such as `vllm serve`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from sage_cli.sampling.server_http import Login, ServerHttp, UnusableAnswerError
 from sage_cli.store.completion import FINISH_REASONS, Completion
 
 HOPELESS = 20
-"""Problems that are refused before any is answered: then it isn't the prompts. Samples in a row
-whose answers can't be used: then it isn't the samples."""
+"""Refused problems before any answer, or unusable answers in a row, after which sampling fails:
+then the cause is the server, not the prompt or the sample."""
 ANSWER_BYTES, TOKEN_BYTES = 2**20, 2**10
-"""An answer is read up to the first, and the second for each token that was asked for."""
+"""The bound on an answer: a constant, and a term for each requested token."""
 
 
 class ServerSampler(Sampler):
     """Sends one request per sample, at most `in_flight` at once, to the least busy server.
 
-    `meant` is the model's folder or name of the Hub, with which each server's own word is
-    compared; `model` is what servers call it, where they can't tell. Raises SamplingError for a
-    server that isn't there or serves another model.
+    `meant` is the model's folder or name of the Hub, which each server must list; `model` is the
+    servers' name of it if they do not. Raises SamplingError for a server that is not reachable or
+    serves another model.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ServerSampler(Sampler):
 
     @property
     def provenance(self) -> Mapping[str, str]:
-        """The endpoint's kind and the model it says it serves; a server tells no more."""
+        """The endpoint's kind and the name of the served model."""
         served = ", ".join(dict.fromkeys(self._models.values()))
         return {"engine": "server", "served_model": served, "path": self._form.path}
 
@@ -81,9 +81,8 @@ class ServerSampler(Sampler):
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield completions as they arrive.
 
-        Raises SamplingError, which names a server that stays away or answers nothing usable, and
-        at the end RefusedPromptsError where servers can't answer some of the prompts, or gave no
-        whole sample for them.
+        Raises SamplingError, which names a server without usable answers, and at the end
+        RefusedPromptsError for prompts that servers cannot answer or gave no complete sample for.
         """
         if self._http.is_closed:
             raise SamplingError("the server sampler was closed")
@@ -102,7 +101,7 @@ class ServerSampler(Sampler):
         arrived = queue.SimpleQueue()
         failed = threading.Event()
 
-        def one(request: SampleRequest, index: int) -> Completion | UnusableAnswerError | None:
+        def sampled(request: SampleRequest, index: int) -> Completion | UnusableAnswerError | None:
             if failed.is_set() or request.problem_id in refused:
                 return None
             try:
@@ -122,12 +121,12 @@ class ServerSampler(Sampler):
             def send(count: int) -> int:
                 batch = list(islice(waiting, count))
                 for request, index in batch:
-                    future = pool.submit(one, request, index)
+                    future = pool.submit(sampled, request, index)
                     future.add_done_callback(arrived.put)
                 return len(batch)
 
             try:
-                # as many again wait in line: no slot is idle while the caller stores what arrived
+                # as many again are queued: no slot is idle while the caller stores completions
                 pending, answered, unusable = send(2 * self._in_flight), 0, 0
                 while pending:
                     outcome = arrived.get().result()
@@ -140,8 +139,8 @@ class ServerSampler(Sampler):
                         if unusable >= HOPELESS:
                             raise SamplingError(
                                 f"{outcome}; so were {unusable} answers in a row",
-                                "see what the server answers, and type the same command again: "
-                                "what was sampled is kept",
+                                "check the server's answers, then run the same command again: "
+                                "stored samples are kept",
                             )
                     elif not answered and len(refused) >= HOPELESS:
                         break
@@ -153,14 +152,14 @@ class ServerSampler(Sampler):
 
     @property
     def _most_bytes(self) -> int:
-        """What an answer may be long: a token is some letters, each of which may be escaped."""
+        """The bound on an answer: a token is some letters, each of which may be escaped."""
         return ANSWER_BYTES + TOKEN_BYTES * self._parameters.max_tokens
 
     def _completion(self, client: ServerClient, request: SampleRequest, index: int) -> Completion:
-        """One sample."""
+        """Return one sample."""
         fields = {
             **sampling_fields(self._parameters),
-            **self._form.asked(request.prompt),
+            **self._form.fields(request.prompt),
             "seed": sample_seed(request.seed, request.problem_id, index),
         }
 
@@ -174,7 +173,7 @@ class ServerSampler(Sampler):
             if reason not in FINISH_REASONS:
                 raise ValueError(f"finish_reason is {reason!r:.80}, and not stop or length")
             tokens = answer["usage"]["completion_tokens"]
-            # one more than asked for, where the end of the sequence is counted
+            # one more if the server counts the end of the sequence
             if type(tokens) is not int or not 0 <= tokens <= self._parameters.max_tokens + 1:
                 raise ValueError(f"completion_tokens is {tokens!r:.80}")
             return Completion(request.problem_id, index, request.seed, text, tokens, reason)

@@ -1,4 +1,4 @@
-"""When a completion ends: end-of-sequence, the stop text, or the limit of tokens."""
+"""The end of completions: end-of-sequence, the stop text, or the limit of tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ending:
 
 
 class Stopping:
-    """Looks at a row's text only when its last token can have ended it."""
+    """Decodes a row only if its last token can have ended it."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class Stopping:
     def may_end(
         self, tokens_B: np.ndarray[Any, Any], count: int
     ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Mask (B,) of the rows to look at, given each row's last token and how many all have."""
+        """Return the mask (B,) of rows to decode, by their last tokens and common length."""
         mask_B: np.ndarray[Any, np.dtype[np.bool_]] = self._may_end_V[tokens_B]
         return mask_B | (count >= self._max_tokens)
 
     def endings(self, rows: Sequence[Sequence[int]]) -> list[Ending | None]:
-        """For each row of token ids its ending, or None when it goes on."""
+        """Return for each row of token ids its ending, or None if it continues."""
         if not rows:
             return []
         texts = self._tokenizer.batch_decode(
@@ -65,10 +65,10 @@ class Stopping:
 def _may_complete(
     tokenizer: PreTrainedTokenizerBase, vocabulary: int, stop: str
 ) -> np.ndarray[Any, Any]:
-    """Mask (V,) of the tokens after which a text may newly contain `stop`.
+    """Return the mask (V,) of tokens after which a text may newly contain `stop`.
 
-    Such a token holds all of `stop`, or begins with a suffix of it. In text that isn't ASCII a
-    character may be spread over tokens, so all tokens count.
+    Such a token contains `stop` or begins with a suffix of it. If `stop` is not ASCII, a character
+    of it may be spread over tokens, so all tokens count.
     """
     if not stop.isascii():
         return np.ones(vocabulary, dtype=bool)

@@ -12,11 +12,10 @@ import torch
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.attention import MemoryModel
 from sage_cli.sampling.decoder import Decoder
-from sage_cli.sampling.reading import Ids
-from sage_cli.sampling.room import fitting_rows
+from sage_cli.sampling.prefill import Ids
+from sage_cli.sampling.resources import fitting_rows, threads_for
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
 from sage_cli.sampling.stopping import Stopping
-from sage_cli.sampling.threads import threads_for
 from sage_cli.store.completion import Completion
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TransformersSampler(Sampler):
-    """Samples from a model and tokenizer already loaded (with LoRA adapters or without)."""
+    """Samples from a loaded model, with or without LoRA adapters, and its tokenizer."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class TransformersSampler(Sampler):
         }
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """Yield completions as they finish, problems in the order of their prompts' lengths."""
+        """Yield completions as they end; problems are ordered by the lengths of their prompts."""
         if not requests:
             return
         texts = [request.prompt for request in requests]
@@ -62,13 +61,13 @@ class TransformersSampler(Sampler):
         yield from self.sample_ids(list(zip(requests, ids, strict=True)))
 
     def sample_ids(self, tokenized: Sequence[tuple[SampleRequest, Ids]]) -> Iterator[Completion]:
-        """The same for prompts given as token ids, which are read instead of their texts."""
+        """Yield completions of prompts given as token ids, instead of the requests' texts."""
         if self._model is None:
             raise SamplingError("the transformers sampler was closed")
         tokenized = sorted(tokenized, key=lambda pair: (len(pair[1]), pair[1]))
         if not tokenized[0][1]:
             raise SamplingError(f"the prompt of problem {tokenized[0][0].problem_id} is empty")
-        # the last token that is drawn is never read
+        # the last sampled token is not an input
         reach = len(tokenized[-1][1]) + self._max_tokens - 1
         model = MemoryModel(self._model, reach)
         fitting = fitting_rows(self._model, len(tokenized[-1][1]), self._max_tokens)
@@ -77,7 +76,7 @@ class TransformersSampler(Sampler):
                 yield from ended
 
     def close(self) -> None:
-        """Drop the model, so that its memory is free once nobody else holds it."""
+        """Drop the model, so that its memory is free without other references."""
         if self._model is None:
             return
         self._model = None
@@ -87,7 +86,7 @@ class TransformersSampler(Sampler):
 
 @contextmanager
 def without_dropout(model: Any) -> Iterator[None]:
-    """`model` in evaluation mode inside the block, and each module's mode as it was behind it."""
+    """Put `model` into evaluation mode for the block, and restore each module's mode."""
     modes: Mapping[Any, bool] = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -98,7 +97,7 @@ def without_dropout(model: Any) -> Iterator[None]:
 
 
 def _eos_ids(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """End-of-sequence ids of the tokenizer and of the model's generation settings."""
-    named = getattr(model.generation_config, "eos_token_id", None)
-    several = named if isinstance(named, list) else [named]
-    return sorted({token for token in (*several, tokenizer.eos_token_id) if token is not None})
+    """Return the end-of-sequence ids of the tokenizer and of the model's generation settings."""
+    of_model = getattr(model.generation_config, "eos_token_id", None)
+    ids = of_model if isinstance(of_model, list) else [of_model]
+    return sorted({token for token in (*ids, tokenizer.eos_token_id) if token is not None})

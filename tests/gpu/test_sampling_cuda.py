@@ -12,7 +12,7 @@ from random_model import random_model
 
 from sage_cli.models.tokenizer import character_tokenizer
 from sage_cli.sampling import transformers_sampler
-from sage_cli.sampling.room import free_bytes
+from sage_cli.sampling.resources import free_bytes
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 from sage_cli.sampling.transformers_sampler import TransformersSampler
 

@@ -74,8 +74,8 @@ def test_what_is_not_a_model_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gpu", "installed", "auto", "obstacle"),
     [
-        (False, None, "transformers", "isn't installed"),
-        (True, None, "transformers", "isn't installed"),
+        (False, None, "transformers", "is not installed"),
+        (True, None, "transformers", "is not installed"),
         (False, "0.31.0", "transformers", "needs a GPU"),
         (False, "0.31.0 (cpu)", "transformers", None),
         (True, "0.31.0", "vllm", None),

@@ -17,13 +17,13 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.build import build_sampler
-from sage_cli.sampling.draw import choose, uniforms
 from sage_cli.sampling.sampler import (
     SampleRequest,
     SamplerSetup,
     SamplingParameters,
     sample_seed,
 )
+from sage_cli.sampling.token_choice import choose, uniforms
 from sage_cli.sampling.transformers_sampler import TransformersSampler
 from sage_cli.store.completion import Completion
 
@@ -273,7 +273,7 @@ def test_threads_are_fewer_while_a_small_model_samples(
         assert torch.get_num_threads() == 1
         completions.close()  # type: ignore[attr-defined]
         assert torch.get_num_threads() == 2
-        monkeypatch.setattr("sage_cli.sampling.threads.PARAMETERS_PER_THREAD", 100)
+        monkeypatch.setattr("sage_cli.sampling.resources.PARAMETERS_PER_THREAD", 100)
         next(TransformersSampler(model, tokenizer, SAMPLED).sample(requests(n=2)))
         assert torch.get_num_threads() == 2
     finally:

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling import decoder, room, transformers_sampler
+from sage_cli.sampling import decoder, resources, transformers_sampler
 from sage_cli.sampling.attention import MemoryModel
 from sage_cli.sampling.cohort import Cohort
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
@@ -121,12 +121,12 @@ def test_rows_are_as_many_as_free_memory_holds(
     # keys and values of 10 tokens: 2 x 2 layers x 4 heads x 8 numbers of four bytes, and a layer's
     # once more; logits of 4 + 4 + 4 + 8 bytes
     row = 10 * 2 * 2 * 4 * 8 * 4 * 3 // 2 + vocabulary * 20
-    monkeypatch.setattr(room, "free_bytes", lambda device: 7 * row)
-    assert room.fitting_rows(model, 4, 6) == 6  # nine tenths of seven
-    monkeypatch.setattr(room, "free_bytes", lambda device: 3)
-    assert room.fitting_rows(model, 4, 6) == 1
-    monkeypatch.setattr(room, "free_bytes", lambda device: None)
-    assert room.fitting_rows(model, 4, 6) is None
+    monkeypatch.setattr(resources, "free_bytes", lambda device: 7 * row)
+    assert resources.fitting_rows(model, 4, 6) == 6  # nine tenths of seven
+    monkeypatch.setattr(resources, "free_bytes", lambda device: 3)
+    assert resources.fitting_rows(model, 4, 6) == 1
+    monkeypatch.setattr(resources, "free_bytes", lambda device: None)
+    assert resources.fitting_rows(model, 4, 6) is None
 
 
 def test_a_small_memory_is_used_from_the_start(
@@ -149,5 +149,5 @@ def test_a_small_memory_is_used_from_the_start(
 
 
 def test_this_machine_tells_what_is_free() -> None:
-    free = room.free_bytes(torch.device("cpu"))
+    free = resources.free_bytes(torch.device("cpu"))
     assert free is None or free > 2**20

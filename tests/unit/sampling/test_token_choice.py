@@ -15,8 +15,8 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from sage_cli.sampling.draw import choose, choose_for, uniforms
 from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.sampling.token_choice import choose, choose_by_sample, uniforms
 
 
 def parameters(
@@ -112,4 +112,4 @@ def test_samples_that_share_a_row_draw_as_if_each_had_its_own(
     u_S = np.array([u for _, u in samples])
     p = parameters(temperature=0.8, top_k=5)
     alone = choose(logits_BV[rows_S], u_S[:, None], p)[:, 0]
-    assert choose_for(logits_BV, rows_S, u_S, p).tolist() == alone.tolist()
+    assert choose_by_sample(logits_BV, rows_S, u_S, p).tolist() == alone.tolist()

@@ -1,4 +1,4 @@
-"""Choosing next tokens: logits a row, uniform numbers for the samples on it, token ids out."""
+"""The choice of next tokens, from logits per row and a uniform number per sample."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def uniforms(
-    seeds_B: np.ndarray[Any, np.dtype[np.uint64]], steps_B: np.ndarray[Any, np.dtype[np.int64]]
+    seeds_S: np.ndarray[Any, np.dtype[np.uint64]], steps_S: np.ndarray[Any, np.dtype[np.int64]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """One number in [0, 1 - 2^-52] per row, a function of the row's seed and step alone.
+    """Return a number in [0, 1 - 2^-52] per sample, a function of its seed and step alone.
 
-    The step-th output of SplitMix64 started at the seed (Steele, Lea and Flood 2014, Fig. 17).
+    It is the step-th output of SplitMix64 from the seed (Steele, Lea and Flood 2014, Fig. 17).
     """
-    z_B = seeds_B + (steps_B.astype(np.uint64) + np.uint64(1)) * _GOLDEN
-    z_B = (z_B ^ (z_B >> np.uint64(30))) * _MIX_1
-    z_B = (z_B ^ (z_B >> np.uint64(27))) * _MIX_2
-    z_B = z_B ^ (z_B >> np.uint64(31))
-    uniforms_B: np.ndarray[Any, np.dtype[np.float64]] = (z_B >> np.uint64(12)) * 2.0**-52
-    return uniforms_B
+    z_S = seeds_S + (steps_S.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+    z_S = (z_S ^ (z_S >> np.uint64(30))) * _MIX_1
+    z_S = (z_S ^ (z_S >> np.uint64(27))) * _MIX_2
+    z_S = z_S ^ (z_S >> np.uint64(31))
+    uniforms_S: np.ndarray[Any, np.dtype[np.float64]] = (z_S >> np.uint64(12)) * 2.0**-52
+    return uniforms_S
 
 
-def choose_for(
+def choose_by_sample(
     logits_BV: Tensor,
     rows_S: Indices,
     uniforms_S: np.ndarray[Any, np.dtype[np.float64]],
     p: SamplingParameters,
 ) -> Indices:
-    """A token id for each of the samples S, which may share rows: `rows_S` names each one's row."""
+    """Return token ids (S,). Samples may share rows: `rows_S` is each sample's row."""
     ranks_S, most = ranks(rows_S, len(logits_BV))
     uniforms_BN = np.zeros((len(logits_BV), most))
     uniforms_BN[rows_S, ranks_S] = uniforms_S
@@ -49,10 +49,10 @@ def choose_for(
 def choose(
     logits_BV: Tensor, uniforms_BN: np.ndarray[Any, np.dtype[np.float64]], p: SamplingParameters
 ) -> Tensor:
-    """Draw N token ids per row, (B, N), by inverting its cumulative distribution at each number.
+    """Return N token ids per row, (B, N), by inverting its cumulative distribution at each number.
 
-    Temperature, then top-k, top-p, min-p, in the order of transformers' `generate`. At
-    temperature 0 the first most likely token.
+    Temperature, top-k, top-p and min-p are applied in the order of transformers' `generate`. At
+    temperature 0 the first of the most likely tokens is chosen.
     """
     if p.temperature == 0:
         return logits_BV.argmax(dim=-1, keepdim=True).expand(uniforms_BN.shape)
@@ -71,7 +71,7 @@ def choose(
 
 
 def _nucleus(weights_BV: Tensor, top_p: float) -> Tensor:
-    """Keep the most likely tokens whose mass reaches `top_p`, the one that crosses it included."""
+    """Return the weights of the most likely tokens whose mass reaches `top_p`, 0 for the others."""
     sorted_BV, order_BV = weights_BV.sort(dim=-1, descending=True, stable=True)
     before_BV = sorted_BV.cumsum(dim=-1, dtype=torch.float64) - sorted_BV
     outside_BV = before_BV >= top_p * sorted_BV.sum(dim=-1, keepdim=True, dtype=torch.float64)
