@@ -35,8 +35,8 @@ from typing import Any
 import httpx
 
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
-from sage_cli.sampling.server_forms import Completions, sampling_fields
-from sage_cli.sampling.server_sampler import IDLE_S, ServerSampler
+from sage_cli.sampling.server.forms import Completions, sampling_fields
+from sage_cli.sampling.server.sampler import IDLE_S, ServerSampler
 
 GOAL = 0.95
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)

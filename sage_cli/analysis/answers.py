@@ -14,8 +14,8 @@ from sage_cli.grading.status import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.majority import RIGHT
 from sage_cli.problems.problem import Problem
-from sage_cli.store.annotations import GradeStore, ScoreStore
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.annotations import GradeStore, ScoreStore
+from sage_cli.store.samples.completion import Completion
 
 
 class GradedSample(NamedTuple):

@@ -20,7 +20,7 @@ from sage_cli.policies.names import (
     refuse_equal_labels,
 )
 from sage_cli.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) -> dict[str, Run]:

@@ -21,9 +21,9 @@ from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
-from sage_cli.store.annotations import ScoreStore
 from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
+from sage_cli.store.samples.annotations import ScoreStore
 
 Kind = Literal["base", "itself", "itself, where kept", "announcements"]
 

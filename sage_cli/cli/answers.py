@@ -15,7 +15,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import ReportJson
 from sage_cli.reports.passk import PasskData
 from sage_cli.reports.written import Written
-from sage_cli.store.manifest import Manifest
+from sage_cli.store.runs.manifest import Manifest
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.report import SuiteData
 from sage_cli.workflows.data import Listed

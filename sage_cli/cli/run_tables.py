@@ -15,11 +15,11 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import RunColumnsAnswer
-    from sage_cli.store.run_facts import RunFacts
+    from sage_cli.store.runs.run_facts import RunFacts
 
 
 def list_facts(
@@ -27,7 +27,7 @@ def list_facts(
 ) -> None:
     """Print the runs that fit, with the given columns."""
     from sage_cli.reports.render import no_formula
-    from sage_cli.store.run_facts import RunFacts, expanded, selected
+    from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
 
     facts = [RunFacts.listed(run) for run in runs]
     fitting = selected(facts, where)
@@ -72,7 +72,7 @@ def diff(
 ) -> None:
     """Compare two runs: the settings that differ, and the figures of both."""
     from sage_cli.config.records import default_root
-    from sage_cli.store.run_facts import RunFacts, differences
+    from sage_cli.store.runs.run_facts import RunFacts, differences
 
     one, other = (RunFacts.of(Runs(runs or default_root()).find(name)) for name in (a, b))
     if one.run.folder.resolve() == other.run.folder.resolve():

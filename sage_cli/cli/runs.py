@@ -14,8 +14,8 @@ from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.cli.run_tables import diff, list_facts
-from sage_cli.store.evaluations import evaluation_figures
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.evaluations import evaluation_figures
+from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import FolderAnswer, RemovedAnswer, RunAnswer
@@ -75,7 +75,7 @@ def list_(
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
-    from sage_cli.store.run_facts import RunFacts, speed_figures
+    from sage_cli.store.runs.run_facts import RunFacts, speed_figures
 
     run = _runs(runs).find(name)
     run.require_whole()

@@ -15,9 +15,9 @@ from sage_cli.metrics import parse_ks
 from sage_cli.metrics.bands import pass_matrix
 from sage_cli.policies.policy import Policy
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.evaluations import record_evaluation
 from sage_cli.store.lock import writer
-from sage_cli.store.mirrors import Follower, mirrors_of
+from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.runs.evaluations import record_evaluation
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade, Grader
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.annotations import GradeStore
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
 
 Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 """(benchmark, policy's label) -> one measurement per evaluation seed."""

@@ -53,8 +53,8 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Draw
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
     TrainingError for a model that the loop can't compute.
     """
+    from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
     from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
 
     parameters = SamplingParameters.from_section(rollout, stop=None)
 
@@ -88,8 +88,8 @@ def _heads(start: Policy) -> int | None:
 
 def _require_served(url: str, meant: str, named: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
-    from sage_cli.sampling.served_model import served_model
-    from sage_cli.sampling.server_http import CONNECT_S, Login, ServerHttp
+    from sage_cli.sampling.server.http import CONNECT_S, Login, ServerHttp
+    from sage_cli.sampling.server.served_model import served_model
 
     http = ServerHttp(CONNECT_S)
     try:
@@ -105,7 +105,7 @@ def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
     """
     import httpx
 
-    from sage_cli.sampling.server_http import CONNECT_S, LIST_BYTES, Login, ServerHttp
+    from sage_cli.sampling.server.http import CONNECT_S, LIST_BYTES, Login, ServerHttp
 
     http = ServerHttp(CONNECT_S)
     try:

@@ -12,8 +12,8 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.annotations import GradeStore
-from sage_cli.store.sample_set import SampleSet
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.sample_set import SampleSet
 
 
 def stored_verdicts(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sage_cli.errors import StoreError
 from sage_cli.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 def note_weights(run: Run) -> None:

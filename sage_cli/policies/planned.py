@@ -17,7 +17,7 @@ from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.policies.policy import Policy
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.store.identity import identity_of
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:

@@ -18,7 +18,7 @@ from sage_cli.policies.exported import (
     exported_template,
     settings_to_export,
 )
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.policies.policy import Policy
-from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
-from sage_cli.store.run import TORN, Run
+from sage_cli.store.runs.manifest import FAILED, FINISHED, PRUNED
+from sage_cli.store.runs.run import TORN, Run
 
 
 def run_facts(run: Run) -> dict[str, Any]:

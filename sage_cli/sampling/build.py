@@ -17,7 +17,7 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
         case "server":
             return _server(setup)
         case "vllm":
-            from sage_cli.sampling.vllm_sampler import VllmSampler
+            from sage_cli.sampling.engines.vllm_sampler import VllmSampler
 
             return VllmSampler(setup)
         case "transformers":
@@ -32,7 +32,7 @@ def chosen_backend(section: SamplingSection) -> str:
         return section.backend
     if section.asks_servers:
         return "server"
-    from sage_cli.sampling.vllm_sampler import vllm_obstacle
+    from sage_cli.sampling.engines.vllm_sampler import vllm_obstacle
 
     return "vllm" if vllm_obstacle() is None and _has_gpu() else "transformers"
 
@@ -44,9 +44,9 @@ def _has_gpu() -> bool:
 
 
 def _server(setup: SamplerSetup) -> Sampler:
-    from sage_cli.sampling.server_client import Patience
-    from sage_cli.sampling.server_forms import Chat, Completions
-    from sage_cli.sampling.server_sampler import ServerSampler
+    from sage_cli.sampling.server.client import Patience
+    from sage_cli.sampling.server.forms import Chat, Completions
+    from sage_cli.sampling.server.sampler import ServerSampler
 
     section = setup.section
     return ServerSampler(
@@ -63,7 +63,7 @@ def _server(setup: SamplerSetup) -> Sampler:
 
 def _transformers(setup: SamplerSetup) -> Sampler:
     from sage_cli.models.load import load_model
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
+    from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
 
     tokenizer = setup.tokenizer()
     model = load_model(

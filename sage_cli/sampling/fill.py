@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from sage_cli.config.plugins import named
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
-from sage_cli.store.completion import FINISH_REASONS, Completion
-from sage_cli.store.sample_set import SampleSet
+from sage_cli.store.samples.completion import FINISH_REASONS, Completion
+from sage_cli.store.samples.sample_set import SampleSet
 
 MOST_TOKENS = 2**31 - 1
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.model import PromptSection
 from sage_cli.config.sampling import SamplingSection
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from sage_cli import __version__
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.manifest import Surroundings
+from sage_cli.store.runs.manifest import Surroundings
 
 DISTRIBUTION = "sage-rlvr"
 RECORDED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "math-verify", "vllm")

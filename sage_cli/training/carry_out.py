@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.memory_errors import MemoryNeed, memory_explained

@@ -16,7 +16,7 @@ from sage_cli.json_value import json_value
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lease import Lease
-from sage_cli.store.run import SEAL, Run
+from sage_cli.store.runs.run import SEAL, Run
 
 
 def seal(checkpoint: Path, lease: Lease | None = None) -> None:

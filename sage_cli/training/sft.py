@@ -15,8 +15,8 @@ from sage_cli.config.model import ComputeDtype
 from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
 from sage_cli.store.lease import Lease
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import Run
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
 from sage_cli.training.carry_out import carry_out
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.disk_errors import disk_explained

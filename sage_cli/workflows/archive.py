@@ -9,12 +9,12 @@ from pathlib import Path
 from sage_cli.errors import StoreError
 from sage_cli.models.folders import WEIGHTS_FILE, without_weights
 from sage_cli.policies.policy import Policy
-from sage_cli.store.archive import sets_of, unpacked, write_archive
-from sage_cli.store.archive_listing import AGAIN, RUNS, SAMPLES, Archive, not_as_made
+from sage_cli.store.archives.archive import sets_of, unpacked, write_archive
+from sage_cli.store.archives.listing import AGAIN, RUNS, SAMPLES, Archive, not_as_made
+from sage_cli.store.archives.received import check_sets, put_set
 from sage_cli.store.atomic import storing
 from sage_cli.store.json_files import json_text, read_object
-from sage_cli.store.received import check_sets, put_set
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 def archive(root: Path, name: str, file: Path) -> Archive:

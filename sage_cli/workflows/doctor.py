@@ -25,8 +25,8 @@ from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.sampling.build import chosen_backend
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Runs
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.run import Runs
 from sage_cli.store.storage_check import require_storage
 from sage_cli.store.surroundings import require_tested_versions
 from sage_cli.training.optimizers import require_optimizer
@@ -94,7 +94,7 @@ def _mirrors(config: SageConfig) -> str:
     board = ", TensorBoard" if tracking.tensorboard else ""
     if tracking.wandb != "online":
         return f"W&B {tracking.wandb}{board}"
-    from sage_cli.store.wandb_mirror import has_key
+    from sage_cli.store.mirrors.wandb_mirror import has_key
 
     return f"W&B {'online' if has_key() else 'has no key: offline (`wandb login`)'}{board}"
 
@@ -189,7 +189,7 @@ def _rollouts(config: SageConfig) -> str:
 def _sampling(config: SageConfig) -> str:
     backend = chosen_backend(config.sampling)
     if backend == "vllm":
-        from sage_cli.sampling.vllm_sampler import require_vllm
+        from sage_cli.sampling.engines.vllm_sampler import require_vllm
 
         require_vllm()
     if backend == "server":

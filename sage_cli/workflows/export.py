@@ -17,7 +17,7 @@ from sage_cli.policies.names import named_policy
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import replacing_folder, write_json
-from sage_cli.store.run import Runs, run_of
+from sage_cli.store.runs.run import Runs, run_of
 from sage_cli.store.surroundings import surroundings
 
 LOADING = ("model.revision", CONSENT)

@@ -16,8 +16,8 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
-from sage_cli.store.run_facts import RunFacts, expanded, selected
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
 
 
 class Rows(Sequence[Mapping[str, Any]]):

@@ -34,9 +34,9 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.replacement import current, settled, stage_replacement
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.replacement import current, settled, stage_replacement
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.launch import accelerate_configuration, train_together
 from sage_cli.training.lifeline import ended_with, follow, is_followed
 from sage_cli.training.optimizers import require_optimizer

@@ -14,7 +14,7 @@ from sage_cli.policies.names import named_policy
 from sage_cli.policies.planned import planned_base, rl_run
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.state import run_facts
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.processes import is_launched, world_size
 from sage_cli.workflows.sft import plan_base
 

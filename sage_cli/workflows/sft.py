@@ -26,9 +26,9 @@ from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.store.lock import wait_for_writer
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.replacement import current, settled, stage_replacement
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.replacement import current, settled, stage_replacement
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.optimizers import require_optimizer
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.material import Asked, Material
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.problems.problem import Problem
-from sage_cli.store.annotations import GradeStore, ScoreStore
-from sage_cli.store.completion import Completion
-from sage_cli.store.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.samples.annotations import GradeStore, ScoreStore
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 
 class Sample(NamedTuple):

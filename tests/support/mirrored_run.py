@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.records import TrackingSection
-from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.mirrors.follower import mirrors_of
+from sage_cli.store.runs.run import Run, Runs
 
 
 @pytest.fixture

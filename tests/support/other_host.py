@@ -15,7 +15,7 @@ from typing import Any
 from sage_cli.errors import StoreError
 from sage_cli.store import lease
 from sage_cli.store.lock import holder_of, is_held, writer
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.runs.metrics_file import MetricsFile
 
 
 def elsewhere(name: str) -> None:

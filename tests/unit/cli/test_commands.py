@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from sage_cli import __version__
 from sage_cli.cli.app import app
-from sage_cli.store.evaluations import record_evaluation
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
 
 
 @pytest.fixture

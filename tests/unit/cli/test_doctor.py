@@ -6,7 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from sage_cli.executors import build
-from sage_cli.store import mirrors, surroundings
+from sage_cli.store import surroundings
+from sage_cli.store.mirrors import follower as mirrors
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sage_cli.store.evaluations import record_evaluation
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
 
 
 @pytest.fixture

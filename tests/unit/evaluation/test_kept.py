@@ -18,9 +18,9 @@ from sage_cli.metrics import Counts
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.lock import writer
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import evaluation_figures, name_in
+from sage_cli.store.runs.run import Runs
 
 
 @pytest.fixture

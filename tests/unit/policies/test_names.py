@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.policies.names import NoRunsError, chosen_policies, named_policies, named_policy
-from sage_cli.store.run import SEAL, Run, Runs
+from sage_cli.store.runs.run import SEAL, Run, Runs
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sage_cli.policies.lineage import note_weights, require_own_weights, require
 from sage_cli.policies.planned import planned_base, rl_run, sft_run
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.state import state
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 @pytest.fixture

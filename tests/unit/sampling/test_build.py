@@ -18,8 +18,8 @@ from transformers import PreTrainedTokenizerBase
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError
-from sage_cli.sampling import vllm_sampler
 from sage_cli.sampling.build import build_sampler, chosen_backend
+from sage_cli.sampling.engines import vllm_sampler
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,
@@ -27,7 +27,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 
 SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)
 PARAMETERS = SamplingParameters.from_section(SECTION, stop="</SOLUTION>")

@@ -18,7 +18,7 @@ from sage_cli.errors import StoreError
 from sage_cli.store import lease
 from sage_cli.store.lease import EXPIRY_S, HeldError, Lease, foreign_holder
 from sage_cli.store.lock import driver, holder_of, is_held, locked, writer
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.runs.metrics_file import MetricsFile
 
 SIGN = ".lock.lease"
 

@@ -8,8 +8,8 @@ import pytest
 
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.evaluations import record_evaluation
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
 from sage_cli.suite.arms import Arm, Overrides
 from sage_cli.suite.cost import Cost, cost_of
 from sage_cli.suite.plan import Plan, planned

@@ -16,9 +16,9 @@ from sage_cli.config.training import RlSection
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.models.load import attach_lora, load_model
-from sage_cli.store.metric_keys import meaning
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import Run
+from sage_cli.store.runs.metric_keys import meaning
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.order import training_order
 from sage_cli.training.rl_trainer import RlTrainer

@@ -17,9 +17,9 @@ from stored import completion, put
 
 from sage_cli.errors import SageError
 from sage_cli.policies.policy import Policy
-from sage_cli.store.archive_listing import DATA, SAMPLE_DATA
-from sage_cli.store.run import Runs
-from sage_cli.store.sample_set import SampleIdentity, SampleSet
+from sage_cli.store.archives.listing import DATA, SAMPLE_DATA
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 from sage_cli.workflows.archive import archive, restore
 
 RUN, PARENT = "rl-dapo-22222222", "sft-base-11111111"

@@ -14,7 +14,7 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
-from sage_cli.store.run import SEAL, Runs
+from sage_cli.store.runs.run import SEAL, Runs
 from sage_cli.workflows import export as module
 from sage_cli.workflows.export import export
 

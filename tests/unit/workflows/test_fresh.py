@@ -8,8 +8,8 @@ from sage_cli.errors import StoreError
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.state import state
 from sage_cli.progress import Silent
-from sage_cli.store.replacement import stage_replacement
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.replacement import stage_replacement
+from sage_cli.store.runs.run import Runs
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.rl_plan import planned_policy
 from sage_cli.workflows.sft import base_policy, sft

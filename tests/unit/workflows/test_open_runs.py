@@ -13,9 +13,9 @@ from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
-from sage_cli.store.annotations import GradeStore
-from sage_cli.store.completion import Completion
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
 
 SETTINGS = {
     "evaluation": {"benchmark": "arithmetic", "samples": 2, "limit": 3, "k": "1,2"},
