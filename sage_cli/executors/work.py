@@ -10,7 +10,7 @@ from pathlib import Path
 from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.executor import Resources, Task
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 
 
 @dataclass(eq=False)

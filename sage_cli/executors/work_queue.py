@@ -18,7 +18,7 @@ from sage_cli.executors.executor import End, Executor, Fate, Task
 from sage_cli.executors.failures import Failure, Kind, failure
 from sage_cli.executors.work import Work
 from sage_cli.store.atomic import write_json
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import is_held, writer_of
 
 AGAIN = (Kind.MEMORY, Kind.TIMEOUT, Kind.KILLED, Kind.ERROR)

@@ -20,7 +20,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.models.policies.planned import planned_base, rl_run
 from sage_cli.models.policies.policy import Policy
 from sage_cli.reports.figures.legend import seeded
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.suite.declaration import PAPERS_PRESET, Method, Suite
 
 

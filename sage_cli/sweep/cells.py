@@ -15,7 +15,7 @@ from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.models.policies.planned import planned_base, rl_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.sweep.space import Cell
 
 ByBenchmark = Mapping[str, Counts]

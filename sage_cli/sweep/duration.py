@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sage_cli.config.schema import SageConfig
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 LATEST = 5
 """How many runs are asked."""

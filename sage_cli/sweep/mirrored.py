@@ -10,7 +10,7 @@ from sage_cli.reports.document import Report
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.table import cells_table
 from sage_cli.reports.tables.render import to_records
-from sage_cli.store.wandb_sweep import SweepPicture, mirror_sweep
+from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
 from sage_cli.sweep.stored import StoredSweep
 
 

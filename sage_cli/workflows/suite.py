@@ -16,7 +16,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
-from sage_cli.store.mirrors import require_mirrors
+from sage_cli.store.mirrors.follower import require_mirrors
 from sage_cli.suite.arms import Overrides
 from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import DONE, Part, Plan, planned

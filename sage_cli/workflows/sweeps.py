@@ -17,7 +17,7 @@ from sage_cli.config.presets import read_layer
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.reports.sweeps.data import SweepCell, SweepResult
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_files import read_object
 from sage_cli.sweep.cells import cell_config
 from sage_cli.sweep.folder import AGAIN, mark_of
 from sage_cli.sweep.shared import shared_config

@@ -14,7 +14,7 @@ from sage_cli.executors.failures import Kind
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.store.lock import writer
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 
 
 class Ears:

@@ -8,8 +8,8 @@ import pytest
 
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.evaluations import keep_evaluation
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
 from sage_cli.suite.arms import Arm, Overrides
 from sage_cli.suite.cost import Cost, cost_of
 from sage_cli.suite.plan import Plan, planned
@@ -200,7 +200,7 @@ def test_fewer_samples_are_no_other_setting(tmp_path: Path) -> None:
 
 def keep(arm: Arm, figures: dict[str, object]) -> None:
     assert arm.policy.run is not None
-    keep_evaluation(arm.policy.run, "arithmetic", figures)
+    record_evaluation(arm.policy.run, "arithmetic", figures)
 
 
 def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:

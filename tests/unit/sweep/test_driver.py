@@ -15,8 +15,8 @@ from sage_cli.executors.work import Work
 from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import Run
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
 from sage_cli.sweep.cells import Training
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.folder import SweepFolder
