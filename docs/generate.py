@@ -124,7 +124,8 @@ def _settings() -> Iterator[str]:
     for key, many in meanings().items():
         if key.partition(".")[0] != section:
             section = key.partition(".")[0]
-            yield f"\n## {section}\n\n{many[0].section}\n"
+            about = [f"- `{one.member}`: {one.section}" for one in many if one.member]
+            yield f"\n## {section}\n\n{chr(10).join(about) or many[0].section}\n"
             yield "| setting | type | default | |\n|---|---|---|---|"
         yield from dict.fromkeys(map(_setting, many))  # members of a union often share a section
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from sage_cli.config.base import is_cosmetic
+from sage_cli.config.base import Section, is_cosmetic
 from sage_cli.config.schema import SageConfig
 
 
@@ -33,19 +33,19 @@ def settings() -> dict[str, Setting]:
     return {one.key: one for one in _below((SageConfig,), "")}
 
 
-def keys_at(path: Sequence[str]) -> list[str]:
-    """The keys that the sections at `path` take, over all members of a union."""
+def sections_at(path: Sequence[str]) -> Sequence[type[BaseModel]]:
+    """Return the sections at `path`; more than one if it is a union."""
     models: Sequence[type[BaseModel]] = (SageConfig,)
     for part in path:
         inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
         models = [model for annotation in inner for model in sections_of(annotation)]
-    return list(dict.fromkeys(key for model in models for key in model.model_fields))
+    return models
 
 
 def sections_of(annotation: Any) -> list[type[BaseModel]]:
     """The sections that a field of this type may hold: none, one, or the members of a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
+        return list(annotation.members()) if issubclass(annotation, Section) else [annotation]
     if get_origin(annotation) in (Union, UnionType, Annotated):
         return [model for part in get_args(annotation) for model in sections_of(part)]
     return []

@@ -7,7 +7,6 @@ from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.guide import GuideSection
 from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
@@ -70,7 +69,7 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
         if anchor.kl == "none"
         else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
         f"reference {anchor.reference}",
-        "guide": _guide(recipe.guide),
+        "guide": recipe.guide.describe() if recipe.guide.name != "none" else "none",
         **_trained(recipe),
         "steps": rl.steps,
         "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
@@ -173,13 +172,6 @@ def _engine(rollout: RolloutSection) -> str:
 def _processes(rl: RlSection) -> str:
     by = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
     return f"{rl.processes}{by}"
-
-
-def _guide(guide: GuideSection) -> str:
-    settings = guide.model_dump(exclude={"name", "q_min", "q_max", "seed"})
-    shown = ", ".join(f"{key} {value}" for key, value in settings.items())
-    clamp = f"; q in [{guide.q_min:g}, {guide.q_max:g}]" if guide.name != "none" else ""
-    return f"{guide.name} {shown}{clamp}".strip()
 
 
 def _weights(model: PretrainedModel | ScratchModel) -> str:

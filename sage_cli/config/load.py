@@ -120,14 +120,16 @@ def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
         for settings in layers
         for problem in _problems({"guide": {**settings.values, "name": name}}, as_stored)
     ]
+    wrong = None
     try:
         config = SageConfig.model_validate(merged.values, context=as_stored)
     except ValidationError as error:
+        wrong = error
         problems += explain(error)
     else:
         if not problems:
             return config
-    raise ConfigurationError("\n".join(problems), remedy(problems))
+    raise ConfigurationError("\n".join(problems), remedy(problems, wrong))
 
 
 def _problems(values: Mapping[str, Any], as_stored: Set[str]) -> list[str]:

@@ -6,9 +6,10 @@ Free of pydantic, for worker processes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
@@ -97,7 +98,12 @@ def named(noun: str, kind: type) -> AbstractContextManager[None]:
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """Names that installed packages register under `group`, in alphabetical order."""
-    return tuple(sorted({point.name for point in entry_points(group=group)}))
+    return _names(entry_points, group)
+
+
+@cache  # a scan of all packages takes milliseconds, and a suite validates hundreds of sections
+def _names(finder: Callable[..., Sequence[EntryPoint]], group: str) -> tuple[str, ...]:
+    return tuple(sorted({point.name for point in finder(group=group)}))
 
 
 def require_name(group: str, name: str, built_in: Sequence[str], info: ValidationInfo) -> None:

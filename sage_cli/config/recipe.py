@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
-from sage_cli.config.guide import GuideSection
 from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel, sampled_dtype
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import AnchorSection, RlSection, SftSection
+from sage_cli.guides import Guide
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RlRecipe:
     rl: RlSection
     rollout: RolloutSection
     anchor: AnchorSection
-    guide: GuideSection
+    guide: Guide
     grading: GradingSection
 
     @classmethod

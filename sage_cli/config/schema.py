@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from pydantic import SerializeAsAny, model_validator
 
 from sage_cli.config.base import Section
 from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
-from sage_cli.config.guide import GuideSection, NoGuide
 from sage_cli.config.guided import beside_dpo
 from sage_cli.config.inert import inert
 from sage_cli.config.launching import launch_problems, sharded_by
@@ -31,6 +30,7 @@ from sage_cli.config.training import (
     batch_of,
 )
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide, NoGuide
 
 
 class SageConfig(Section):
@@ -43,7 +43,7 @@ class SageConfig(Section):
     rl: RlSection = RlSection()
     rollout: RolloutSection = RolloutSection()
     anchor: AnchorSection = AnchorSection()
-    guide: GuideSection = NoGuide()
+    guide: SerializeAsAny[Guide] = NoGuide()
     sampling: SamplingSection = SamplingSection()
     grading: GradingSection = GradingSection()
     evaluation: EvaluationSection = EvaluationSection()

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, get_args
 
 from sage_cli.errors import TrainingError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OptionalSignal = Literal[
     "token_ids_BT",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, get_args
 
-from sage_cli.config.fields import Setting, sections_of, settings
-from sage_cli.config.guide import GuideSection
+from sage_cli.config.fields import Setting, settings
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
 """Names that people type, and mean this setting by."""
@@ -58,17 +57,9 @@ def reason_against(setting: Setting) -> str | None:
 
 
 def guides_with(key: str) -> tuple[str, ...]:
-    """The guides of this package that have the setting `key`, as guide.tau."""
-    name = key.removeprefix("guide.")
-    return tuple(guide for guide, section in _guides().items() if name in section.model_fields)
-
-
-def _guides() -> dict[str, Any]:
-    return {
-        names[0]: section
-        for section in sections_of(GuideSection)
-        if (names := get_args(section.model_fields["name"].annotation))
-    }
+    """Return the names of the guides that have the setting `key`, as guide.tau."""
+    fields = [guide.model_fields for guide in Guide.members()]
+    return tuple(own["name"].default for own in fields if key.removeprefix("guide.") in own)
 
 
 def _find(key: str) -> Setting | None:

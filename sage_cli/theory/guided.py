@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from sage_cli.guides import BranchGuide, Guide, RandomGuide, Signals, TokenGuide
-from sage_cli.guides.noise import row_noise
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.theory.statement import Statement, distance
 
@@ -22,9 +21,9 @@ LOGPS_BT = np.log(np.random.default_rng(5).uniform(0.01, 1.0, (6, 12)))
 def random_formula() -> Statement:
     """Eq. 9 from the same uniform draws."""
     guide = RandomGuide()
-    picked_BT, draw_BT = (found.numpy() for found in row_noise(_logps(), None, guide.seed, 0))
-    noise_BT = np.vectorize(NormalDist().inv_cdf)(draw_BT)
-    expected_BT = np.where(picked_BT < 0.1, 1 + 0.15 * noise_BT, 1.0)
+    chosen_BT, uniform_BT = (u_BT.numpy() for u_BT in guide.noise(_signals(), 0))
+    noise_BT = np.vectorize(NormalDist().inv_cdf)(uniform_BT)
+    expected_BT = np.where(chosen_BT < 0.1, 1 + 0.15 * noise_BT, 1.0)
     mean_q, mean_log_q = clipped_moments(1.0, 0.15)
     return Statement(
         "random guide", "9",
@@ -38,8 +37,8 @@ def random_formula() -> Statement:
 def token_formula() -> Statement:
     """Eq. 10 from the same draws, w_t the rank of the surprisal; and what the clamp leaves."""
     guide = TokenGuide(norm="rank")
-    draw_BT = row_noise(_logps(), None, guide.seed, 0)[0].numpy()
-    noise_BT = np.vectorize(NormalDist().inv_cdf)(draw_BT)
+    uniform_BT = guide.noise(_signals(), 0)[0].numpy()
+    noise_BT = np.vectorize(NormalDist().inv_cdf)(uniform_BT)
     w_BT = (-LOGPS_BT).argsort(axis=1).argsort(axis=1) / (LOGPS_BT.shape[1] - 1)
     expected_BT = 1 + w_BT * (0.3 + 0.25 * noise_BT)
     mean_q, _ = clipped_moments(1.3, 0.25)
@@ -99,11 +98,11 @@ def _density(z: float) -> float:
     return exp(-z * z / 2) / sqrt(2 * pi)
 
 
-def _logps() -> torch.Tensor:
-    return torch.from_numpy(LOGPS_BT)
+def _signals() -> Signals:
+    logps_BT = torch.from_numpy(LOGPS_BT)
+    return Signals(logps_BT, logps_BT.neg(), torch.ones(LOGPS_BT.shape))
 
 
 def _q(guide: Guide) -> FloatArray:
-    signals = Signals(_logps(), _logps().neg(), torch.ones(LOGPS_BT.shape))
-    q_BT: FloatArray = guide.log_q(signals, 0).exp().numpy()
+    q_BT: FloatArray = guide.log_q(_signals(), 0).exp().numpy()
     return q_BT

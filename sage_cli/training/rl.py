@@ -16,7 +16,6 @@ from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import RlSection
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags
-from sage_cli.guides import build_guide
 from sage_cli.objectives import build_advantage
 from sage_cli.objectives.dars import MOST
 from sage_cli.problems.problem import Problem
@@ -70,7 +69,7 @@ def build_trainer(
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train; what draws is settled."""
     rl, anchor = recipe.rl, recipe.anchor
-    guide = build_guide(recipe.guide, rl.steps)
+    guide = recipe.guide.for_training(rl.steps)
     advantage = build_advantage(rl.advantage, rl.advantage_options)
     arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
     if recipe.rollout.backend == "vllm":

@@ -25,11 +25,11 @@ def complaint(*arguments, **named):
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
         (
             "guide.name=brnch",
-            "unknown guide 'brnch'; known: none, random, token, branch (did you m",
+            "guide.name is 'brnch'; it can be branch, none, random, token (did you mean branch?)",
         ),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
-        ("guide.tau=1", "guide 'none' has no 'tau': name the guide that has it, too"),
-        ("model.path=a", "model 'scratch' has no 'path': name the model that has it"),
+        ("guide.tau=1", "tau belongs to the branch guide: add --guide branch"),
+        ("model.path=a", "model.path needs model.kind=pretrained"),
         (
             "model.kind=scrath",
             "model.kind is 'scrath'; it can be pretrained, scratch (did you mean",
@@ -101,7 +101,7 @@ def test_several_contradictions_at_once():
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        ("{brnch: {tau: 1}}", "guides.brnch: guide: unknown guide 'brnch'"),
+        ("{brnch: {tau: 1}}", "guides.brnch: guide.name is 'brnch'"),
         ("{token: {alhpa: [1, 1]}}", "guides.token: guide has no 'alhpa' (did you mean alpha?)"),
         ("{branch: 5}", "'guides.branch' must be a section, not 5"),
         ("branch", "'guides' must be a section, not 'branch'"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -39,10 +38,10 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     SEEN.clear()
 
 
-@dataclass(frozen=True)
 class Teacher(Guide):
     """Reads everything there is."""
 
+    name: Literal["teacher"] = "teacher"
     strength: float = 0.1
     q_min: float = 0.2
     q_max: float = 5.0
@@ -60,8 +59,8 @@ class Teacher(Guide):
         return 1 + self.strength * (surer_BT + apart_BT) * (signals.token_ids_BT % 2)
 
 
-@dataclass(frozen=True)
 class Undefined(Guide):
+    name: Literal["undefined"] = "undefined"
     q_min: float = 0.2
     q_max: float = 5.0
 
@@ -93,7 +92,7 @@ def infinite(inputs: AdvantageInputs) -> Tensor:
 @pytest.mark.parametrize("tuning", ["full", "lora"])
 def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tuning: str):
     config = configure(
-        guide={"name": "teacher", "options": {"strength": 0.3}, "q_max": 5.0},
+        guide={"name": "teacher", "strength": 0.3, "q_max": 5.0},
         anchor={"reference": "base"},
         model={"kind": "pretrained", "tuning": tuning},
         rl={"steps": 1},
@@ -123,7 +122,7 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
             for kind, expected_T in (("logps", logps_T), ("entropy", entropy_T)):
                 found_T = getattr(signals, f"{whose}_{kind}_BT")[row][mask_BT[row]]
                 torch.testing.assert_close(found_T, expected_T, atol=1e-4, rtol=1e-4)
-    expected_BT = Teacher(0.3, q_max=5.0).log_q(signals, 0)
+    expected_BT = Teacher(strength=0.3, q_max=5.0).log_q(signals, 0)
     assert torch.equal(batch["log_q_BT"], expected_BT)
     assert expected_BT.unique().numel() > 10
 

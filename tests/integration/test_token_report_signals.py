@@ -1,4 +1,4 @@
-"""The microscope looks at the numbers that the guide saw in training."""
+"""A token report shows the values that the guide computed in training."""
 
 import torch
 from toy_policy import base, bench, configure, tokenizer  # noqa: F401  (fixtures)

@@ -19,17 +19,14 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmark
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.grading import Grade
-from sage_cli.guides import BranchGuide, build_guide
-from sage_cli.guides.microscope import examine
+from sage_cli.guides.token_values import token_values
 from sage_cli.models.signals import completion_signals
 from sage_cli.policies.names import named_policy, named_run
 from sage_cli.policies.policy import Policy
 from sage_cli.policies.reference import reference_policy
-from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.reports.guide_view import GuidedCompletion, GuideView
+from sage_cli.reports.token_report import ReportedCompletion, TokenReport
 from sage_cli.store.atomic import write_json
 from sage_cli.store.completion import Completion, token_ids
 from sage_cli.store.run import Runs
@@ -38,34 +35,32 @@ Ids = tuple[list[int], list[int]]
 """Token ids of a prompt and of its completion."""
 
 
-def guide_show(
+def token_report(
     config: SageConfig, name: str, progress: Progress, notes: Sequence[str] = ()
-) -> GuideView:
-    """Sample 0 of the first `evaluation.limit` problems under the configuration's guide.
+) -> TokenReport:
+    """Return sample 0 of the first `evaluation.limit` problems under the configuration's guide.
 
-    `name` is a run, RUN@step or a model folder. Stored completions are used where the policy has
-    been measured under `sampling`; the others are drawn, and kept. The problems are those of the
-    first benchmark of `evaluation.benchmark`.
+    `name` is a run, RUN@step or a model folder. Stored completions are used if the policy has
+    been measured under `sampling`; the others are sampled and stored. The problems are those of
+    the first benchmark of `evaluation.benchmark`.
     """
+    guide = config.guide.for_training(config.rl.steps)
     policy = named_policy(name, Runs(config.run.root), config.model)
-    recipe = EvaluationRecipe.of(config)
     with progress.doing(f"reading {config.evaluation.benchmark}"):
         benchmark = load_benchmarks(config.evaluation, config.data)[0]
-    samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
-    completions = _completions(samples, benchmark, config, progress)
+    completions = _completions(policy, benchmark, config, progress)
     grading = grader_for(benchmark.name, config.grading, config.prompt)
     with progress.doing(f"grading {len(completions)} completions"), grading as grader:
         grades = grade_rows(completions, benchmark, grader)
-    problems, tokenizer = benchmark.problems, policy.tokenizer()
+    tokenizer = policy.tokenizer()
     template = PromptTemplate.from_section(config.prompt, tokenizer)
     ids = [
         (
             tokenizer(template.render(problem.question), add_special_tokens=False)["input_ids"],
             token_ids(tokenizer, row, template.stop),
         )
-        for problem, row in zip(problems, completions, strict=True)
+        for problem, row in zip(benchmark.problems, completions, strict=True)
     ]
-    guide, step = build_guide(config.guide, config.rl.steps), last_step(policy, config)
     with progress.doing(f"loading {policy.label}"):
         model = policy.model()
     signals = _signals(model, ids, config, progress)
@@ -74,30 +69,38 @@ def guide_show(
         with progress.doing("loading the reference"):
             frozen = _reference(policy, config)
         reference = _signals(frozen, ids, config, progress)
-    calls = batch_of(config.rl, config.rl.processes).accumulation
-    token_ids_read = [completion for _, completion in ids]
-    seen = examine(signals, guide, guide.now(step, 0, calls), reference, token_ids_read)
-    guided = tuple(
-        _guided(problem, row, grade, [tokenizer.decode([token]) for token in completed], examined)
-        for problem, row, grade, (_, completed), examined in zip(
-            problems, completions, grades, ids, seen.rows, strict=True
-        )
+    step, calls = last_step(policy, config), batch_of(config.rl, config.rl.processes).accumulation
+    rows, summary = token_values(
+        signals, guide, guide.now(step, 0, calls), reference, [completion for _, completion in ids]
     )
-    return GuideView(
+    reported = zip(benchmark.problems, completions, grades, ids, rows, strict=True)
+    return TokenReport(
         policy=policy.label,
-        guide=in_words(config),
+        guide=guide.describe(),
         step=step,
         q_min=guide.q_min,
         q_max=guide.q_max,
-        tau=guide.tau if isinstance(guide, BranchGuide) else None,
-        completions=guided,
-        summary=seen.summary,
+        tau=getattr(guide, "tau", None) if guide.name == "branch" else None,
+        completions=tuple(
+            ReportedCompletion(
+                problem_id=problem.id,
+                question=problem.question,
+                gold=problem.gold,
+                status=grade.status,
+                extracted=grade.extracted,
+                tokens=tuple(tokenizer.decode([token]) for token in completed),
+                values=values,
+                retokenized=len(completed) != row.tokens,
+            )
+            for problem, row, grade, (_, completed), values in reported
+        ),
+        summary=summary,
         notes=tuple(notes),
     )
 
 
-def keep_with_run(view: GuideView, name: str, root: Path) -> None:
-    """Keep what was seen in the folder of the run called `name`.
+def store_with_run(report: TokenReport, name: str, root: Path) -> None:
+    """Store a report in the folder of the run called `name`.
 
     Raises ConfigurationError for a model that no run here made.
     """
@@ -107,14 +110,14 @@ def keep_with_run(view: GuideView, name: str, root: Path) -> None:
             f"--keep stores numbers with a run, and no run here made {name}",
             "leave out --keep; --json prints the same numbers",
         )
-    write_json(run.guide, asdict(view))
+    write_json(run.guide, asdict(report))
 
 
 def last_step(policy: Policy, config: SageConfig) -> int:
-    """The optimiser step at which a policy's q was computed last, counted from 0.
+    """Return the optimiser step at which a policy's q was last computed, counted from 0.
 
-    Of a policy that no RL run trained, the last of the schedule's steps. q is computed on the
-    first of the `rl.iterations` passes over a batch.
+    For a policy that no RL run trained, it is the last of the schedule's steps. q is computed in
+    the first of the `rl.iterations` passes over a batch.
     """
     steps = config.rl.steps
     if policy.run is not None and policy.run.manifest.get("kind") == "rl":
@@ -123,18 +126,11 @@ def last_step(policy: Policy, config: SageConfig) -> int:
     return (steps - 1) // config.rl.iterations * config.rl.iterations
 
 
-def in_words(config: SageConfig) -> str:
-    """`branch (tau 0.465, rho 0.775, q in [0.6, 1.4])`."""
-    settings = config.guide.model_dump(mode="json")
-    name, low, high = (settings.pop(key) for key in ("name", "q_min", "q_max"))
-    listed = "".join(f"{key} {value}, " for key, value in settings.items())
-    return f"{name} ({listed}q in [{low:g}, {high:g}])"
-
-
 def _completions(
-    samples: PolicySamples, benchmark: Benchmark, config: SageConfig, progress: Progress
+    policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Progress
 ) -> list[Completion]:
-    """Sample 0 of each problem, from the policy's sample set or drawn into it."""
+    """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
+    samples = PolicySamples.of_evaluation(policy, EvaluationRecipe.of(config), config.run.root)
     with Drawing(samples, config.sampling, progress) as drawing:
         stored = drawing.draw(config.evaluation.seed, benchmark.problems, 1)
     rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}
@@ -144,7 +140,7 @@ def _completions(
 def _signals(
     model: Any, ids: Sequence[Ids], config: SageConfig, progress: Progress
 ) -> list[tuple[Tensor, Tensor]]:
-    """Log-probabilities and entropies at the temperature of training, a row at a time."""
+    """Return log-probabilities and entropies at the temperature of training, row by row."""
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     progress.begin("read", len(ids), "completions")
     signals = []
@@ -156,7 +152,7 @@ def _signals(
 
 
 def _reference(policy: Policy, config: SageConfig) -> Any:
-    """The frozen reference that an RL run's policy was held to."""
+    """Return the frozen reference of an RL run's policy."""
     parent = policy.run.manifest.get("parent") if policy.run is not None else None
     if parent is None:
         raise ConfigurationError(
@@ -169,18 +165,3 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
     reference = reference_policy(start, RlRecipe.of(config))
     return reference.model(dtype=trained_dtype(config.model))
-
-
-def _guided(
-    problem: Problem, row: Completion, grade: Grade, tokens: list[str], examined: Any
-) -> GuidedCompletion:
-    return GuidedCompletion(
-        problem.id,
-        problem.question,
-        problem.gold,
-        grade.status,
-        grade.extracted,
-        tuple(tokens),
-        examined,
-        redrawn=len(tokens) != row.tokens,
-    )

@@ -21,8 +21,8 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion, token_ids
 from sage_cli.store.run import Runs
-from sage_cli.workflows.guide_show import guide_show, in_words, last_step
 from sage_cli.workflows.sft import tags
+from sage_cli.workflows.token_report import last_step, token_report
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 SETTINGS = [*SIZE, "evaluation.limit=3", "sampling.max_tokens=12", "rl.steps=40"]
@@ -92,7 +92,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     store(policy, config, problems, texts, reason="length")
     monkeypatch.setattr(drawing, "build_sampler", never)
     told = Told()
-    view = guide_show(config, "rl-branch", told, ("a note",))
+    view = token_report(config, "rl-branch", told, ("a note",))
     assert told.done == [
         "reading arithmetic",
         "grading 3 completions",
@@ -102,7 +102,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     assert [one.status for one in view.completions] == ["right", "wrong", "unparseable"]
     assert [one.extracted for one in view.completions] == [problems[0].gold, "1", None]
     assert ["".join(one.tokens) for one in view.completions] == texts
-    assert not any(one.redrawn for one in view.completions)
+    assert not any(one.retokenized for one in view.completions)
     assert (view.policy, view.step, view.notes) == (policy.label, 24, ("a note",))
     assert (view.q_min, view.q_max, view.tau) == (0.6, 1.4, 0.465)
     # the first token of the first completion, from the model itself
@@ -111,7 +111,7 @@ def test_stored_completions_are_graded_and_examined(made, monkeypatch):
     with torch.no_grad():
         logits_V = model(prompt).logits[0, -1]
     entropy = torch.distributions.Categorical(logits=logits_V).entropy().item()
-    seen = view.completions[0].examined
+    seen = view.completions[0].values
     assert seen.entropy_T[0] == pytest.approx(entropy, abs=1e-5)
     q = min(1.4, 1 + 0.775 * max(0.0, entropy - 0.465))
     assert seen.q_T[0] == pytest.approx(q, abs=1e-5)
@@ -125,28 +125,28 @@ def test_what_lacks_is_drawn_and_kept(made):
     config, policy = made
     problems = asked(config)
     samples = store(policy, config, problems[:1], ["<SOLUTION>1</SOLUTION>"])
-    view = guide_show(config, str(policy.run.folder), Silent())
+    view = token_report(config, str(policy.run.folder), Silent())
     assert "".join(view.completions[0].tokens) == "<SOLUTION>1</SOLUTION>"
     held = {row.problem_id: row for row in samples.completions(None, 1)}
     assert list(held) == [problem.id for problem in problems]
     for problem, one in zip(problems[1:], view.completions[1:], strict=True):
         assert "".join(one.tokens).removesuffix("<|end|>") == held[problem.id].text
         assert len(one.tokens) == held[problem.id].tokens
-    assert guide_show(config, "rl-branch", Silent()) == view
+    assert token_report(config, "rl-branch", Silent()) == view
 
 
 def test_the_temperature_is_that_of_training(made):
     config, policy = made
     problems = asked(config)
     store(policy, config, problems, ["1234"] * 3)
-    plain = guide_show(config, "rl-branch", Silent())
-    hot = guide_show(changed(config, {"rollout.temperature": 1e6}), "rl-branch", Silent())
+    plain = token_report(config, "rl-branch", Silent())
+    hot = token_report(changed(config, {"rollout.temperature": 1e6}), "rl-branch", Silent())
     vocabulary = policy.model().config.vocab_size
     for one in hot.completions:
-        assert one.examined.entropy_T == pytest.approx(
+        assert one.values.entropy_T == pytest.approx(
             [math.log(vocabulary)] * len(one.tokens), abs=1e-3
         )
-    assert plain.completions[0].examined.entropy_T[0] < math.log(vocabulary) - 0.1
+    assert plain.completions[0].values.entropy_T[0] < math.log(vocabulary) - 0.1
 
 
 def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path):
@@ -163,16 +163,18 @@ def test_a_guide_of_the_reference_reads_the_parents_signals(made, base, tmp_path
     store(policy, config, problems, ["12*3"] * 3)
     store(Policy(str(base)), config, problems, ["12*3"] * 3)
     reading = changed(config, {"guide.signal": "reference"})
-    by_policy, by_reference = (guide_show(one, "rl-branch", Silent()) for one in (config, reading))
-    of_parent = guide_show(config, "sft-base", Silent())
+    by_policy, by_reference = (
+        token_report(one, "rl-branch", Silent()) for one in (config, reading)
+    )
+    of_parent = token_report(config, "sft-base", Silent())
     for one, other, parent in zip(
         by_reference.completions, by_policy.completions, of_parent.completions, strict=True
     ):
-        assert one.examined.q_T == pytest.approx(parent.examined.q_T, abs=1e-6)
-        assert one.examined.entropy_T == other.examined.entropy_T
-        assert one.examined.q_T != other.examined.q_T
+        assert one.values.q_T == pytest.approx(parent.values.q_T, abs=1e-6)
+        assert one.values.entropy_T == other.values.entropy_T
+        assert one.values.q_T != other.values.q_T
     with pytest.raises(ConfigurationError, match="was trained without a reference") as refusal:
-        guide_show(reading, str(base), Silent())
+        token_report(reading, str(base), Silent())
     assert "guide.signal=policy" in refusal.value.next_step
 
 
@@ -180,7 +182,7 @@ def test_another_prompt_than_trained_with_is_refused(made):
     config, _ = made
     other = changed(config, {"prompt.answer_close": "</END>"})
     with pytest.raises(ConfigurationError, match="was trained with prompt template"):
-        guide_show(other, "rl-branch", Silent())
+        token_report(other, "rl-branch", Silent())
 
 
 def test_the_last_step_at_which_q_was_computed(made):
@@ -215,5 +217,7 @@ def test_end_of_sequence_counts_where_it_was_drawn(base):
 
 def test_guides_in_words(made):
     config, _ = made
-    assert in_words(config) == "branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4])"
-    assert in_words(load(sets=SIZE).config) == "none (q in [0.6, 1.4])"
+    assert (
+        config.guide.describe() == "branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4])"
+    )
+    assert load(sets=SIZE).config.guide.describe() == "none (q in [0.6, 1.4])"

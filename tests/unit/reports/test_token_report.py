@@ -1,4 +1,4 @@
-"""The microscope's page and its terminal form: numbers, colours, nothing from outside."""
+"""A token report's page and its terminal form: numbers, colours, nothing from outside."""
 
 import io
 import math
@@ -10,10 +10,9 @@ import torch
 from rich.console import Console
 
 from sage_cli.guides import BranchGuide
-from sage_cli.guides.microscope import examine
-from sage_cli.reports.guide_view import GuidedCompletion, GuideView
-from sage_cli.reports.microscope import to_html
-from sage_cli.reports.microscope_terminal import (
+from sage_cli.guides.token_values import token_values
+from sage_cli.reports.token_report import ReportedCompletion, TokenReport, to_html
+from sage_cli.reports.token_report_terminal import (
     completion_text,
     legend,
     strongest,
@@ -30,8 +29,8 @@ def view(tau=0.6, tokens=("plain", HOSTILE, "\n", ""), gold="4", notes=("a <b>no
         (torch.tensor([-0.5, -2.0, -1.0, 0.0]), torch.tensor([0.4, 1.6, 3.0, 0.0])),
         (torch.tensor([-0.25]), torch.tensor([1.5])),
     ]
-    seen = examine(signals, BranchGuide(tau=tau, rho=0.3), 0)
-    return GuideView(
+    rows, summary = token_values(signals, BranchGuide(tau=tau, rho=0.3), 0)
+    return TokenReport(
         policy="rl-<x>",
         guide="branch (tau 0.6)",
         step=9,
@@ -39,12 +38,12 @@ def view(tau=0.6, tokens=("plain", HOSTILE, "\n", ""), gold="4", notes=("a <b>no
         q_max=1.4,
         tau=tau,
         completions=(
-            GuidedCompletion(
-                "p<1>", "2+2 < 5?", gold, "wrong", "5", tokens, seen.rows[0], redrawn=True
+            ReportedCompletion(
+                "p<1>", "2+2 < 5?", gold, "wrong", "5", tokens, rows[0], retokenized=True
             ),
-            GuidedCompletion("p2", "1+1", "2", "right", "2", ("2",), seen.rows[1]),
+            ReportedCompletion("p2", "1+1", "2", "right", "2", ("2",), rows[1]),
         ),
-        summary=seen.summary,
+        summary=summary,
         notes=notes,
     )
 
@@ -194,9 +193,9 @@ def test_the_terminals_table_fits_eighty_columns():
 
 
 def test_a_clamp_without_room_pulls_nowhere():
-    flat = GuideView("r", "g", 0, 1.0, 1.0, None, view().completions, view().summary)
+    flat = TokenReport("r", "g", 0, 1.0, 1.0, None, view().completions, view().summary)
     assert flat.pull(1.0) == 0.0
     assert view().pull(0.8) == pytest.approx(-0.5)
     assert view().pull(0.2) == -1.0
-    uneven = GuideView("r", "g", 0, 0.5, 3.0, None, view().completions, view().summary)
+    uneven = TokenReport("r", "g", 0, 0.5, 3.0, None, view().completions, view().summary)
     assert (uneven.pull(1.5), uneven.pull(0.75)) == (0.25, -0.5)
