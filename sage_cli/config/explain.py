@@ -72,7 +72,8 @@ def _unknown_key(path: Sequence[str]) -> str:
             return f"{where}.{key} needs {where}.{tag}={' or '.join(names)}"
         noun, flag = _FLAGS[where]
         owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
-        return f"{key} belongs to the {owners}: add {' or '.join(f'{flag} {n}' for n in names)}"
+        flags = " or ".join(f"{flag} {name}" for name in names)
+        return f"{where}.{key} belongs to the {owners}: add {flags}"
     known = list(dict.fromkeys(key for section in sections for key in section.model_fields))
     return f"{where} has no '{key}'{_meant(key, known) or '; it has ' + ', '.join(known)}"
 

@@ -1,4 +1,4 @@
-"""What every guide owes the trainer, as a test class to inherit.
+"""The contract of every guide with the trainer, as a test class to inherit.
 
     class TestMyGuide(GuideContract):
         def make(self) -> Guide:
@@ -25,16 +25,16 @@ ROWS, TOKENS, VOCABULARY, STEP = 5, 23, 50, 7
 class GuideContract(ABC):
     """Positive, inside the clamp, 1 outside the mask, no gradient, deterministic, shape kept.
 
-    Each test has all the optional signals at hand: a guide that reads one which isn't among its
-    `needs` fails.
+    Each test provides all optional signals, so a guide fails if it reads one that is not among
+    its `needs`.
     """
 
     @abstractmethod
     def make(self) -> Guide:
-        """A new instance of the guide under test."""
+        """Return a new instance of the guide under test."""
 
     def signals(self) -> Signals:
-        """A batch whose rows have 23, 18, 13, 8 and 3 tokens."""
+        """Return a batch whose rows have 23, 18, 13, 8 and 3 tokens."""
         generator = torch.Generator().manual_seed(11)
 
         def draw() -> Tensor:
@@ -123,7 +123,7 @@ class GuideContract(ABC):
 
 
 def _each(signals: Signals, change: Callable[[str, Tensor], Tensor]) -> Signals:
-    """Every per-token signal changed, by name; the mask stays."""
+    """Return the signals with `change` applied to each of them but the mask, by name."""
     return replace(
         signals,
         logps_BT=change("logps_BT", signals.logps_BT),

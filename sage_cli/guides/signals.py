@@ -1,4 +1,4 @@
-"""What a guide may look at: the signals of one batch of completions."""
+"""Signals that a guide may read: those of one batch of completions."""
 
 # ruff: noqa: N802 (shape suffixes are part of a property's name)
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Signals:
         return self._asked_for("reference_entropy_BT")
 
     def only(self, needs: Iterable[OptionalSignal], reader: str) -> Signals:
-        """What `reader` asked for and no other optional signal; KeyError where one is lacking."""
+        """Return a copy with the optional signals in `needs` alone; KeyError if one is missing."""
         return replace(self, optional={name: self.optional[name] for name in needs}, reader=reader)
 
     def _asked_for(self, name: OptionalSignal) -> Tensor:

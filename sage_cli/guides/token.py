@@ -68,7 +68,7 @@ def _minmax(values_BT: Tensor) -> Tensor:
 
 
 def _rank(values_BT: Tensor) -> Tensor:
-    """Rank / (n - 1); tokens of equal surprisal share the mean of their ranks."""
+    """Return rank / (n - 1); tokens of equal surprisal share the mean of their ranks."""
     import torch
 
     count_B1 = (~values_BT.isnan()).sum(dim=1, keepdim=True)
@@ -81,7 +81,7 @@ def _rank(values_BT: Tensor) -> Tensor:
 
 
 def _zscore(values_BT: Tensor) -> Tensor:
-    """The sigmoid of the population z-score."""
+    """Return the sigmoid of the population z-score."""
     centred_BT = values_BT - values_BT.nanmean(dim=1, keepdim=True)
     deviation_B1 = centred_BT.square().nanmean(dim=1, keepdim=True).sqrt()
     z_BT = (centred_BT / deviation_B1).masked_fill(~(deviation_B1 > 0), 0)

@@ -28,7 +28,7 @@ def complaint(*arguments, **named):
             "guide.name is 'brnch'; it can be branch, none, random, token (did you mean branch?)",
         ),
         ("data.sft.fields.qestion=a", "data.sft.fields has no 'qestion' (did you mean question?)"),
-        ("guide.tau=1", "tau belongs to the branch guide: add --guide branch"),
+        ("guide.tau=1", "guide.tau belongs to the branch guide: add --guide branch"),
         ("model.path=a", "model.path needs model.kind=pretrained"),
         (
             "model.kind=scrath",

@@ -129,7 +129,9 @@ def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register: Register):
     assert loaded.config.guide == Constant(value=1.3)
     with pytest.raises(ConfigurationError, match=r"guide has no 'valeu'.*did you mean value"):
         load(flags={"guide": {"name": "mine"}}, sets=["guide.valeu=1.3"])
-    with pytest.raises(ConfigurationError, match="value belongs to the mine guide: add --guide mi"):
+    with pytest.raises(
+        ConfigurationError, match=r"guide\.value belongs to the mine guide: add --guide mi"
+    ):
         load(sets=["guide.value=1.3"])
 
 
