@@ -148,7 +148,7 @@ def _registered(root: type[_Root], name: str) -> type[_Root]:
         raise plugin.refused(f"is no subclass of {path}", f"register a subclass of {path}")
     if not _is_member(root, kind) or kind.model_fields[root.tag].default != name:
         raise plugin.refused(
-            "doesn't have the name under which it is registered",
+            "does not have the name under which it is registered",
             f'give the class the setting {root.tag}: Literal["{name}"] = "{name}"',
         )
     if defect := kind.defect():

@@ -71,7 +71,7 @@ class Guide(Extensible):
         lacking = sorted(self.needs - signals.optional.keys())
         if lacking:
             raise TrainingError(
-                f"{_title(self)} needs {', '.join(lacking)}, which isn't known here",
+                f"{_title(self)} needs {', '.join(lacking)}, which is not known here",
                 "a guide can need what sage_cli.guides.signals lists; without a reference none of "
                 "its signals is known",
             )
@@ -189,9 +189,11 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
 
     NaN or infinity in the signals comes from the training, which reports it itself.
     """
-    expected, shape = tuple(signals.logps_BT.shape), getattr(q_BT, "shape", None)
-    if shape != expected:
-        found = f"a {type(q_BT).__name__}" if shape is None else tuple(shape)
+    from torch import Tensor
+
+    expected = tuple(signals.logps_BT.shape)
+    if not isinstance(q_BT, Tensor) or q_BT.shape != expected:
+        found = tuple(q_BT.shape) if isinstance(q_BT, Tensor) else f"a {type(q_BT).__name__}"
         raise TrainingError(
             f"q of {_title(guide)} is {found}, and the batch is {expected} (completions, tokens)",
             "return one factor for each token, as signals.logps_BT is laid out",

@@ -77,7 +77,7 @@ class Signals:
     def _asked_for(self, name: OptionalSignal) -> Tensor:
         if name not in self.optional:
             raise TrainingError(
-                f"{self.reader} reads {name} and hasn't asked for it",
-                f"put it among the guide's needs: needs = frozenset({{{name!r}}})",
+                f"{self.reader} reads {name} and has not asked for it",
+                f"add it to the guide's needs: needs = frozenset({{{name!r}}})",
             )
         return self.optional[name]

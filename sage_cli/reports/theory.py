@@ -30,6 +30,10 @@ def theory_document(
     table = statement_table(statements)
     broken = [one["name"] for one in statements if not one["holds"]]
     largest = max(statements, key=lambda one: float(one["error"]))
+    outcome = f"failed: {', '.join(broken)}"
+    if not broken:
+        error = f"{largest['error']:.1e} ({largest['name']})"
+        outcome = f"all {len(statements)} hold; the largest error is {error}"
     return Document(
         name="theory",
         title=table.title,
@@ -47,12 +51,10 @@ def theory_document(
         notes=(
             f"error: the largest distance between two independent computations, or by how much an "
             f"inequality is violated; a statement holds below {tolerance:g}",
-            f"failed: {', '.join(broken)}" if broken else
-            f"all {len(statements)} hold; the largest error is {largest['error']:.1e} "
-            f"({largest['name']})",
+            outcome,
             "paper: how the paper's claim fares; the statement is what holds",
         ),
-    )  # fmt: skip
+    )
 
 
 def statement_table(statements: Sequence[Mapping[str, Any]]) -> Table:

@@ -145,8 +145,8 @@ def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register: Register):
         (Listing, r"needs \['token_ids_BT'\], which is no set"),
         (Late, "has a setting schedule_clock with other choices"),
         (Unchecked, "has a log_q of its own"),
-        (Nameless, "doesn't have the name under which it is registered"),
-        (Other, "doesn't have the name under which it is registered"),
+        (Nameless, "does not have the name under which it is registered"),
+        (Other, "does not have the name under which it is registered"),
     ],
 )
 def test_a_plug_in_that_is_no_guide_is_named(register: Register, kind: Any, complaint: str):

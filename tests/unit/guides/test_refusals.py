@@ -1,4 +1,4 @@
-"""A guide that gives nonsense, or looks where it hasn't asked to, is named at once."""
+"""A guide that gives nonsense, or looks where it has not asked to, is named at once."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def signals(logps_BT: Tensor = LOGPS_BT, **optional: Tensor) -> Signals:
         (lambda s: s.logps_BT[0], r"is \(3,\), and the batch is \(2, 3\)"),
         (lambda s: s.logps_BT[:, :1], r"is \(2, 1\), and"),
         (lambda s: 1.1, "is a float, and"),
+        (lambda s: s.logps_BT.numpy(), "is a ndarray, and"),
         # 0 / 0 for the second token, which is the only one with entropy 2
         (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
         (lambda s: 1 / (s.entropy_BT - 2), "is infinite for 1 of the batch's 4 tokens"),
@@ -96,10 +97,12 @@ def test_verdicts_and_numbers_of_another_type_are_factors():
 def test_only_what_was_asked_for_can_be_read(monkeypatch: pytest.MonkeyPatch):
     known = {"token_ids_BT": MASK_BT, "reference_logps_BT": LOGPS_BT}
     nosy = giving(lambda s: s.reference_logps_BT)
-    with pytest.raises(TrainingError, match=r"Calling .*reads reference_logps_BT and hasn't asked"):
+    with pytest.raises(
+        TrainingError, match=r"Calling .*reads reference_logps_BT and has not asked"
+    ):
         nosy.log_q(signals(**known), 0)
     monkeypatch.setattr(Calling, "needs", frozenset({"reference_logps_BT"}))
     assert nosy.log_q(signals(**known), 0).shape == LOGPS_BT.shape
     assert (nosy.reads_reference, nosy.reads_reference_entropy) == (True, False)
-    with pytest.raises(TrainingError, match=r"Calling .* needs reference_logps_BT, which isn't"):
+    with pytest.raises(TrainingError, match=r"Calling .* needs reference_logps_BT, which is not"):
         nosy.log_q(signals(), 0)

@@ -158,7 +158,10 @@ def test_only_what_is_asked_for_is_computed(
 @pytest.mark.parametrize(
     ("sections", "complaint"),
     [
-        ({"guide": {"name": "undefined"}}, "guide Undefined .*reads reference_logps_BT and hasn't"),
+        (
+            {"guide": {"name": "undefined"}},
+            "guide Undefined .*reads reference_logps_BT and has not",
+        ),
         (
             {"rl": {"advantage": "infinite"}},
             r"advantage 'infinite' \(p:infinite\) gives NaN or inf",
