@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from sage_cli.config.fields import sections_at, settings
+from sage_cli.config.fields import UNIONS, sections_at, settings
 from sage_cli.errors import ConfigurationError
 
 _FLAGS = {"guide": ("guide", "--guide")}
@@ -66,7 +66,7 @@ def _unknown_key(path: Sequence[str]) -> str:
     sections = sections_at(above)
     where = ".".join(above) or "the configuration"
     if having := [section for section in sections if key in section.model_fields]:
-        tag = getattr(having[0], "tag", "kind")
+        tag = UNIONS[where]
         names = [str(get_args(one.model_fields[tag].annotation)[0]) for one in having]
         if where not in _FLAGS:
             return f"{where}.{key} needs {where}.{tag}={' or '.join(names)}"

@@ -12,6 +12,10 @@ from pydantic import BaseModel
 
 from sage_cli.config.base import Section, is_cosmetic
 from sage_cli.config.schema import SageConfig
+from sage_cli.guides import Guide
+
+UNIONS = {"guide": "name", "model": "kind"}
+"""Sections that are unions, and the key that tells their members apart."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +31,13 @@ class Setting:
     open: bool = False
 
 
-@cache
 def settings() -> dict[str, Setting]:
     """Every setting, over all members of unions, in the schema's order."""
+    return _settings(Guide.members())
+
+
+@cache
+def _settings(_guides: tuple[type[Section], ...]) -> dict[str, Setting]:
     return {one.key: one for one in _below((SageConfig,), "")}
 
 
@@ -44,8 +52,8 @@ def sections_at(path: Sequence[str]) -> Sequence[type[BaseModel]]:
 
 def sections_of(annotation: Any) -> list[type[BaseModel]]:
     """The sections that a field of this type may hold: none, one, or the members of a union."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return list(annotation.members()) if issubclass(annotation, Section) else [annotation]
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return list(annotation.members())
     if get_origin(annotation) in (Union, UnionType, Annotated):
         return [model for part in get_args(annotation) for model in sections_of(part)]
     return []

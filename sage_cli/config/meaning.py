@@ -17,10 +17,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from sage_cli.config.base import is_cosmetic
+from sage_cli.config.base import Section, is_cosmetic
 from sage_cli.config.fields import sections_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",
@@ -45,9 +46,13 @@ class Meaning:
     cosmetic: bool
 
 
-@cache
 def meanings() -> dict[str, tuple[Meaning, ...]]:
     """Every setting by its dotted name, in the schema's order."""
+    return _meanings(Guide.members())
+
+
+@cache
+def _meanings(_guides: tuple[type[Section], ...]) -> dict[str, tuple[Meaning, ...]]:
     found: dict[str, tuple[Meaning, ...]] = {}
     for one in _below((SageConfig,), ""):
         found[one.key] = (*found.get(one.key, ()), one)

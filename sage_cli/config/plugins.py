@@ -98,12 +98,13 @@ def named(noun: str, kind: type) -> AbstractContextManager[None]:
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """Names that installed packages register under `group`, in alphabetical order."""
-    return _names(entry_points, group)
+    return _names(group, entry_points, tuple(sys.path))
 
 
-@cache  # a scan of all packages takes milliseconds, and a suite validates hundreds of sections
-def _names(finder: Callable[..., Sequence[EntryPoint]], group: str) -> tuple[str, ...]:
-    return tuple(sorted({point.name for point in finder(group=group)}))
+@cache
+def _names(group: str, read: Callable[..., Any], _path: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, read once for as long as packages are looked for in the same folders."""
+    return tuple(sorted({point.name for point in read(group=group)}))
 
 
 def require_name(group: str, name: str, built_in: Sequence[str], info: ValidationInfo) -> None:

@@ -18,7 +18,7 @@ from sage_cli.config.explain import explain
 from sage_cli.config.extensible import built_in
 from sage_cli.config.fields import settings
 from sage_cli.config.load import load
-from sage_cli.config.meaning import meanings, meant_settings
+from sage_cli.config.meaning import meant_settings
 from sage_cli.config.plugins import AS_STORED
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -104,7 +104,7 @@ Register = Callable[..., None]
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
-    """Register objects of a package by their names; all that is cached is forgotten."""
+    """Register objects of a package by their names; guides that were found are forgotten."""
 
     def register(**objects: Any) -> None:
         points = [EntryPoint(k, f"package:{k}", "sage_cli.guides") for k in objects]
@@ -118,8 +118,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
 
 
 def forget() -> None:
-    for cached in (built_in, settings, meanings):
-        cached.cache_clear()
+    built_in.cache_clear()
 
 
 def test_a_plug_in_has_typed_settings_like_a_built_in_guide(register: Register):
