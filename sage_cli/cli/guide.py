@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
     from sage_cli.reports.token_report import TokenReport
 
-app = new_app("Look at what a guide does.")
+app = new_app("Report what a guide does to tokens.")
 
 
 @app.callback()
 def _group() -> None:
-    """Look at what a guide does."""
+    """Report what a guide does to tokens."""
 
 
 @app.command()
