@@ -101,15 +101,12 @@ def show(
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
     """The guide to show as settings of `guide`: asked for, the run's own, or branch."""
-    from sage_cli.config.preset_of import guide_settings
-
     name = asked or (own.guide.name if own.guide.name != "none" else "branch")
     if name == own.guide.name:
         return {}, []  # as it is stored: whose package is missing is named when it is made
-    preset, values = guide_settings(own, name)
-    whose = f"preset {preset}'s" if values else "the paper's"
+    whose = "the preset's" if own.guides.get(name) else "the paper's"
     why = "" if asked else f"{run} has no guide: "
-    return {"name": name, **values}, [f"{why}{name} with {whose} values, where not set otherwise"]
+    return {"name": name}, [f"{why}{name} with {whose} values, where not set otherwise"]
 
 
 def _given(**flags: float | None) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sage_cli.config.fields import keys_at, settings
+from sage_cli.config.fields import keys_at, members, settings
 
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
 
@@ -58,6 +58,9 @@ def _unknown_key(path: Sequence[str], member: str | int) -> str:
     *above, key = path
     known = keys_at(above)
     where = ".".join(above) or "the configuration"
+    if key in known and where == "rl":
+        having = [name for name, one in members(where).items() if key in one.model_fields]
+        return f"rl.{key} belongs to {', '.join(having)}: add --algo {having[0]}, or leave it out"
     if key in known:
         return f"{where} '{member}' has no '{key}': name the {where} that has it, too"
     return f"{where} has no '{key}'{_meant(key, known) or '; it has ' + ', '.join(known)}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,10 +15,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from sage_cli.config.base import is_cosmetic
+from sage_cli.config.base import Section, is_cosmetic
+from sage_cli.config.docstrings import docstrings
 from sage_cli.config.fields import sections_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.methods.method import Method
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",
@@ -45,9 +45,13 @@ class Meaning:
     cosmetic: bool
 
 
-@cache
 def meanings() -> dict[str, tuple[Meaning, ...]]:
     """Every setting by its dotted name, in the schema's order."""
+    return _meanings(Method.members())
+
+
+@cache
+def _meanings(_methods: tuple[type[Section], ...]) -> dict[str, tuple[Meaning, ...]]:
     found: dict[str, tuple[Meaning, ...]] = {}
     for one in _below((SageConfig,), ""):
         found[one.key] = (*found.get(one.key, ()), one)
@@ -75,44 +79,30 @@ def meant_settings(typed: str) -> dict[str, tuple[Meaning, ...]]:
     )
 
 
-def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Attribute -> the string that stands below it, in `model` and what it inherits from."""
-    found: dict[str, str] = {}
-    for one in reversed(model.__mro__):
-        if issubclass(one, BaseModel) and one is not BaseModel:
-            found |= _own_docstrings(one)
-    return found
-
-
-@cache
-def _own_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(tree, ast.ClassDef)
-    return {
-        line.target.id: inspect.cleandoc(below.value.value).replace("\n", " ")
-        for line, below in zip(tree.body, tree.body[1:], strict=False)
-        if isinstance(line, ast.AnnAssign)
-        and isinstance(line.target, ast.Name)
-        and isinstance(below, ast.Expr)
-        and isinstance(below.value, ast.Constant)
-        and isinstance(below.value.value, str)
-    }
-
-
 def _below(models: Sequence[type[BaseModel]], above: str) -> Iterator[Meaning]:
+    """Meanings of the settings of the members of a union: those of one class are one."""
+    saying: dict[tuple[str, type[BaseModel]], list[type[BaseModel]]] = {}
     for model in models:
-        for name, field in model.model_fields.items():
-            inner = sections_of(field.annotation)
-            if inner:
-                yield from _below(inner, f"{above}{name}.")
-            else:
-                member = _member(model) if len(models) > 1 else None
-                yield _meaning(f"{above}{name}", model, name, field, member)
+        for name in model.model_fields:
+            saying.setdefault((name, _declaring(model, name)), []).append(model)
+    for (name, of), having in saying.items():
+        field = of.model_fields[name]
+        inner = sections_of(field.annotation)
+        if inner:
+            yield from _below(inner, f"{above}{name}.")
+        else:
+            member = ", ".join(map(_member, having)) if len(having) < len(models) else None
+            yield _meaning(f"{above}{name}", of, name, field, member)
+
+
+def _declaring(model: type[BaseModel], name: str) -> type[BaseModel]:
+    """Return the class whose body has the setting."""
+    return next(one for one in model.__mro__ if name in inspect.get_annotations(one))
 
 
 def _member(model: type[BaseModel]) -> str:
     """What tells a member of a union apart, as its `name` or `kind` has it."""
-    for tag in ("name", "kind"):
+    for tag in ("algo", "name", "kind"):
         if tag in model.model_fields:
             named = get_args(model.model_fields[tag].annotation)
             return str(named[0]) if named else "another package's"

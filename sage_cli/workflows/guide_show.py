@@ -13,7 +13,6 @@ from torch import Tensor
 from sage_cli.config.model import PretrainedModel, trained_dtype
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.drawing import Drawing
@@ -22,6 +21,7 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, build_guide
 from sage_cli.guides.microscope import examine
+from sage_cli.methods.method import batch_of
 from sage_cli.models.signals import completion_signals
 from sage_cli.policies.names import named_policy, named_run
 from sage_cli.policies.policy import Policy
@@ -120,7 +120,7 @@ def last_step(policy: Policy, config: SageConfig) -> int:
     if policy.run is not None and policy.run.manifest.get("kind") == "rl":
         records = policy.run.metrics.read()
         steps = policy.checkpoint or (int(records[-1]["step"]) if records else steps)
-    return (steps - 1) // config.rl.iterations * config.rl.iterations
+    return (steps - 1) // config.rl.passes * config.rl.passes
 
 
 def in_words(config: SageConfig) -> str:

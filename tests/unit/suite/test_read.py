@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from sage_cli.config.exploration import EXPLORATION
+
 from sage_cli.errors import ConfigurationError
 from sage_cli.reports.published import published_rows
 from sage_cli.suite.read import read_suite, suite_names, with_included
