@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from json import dumps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from sage_cli.config.base import Section, is_cosmetic
@@ -80,24 +80,35 @@ def meant_settings(typed: str) -> dict[str, tuple[Meaning, ...]]:
 
 
 def _below(models: Sequence[type[BaseModel]], above: str) -> Iterator[Meaning]:
-    """Meanings of the settings of the members of a union: those of one class are one."""
-    saying: dict[tuple[str, type[BaseModel]], list[type[BaseModel]]] = {}
+    """Meanings of the settings of a union's members; what most of them say is of no member."""
+    having: dict[str, list[type[BaseModel]]] = {}
     for model in models:
         for name in model.model_fields:
-            saying.setdefault((name, _declaring(model, name)), []).append(model)
-    for (name, of), having in saying.items():
-        field = of.model_fields[name]
-        inner = sections_of(field.annotation)
-        if inner:
-            yield from _below(inner, f"{above}{name}.")
+            having.setdefault(name, []).append(model)
+    for name, those in having.items():
+        if sections_of(those[0].model_fields[name].annotation):
+            inner = [sections_of(model.model_fields[name].annotation) for model in those]
+            yield from _below(list(dict.fromkeys(one for many in inner for one in many)),
+                              f"{above}{name}.")  # fmt: skip
+        elif name == "algo":
+            said = _meaning(f"{above}{name}", Method, name, None)
+            yield replace(said, type="choice", choices=tuple(map(_member, those)))
         else:
-            member = ", ".join(map(_member, having)) if len(having) < len(models) else None
-            yield _meaning(f"{above}{name}", of, name, field, member)
+            yield from _said(f"{above}{name}", name, those, len(models))
 
 
-def _declaring(model: type[BaseModel], name: str) -> type[BaseModel]:
-    """Return the class whose body has the setting."""
-    return next(one for one in model.__mro__ if name in inspect.get_annotations(one))
+def _said(
+    key: str, name: str, having: Sequence[type[BaseModel]], members: int
+) -> Iterator[Meaning]:
+    """The meanings of one setting, by the members that agree on it, most of them first."""
+    alike: dict[Meaning, list[type[BaseModel]]] = {}
+    for model in having:
+        said = _meaning(key, model, name, None)
+        alike.setdefault(replace(said, section="", default=dumps(said.default)), []).append(model)
+    for those in sorted(alike.values(), key=len, reverse=True):
+        most = len(those) > members / 2
+        of = next(one for one in those[0].__mro__ if name in inspect.get_annotations(one))
+        yield _meaning(key, of, name, None if most else ", ".join(map(_member, those)))
 
 
 def _member(model: type[BaseModel]) -> str:
@@ -109,9 +120,8 @@ def _member(model: type[BaseModel]) -> str:
     return model.__name__
 
 
-def _meaning(
-    key: str, model: type[BaseModel], name: str, field: FieldInfo, member: str | None
-) -> Meaning:
+def _meaning(key: str, model: type[BaseModel], name: str, member: str | None) -> Meaning:
+    field = model.model_fields[name]
     bounds = [
         f"{words} {getattr(one, sign):g}"
         for one in field.metadata

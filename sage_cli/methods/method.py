@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
 from pydantic import (
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.training import AnchorSection, Optimizer, Scheduler
@@ -126,6 +129,15 @@ class Method(Section):
 
         name = given.get("algo", Method.model_fields["algo"].default)
         return method_class(name, info).model_validate(given, context=info.context)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema of the loop's settings; those of a method come beside them."""
+        found = handler(core_schema)
+        handler.resolve_ref_schema(found)["additionalProperties"] = cls is Method
+        return found
 
     @classmethod
     def members(cls) -> tuple[type[Section], ...]:
