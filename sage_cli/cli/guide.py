@@ -100,16 +100,13 @@ def show(
 
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
-    """Return the guide to show as settings, the requested, the run's own or branch, and notes."""
-    from sage_cli.config.preset_of import guide_settings
-
+    """The guide to show as settings of `guide`: asked for, the run's own, or branch."""
     name = asked or (own.guide.name if own.guide.name != "none" else "branch")
     if name == own.guide.name:
-        return {}, []  # as stored: a missing package is named when the guide is used
-    preset, values = guide_settings(own, name)
-    whose = f"preset {preset}'s" if values else "the paper's"
+        return {}, []  # as it is stored: whose package is missing is named when it is made
+    whose = "the preset's" if own.guides.get(name) else "the paper's"
     why = "" if asked else f"{run} has no guide: "
-    return {"name": name, **values}, [f"{why}{name} with {whose} values, unless set otherwise"]
+    return {"name": name}, [f"{why}{name} with {whose} values, where not set otherwise"]
 
 
 def _print(report: TokenReport) -> None:

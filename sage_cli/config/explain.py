@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sage_cli.config.fields import UNIONS, sections_at, settings
 from sage_cli.errors import ConfigurationError
 
-_FLAGS = {"guide": ("guide", "--guide")}
+_FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
 """Sections of which a flag chooses the class: what a class is called, and the flag."""
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMED_BY = {
     "sage_cli.guides": "guide.name",
-    "sage_cli.advantages": "rl.advantage",
+    "sage_cli.methods": "rl.algo",
     "sage_cli.samplers": "sampling.backend",
     "sage_cli.generators": "data.generators",
 }

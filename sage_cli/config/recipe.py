@@ -11,8 +11,9 @@ from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel, 
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import AnchorSection, RlSection, SftSection
+from sage_cli.config.training import AnchorSection, SftSection
 from sage_cli.guides import Guide
+from sage_cli.methods.method import Method
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class RlRecipe:
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
     data: DataSection
-    rl: RlSection
+    rl: Method
     rollout: RolloutSection
     anchor: AnchorSection
     guide: Guide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sage_cli.config.preset_of import preset_for
+from sage_cli.config.presets import preset_for
 from sage_cli.errors import ConfigurationError
 
 

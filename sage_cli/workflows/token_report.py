@@ -13,13 +13,13 @@ from torch import Tensor
 from sage_cli.config.model import PretrainedModel, trained_dtype
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides.token_values import token_values
+from sage_cli.methods.method import batch_of
 from sage_cli.models.signals import completion_signals
 from sage_cli.policies.names import named_policy, named_run
 from sage_cli.policies.policy import Policy
@@ -117,13 +117,13 @@ def last_step(policy: Policy, config: SageConfig) -> int:
     """Return the optimiser step at which a policy's q was last computed, counted from 0.
 
     For a policy that no RL run trained, it is the last of the schedule's steps. q is computed in
-    the first of the `rl.iterations` passes over a batch.
+    the first of the `rl.passes` passes over a batch.
     """
     steps = config.rl.steps
     if policy.run is not None and policy.run.manifest.get("kind") == "rl":
         records = policy.run.metrics.read()
         steps = policy.checkpoint or (int(records[-1]["step"]) if records else steps)
-    return (steps - 1) // config.rl.iterations * config.rl.iterations
+    return (steps - 1) // config.rl.passes * config.rl.passes
 
 
 def _completions(

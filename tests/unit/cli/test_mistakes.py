@@ -147,13 +147,12 @@ class Mine:
             "guide 'mine' (package:Mine) is no subclass of sage_cli.guides.guide.Guide",
         ),
         (
-            "advantages", lambda inputs: None,
-            ("--advantage", "mine", "--set", "rl.advantage_options.scale=2"),
-            "advantage 'mine' (package:Mine) can't be called with the options scale=2",
+            "methods", lambda inputs: None, ("--algo", "mine", "--set", "rl.scale=2"),
+            "has no settings class",
         ),
         (
-            "advantages", ImportError("no numbers"), ("--advantage", "mine"),
-            "advantage 'mine' (package:Mine) can't be imported: ImportError: no numbers",
+            "methods", ImportError("no numbers"), ("--algo", "mine"),
+            "method 'mine' (package:Mine) can't be imported: ImportError: no numbers",
         ),
     ],
 )  # fmt: skip
@@ -264,7 +263,7 @@ def test_a_mistake_is_an_object_with_json(sage):
     assert "did you mean dapo" in typed.words  # the panel, on stderr
     (said,) = json.loads(typed.stdout).values()
     assert (said["exit_code"], said["next_step"].split()[0]) == (2, "`sage")
-    assert said["cause"].startswith("rl.algo is 'dpao'; it can be grpo")
+    assert said["cause"].startswith("rl.algo is 'dpao'; it can be 80-20")
     assert list(json.loads(typed.stdout)) == ["error"]
 
 

@@ -19,7 +19,7 @@ def complaint(*arguments, **named):
     [
         (
             "rl.algo=dpao",
-            "rl.algo is 'dpao'; it can be grpo, bnpo, dapo, dr-grpo, entropy-bonus",
+            "rl.algo is 'dpao'; it can be 80-20, adaptive-entropy",
         ),
         ("rl.learning_rat=1", "rl has no 'learning_rat' (did you mean learning_rate?)"),
         ("modle.hidden=8", "the configuration has no 'modle' (did you mean model?)"),
@@ -36,8 +36,8 @@ def complaint(*arguments, **named):
         ),
         ("rl.steps=0", "rl.steps is 0: input should be greater than or equal to 1"),
         ("rl.learning_rate=.nan", "rl.learning_rate is nan: input should be a finite number"),
-        ("rl.algo=[dapo]", "rl.algo is '['dapo']'; it can be grpo"),
-        ("rl.zzz=1", "rl has no 'zzz'; it has algo, compat, loss,"),
+        ("rl.algo=[dapo]", "rl.algo is '['dapo']'; it can be 80-20"),
+        ("rl.zzz=1", "rl has no 'zzz'; it has algo, compat, steps,"),
     ],
 )
 def test_one_sentence_with_what_was_probably_meant(setting, said):
@@ -75,7 +75,7 @@ def test_all_problems_at_once_in_the_schemas_order():
         ({}, ["rl.accelerate=ddp"], "launches several processes, and rl.processes is 1"),
         (
             {},
-            ["rl.advantage=beta", "rl.overlong_punishment=true"],
+            ["rl.advantage=beta", "rl.overlong_buffer=0.2"],
             "rl.advantage 'beta' is defined for rewards in [0, 1]",
         ),
         ({}, ["rl.loss=cispo"], "rl.loss 'cispo' reads rl.epsilon_high as an absolute cap"),

@@ -194,7 +194,7 @@ def test_a_plug_in_whose_package_is_gone_or_broken_is_named(register: Register):
 
 
 def test_a_finished_runs_guide_may_be_looked_at_without_its_package_not_used(register: Register):
-    stored = {"guide": {"name": "mine", "value": 2.0}, "rl": {"advantage": "theirs"}}
+    stored = {"guide": {"name": "mine", "value": 2.0}}
     with pytest.raises(ValidationError) as error:
         SageConfig.model_validate(stored)
     assert any("guide.name is 'mine'" in sentence for sentence in explain(error.value))
