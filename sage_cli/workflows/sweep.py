@@ -10,11 +10,11 @@ from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places, task_resources
 from sage_cli.executors.executor import Executor
+from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.planned import state
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
