@@ -17,7 +17,7 @@ from sage_cli.methods.method import Method
 
 
 @dataclass(frozen=True)
-class SftRecipe:
+class SftSpec:
     """What a base is made from."""
 
     model: PretrainedModel | ScratchModel
@@ -26,13 +26,13 @@ class SftRecipe:
     sft: SftSection
 
     @classmethod
-    def of(cls, config: SageConfig) -> SftRecipe:
+    def of(cls, config: SageConfig) -> SftSpec:
         """The sections that supervised warm-up reads."""
         return cls(config.model, config.prompt, config.data, config.sft)
 
 
 @dataclass(frozen=True)
-class RlRecipe:
+class RlSpec:
     """What a policy is made from, besides the model it begins with."""
 
     model: PretrainedModel | ScratchModel
@@ -45,7 +45,7 @@ class RlRecipe:
     grading: GradingSection
 
     @classmethod
-    def of(cls, config: SageConfig) -> RlRecipe:
+    def of(cls, config: SageConfig) -> RlSpec:
         """The sections that training by RL reads."""
         return cls(
             config.model,
@@ -60,7 +60,7 @@ class RlRecipe:
 
 
 @dataclass(frozen=True)
-class EvaluationRecipe:
+class EvaluationSpec:
     """What a measurement is made from, besides the policy; `dtype` is `sampled_dtype`."""
 
     dtype: str
@@ -71,7 +71,7 @@ class EvaluationRecipe:
     evaluation: EvaluationSection
 
     @classmethod
-    def of(cls, config: SageConfig) -> EvaluationRecipe:
+    def of(cls, config: SageConfig) -> EvaluationSpec:
         """The sections that measuring reads."""
         return cls(
             sampled_dtype(config.model),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_verdicts
@@ -27,7 +27,7 @@ class StoredAnswer:
 def stored_answers(
     samples: PolicySamples,
     benchmark: Benchmark,
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     problem_ids: Sequence[str],
     n: int,
 ) -> Iterator[StoredAnswer]:

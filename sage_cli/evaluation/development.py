@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
@@ -38,7 +38,7 @@ class Development:
 
     every: int
     benchmarks: Sequence[Benchmark]
-    recipe: EvaluationRecipe
+    recipe: EvaluationSpec
     ks: tuple[int, ...]
     _open: ExitStack = field(default_factory=ExitStack)
     _graders: dict[str, Grader] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def development(config: SageConfig) -> Development | None:
     n = evaluation.development_samples
     searched = {k for one in config.sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
-    return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config), ks)
+    return Development(evaluation.every, benchmarks, EvaluationSpec.of(config), ks)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.kept import keep_evaluations
@@ -30,7 +30,7 @@ class Evaluated:
 def evaluate(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     root: Path,
     tracking: TrackingSection,
     progress: Progress,
@@ -45,7 +45,7 @@ def evaluate(
     return Evaluated(measured, provenance_of(samples, benchmarks, recipe))
 
 
-def report_folder(kind: str, found: Evaluated, recipe: EvaluationRecipe, root: Path) -> Path:
+def report_folder(kind: str, found: Evaluated, recipe: EvaluationSpec, root: Path) -> Path:
     """Where a report goes: told by its sample sets and by how they are evaluated and graded."""
     sets = [one.sample_set for seeds in found.measured.values() for one in seeds]
     settings = [recipe.evaluation.determinants(), recipe.grading.determinants()]

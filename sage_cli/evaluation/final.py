@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.config.consent import consents
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
@@ -26,7 +26,7 @@ class FinalMeasurement:
     """The measurement that a configuration asks for, ready for a run that may not exist yet."""
 
     benchmarks: Sequence[Benchmark]
-    recipe: EvaluationRecipe
+    recipe: EvaluationSpec
     root: Path
     tracking: TrackingSection
     consent: bool = False
@@ -34,7 +34,7 @@ class FinalMeasurement:
     @classmethod
     def of(cls, config: SageConfig) -> FinalMeasurement:
         """What is wrong with benchmarks or ks is raised here, before anything is trained."""
-        recipe = EvaluationRecipe.of(config)
+        recipe = EvaluationSpec.of(config)
         parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
         consent = consents(config.model)

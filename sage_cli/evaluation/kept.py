@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
@@ -26,7 +26,7 @@ def keep_evaluations(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
     measured: Measurements,
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     tracking: TrackingSection,
     mirrors: Sequence[Follower] = (),
 ) -> None:
@@ -56,7 +56,7 @@ def keep_evaluations(
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
 
 
-def figures(seeds: Sequence[Measured], recipe: EvaluationRecipe) -> dict[str, Any]:
+def figures(seeds: Sequence[Measured], recipe: EvaluationSpec) -> dict[str, Any]:
     """Mean pass@k at the powers of two, and what it was measured with."""
     n = recipe.evaluation.samples
     ks = parse_ks(f"1..{n}:pow2", n)

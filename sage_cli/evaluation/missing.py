@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.config.in_words import Stage, evaluation_facts
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -34,7 +34,7 @@ class Missing:
 def missing(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     root: Path,
 ) -> list[Missing]:
     """What is stored of what a measurement counts, for each policy and benchmark."""
@@ -60,7 +60,7 @@ def missing(
 
 def plan_measurement(config: SageConfig, policies: Sequence[Policy]) -> Stage:
     """The measurement of policies, trained or not yet."""
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     found = missing(policies, benchmarks, recipe, config.run.root)
     left = sum(one.wanted - one.held for one in found)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.methods.method import Method
@@ -18,7 +18,7 @@ from sage_cli.store.samples.completion import Completion
 from sage_cli.training.order import rows_seen
 
 
-def reference_samples(recipe: RlRecipe, start: Policy, root: Path) -> PolicySamples:
+def reference_samples(recipe: RlSpec, start: Policy, root: Path) -> PolicySamples:
     """Where the completions are that hold a training from `start`, drawn or not.
 
     They are of the model that `anchor.reference` means; their seed is `rl.seed`.
@@ -31,7 +31,7 @@ def problems_held(problems: Sequence[Problem], rl: Method) -> list[Problem]:
     return [problems[row] for row in rows_seen(len(problems), rl)]
 
 
-def reference_facts(recipe: RlRecipe, start: Policy, root: Path) -> dict[str, str]:
+def reference_facts(recipe: RlSpec, start: Policy, root: Path) -> dict[str, str]:
     """The completions that a training from `start` samples of its reference beforehand.
 
     Nothing without a forward KL, or where the problems aren't on this machine.
@@ -53,7 +53,7 @@ def reference_facts(recipe: RlRecipe, start: Policy, root: Path) -> dict[str, st
 
 
 def reference_completions(
-    recipe: RlRecipe, samples: PolicySamples, problems: Sequence[Problem]
+    recipe: RlSpec, samples: PolicySamples, problems: Sequence[Problem]
 ) -> dict[str, list[Completion]]:
     """The stored completions of each problem, in the order of their indices."""
     found: defaultdict[str, list[Completion]] = defaultdict(list)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
@@ -43,7 +43,7 @@ def train_by_retries(
     progress: Progress,
 ) -> None:
     """Train from `start` on what its tries and retries teach; leaves the policy in `run.model`."""
-    recipe, tokenizer = RlRecipe.of(config), start.tokenizer()
+    recipe, tokenizer = RlSpec.of(config), start.tokenizer()
     learnt = guided_lesson(recipe, start, problems, config.run.root, config.sampling, progress)
     from sage_cli.training.guided import train_guided
     from sage_cli.training.memory_errors import loading, memory_explained
@@ -58,7 +58,7 @@ def train_by_retries(
 
 
 def guided_lesson(
-    recipe: RlRecipe,
+    recipe: RlSpec,
     start: Policy,
     problems: Sequence[Problem],
     root: Path,
@@ -82,7 +82,7 @@ def guided_lesson(
 
 
 def attempts(
-    problems: Sequence[Problem], recipe: RlRecipe, drawing: Drawing, grader: Grader
+    problems: Sequence[Problem], recipe: RlSpec, drawing: Drawing, grader: Grader
 ) -> list[Attempt]:
     """Each problem's `rl.rollouts_per_prompt` completions, drawn and graded as far as they lack."""
     name, seed, n = recipe.data.rl.name, recipe.rl.seed, recipe.rl.rollouts_per_prompt

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.development import looking
@@ -42,7 +42,7 @@ def train_by_rewards(
     from sage_cli.training.rl import train_rl
     from sage_cli.training.rl_inputs import RlInputs
 
-    recipe, tokenizer = RlRecipe.of(config), start.tokenizer()
+    recipe, tokenizer = RlSpec.of(config), start.tokenizer()
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     with memory_explained(loading(recipe), run):
         model, reference = policy_and_reference(recipe, start)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sage_cli.config.model import PromptSection, sampled_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.models.policies.compatibility import refuse_other_template
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
@@ -32,7 +32,7 @@ class PolicySamples:
     served: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_evaluation(cls, policy: Policy, recipe: EvaluationRecipe, root: Path) -> PolicySamples:
+    def of_evaluation(cls, policy: Policy, recipe: EvaluationSpec, root: Path) -> PolicySamples:
         """The samples that an evaluation counts.
 
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
@@ -47,7 +47,7 @@ class PolicySamples:
         return samples
 
     @classmethod
-    def of_rollouts(cls, policy: Policy, recipe: RlRecipe, root: Path) -> PolicySamples:
+    def of_rollouts(cls, policy: Policy, recipe: RlSpec, root: Path) -> PolicySamples:
         """The samples that a training draws beforehand, as it would draw rollouts."""
         stop = PromptTemplate(recipe.prompt).stop
         parameters = SamplingParameters.from_section(recipe.rollout, stop=stop)

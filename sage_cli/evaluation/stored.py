@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.counted import counts_of
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -17,7 +17,7 @@ from sage_cli.store.samples.sample_set import SampleSet
 
 
 def stored_verdicts(
-    samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationRecipe
+    samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationSpec
 ) -> Iterator[tuple[SampleSet, GradeStore]]:
     """For each evaluation seed its sample set, and the verdicts of the recipe's grader on it."""
     evaluation = recipe.evaluation
@@ -28,7 +28,7 @@ def stored_verdicts(
 
 
 def stored_measurements(
-    samples: PolicySamples, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe
+    samples: PolicySamples, benchmarks: Sequence[Benchmark], recipe: EvaluationSpec
 ) -> dict[str, tuple[Measured, ...]] | None:
     """By benchmark a measurement for each evaluation seed; None unless all of it is stored."""
     n, label = recipe.evaluation.samples, samples.policy.label
@@ -53,7 +53,7 @@ def stored_measurements(
 def stored_counts(
     policy: Policy,
     benchmark: Benchmark,
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     root: Path,
     ns: Sequence[int],
 ) -> dict[int, list[Counts]]:

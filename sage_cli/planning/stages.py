@@ -7,7 +7,7 @@ from typing import Any
 from sage_cli.config.in_words import Stage
 from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
@@ -49,15 +49,15 @@ def memory_stages(
     """The stages on memory of what a command does: its base, its training, its measurement."""
     found = []
     if base and config.sft.enabled:
-        found.append(sft_memory(SftRecipe.of(config), card))
+        found.append(sft_memory(SftSpec.of(config), card))
     if training:
-        found.append(rl_memory(RlRecipe.of(config), card))
+        found.append(rl_memory(RlSpec.of(config), card))
     if measure:
-        found.append(sampling_memory(config.model, EvaluationRecipe.of(config), card))
+        found.append(sampling_memory(config.model, EvaluationSpec.of(config), card))
     return found
 
 
-def rl_hours(recipe: RlRecipe) -> dict[str, str]:
+def rl_hours(recipe: RlSpec) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
     rl = recipe.rl
     tokens = rl.steps * batch_of(rl, rl.processes).completions * recipe.rollout.max_tokens
@@ -68,7 +68,7 @@ def rl_hours(recipe: RlRecipe) -> dict[str, str]:
     return hours_fact(recipe.model, sampled=tokens, trained=tokens)
 
 
-def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
+def rl_memory(recipe: RlSpec, card: Card) -> Stage:
     """The stage on memory of a training by RL, on each of its cards."""
     shape, rl = shape_of(recipe.model), recipe.rl
     title = f"memory of RL on {_each(rl.processes)}{card.name}"
@@ -98,7 +98,7 @@ def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
     return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
 
 
-def sft_memory(recipe: SftRecipe, card: Card) -> Stage:
+def sft_memory(recipe: SftSpec, card: Card) -> Stage:
     """The stage on memory of supervised warm-up, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(recipe.model), recipe.sft
     title = f"memory of the warm-up on {card.name}"
@@ -121,7 +121,7 @@ def sft_memory(recipe: SftRecipe, card: Card) -> Stage:
     return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
 
 
-def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage:
+def sampling_memory(model: Model, recipe: EvaluationSpec, card: Card) -> Stage:
     """The stage on memory of drawing an evaluation's samples."""
     shape, section = shape_of(model), recipe.sampling
     title = f"memory of sampling on {card.name}"
@@ -170,7 +170,7 @@ def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
     return found if fits else {**found, "does not fit": f"try {advice}"}
 
 
-def how_trained(recipe: RlRecipe, shape: Shape, card: Card | None) -> TrainingSetup:
+def how_trained(recipe: RlSpec, shape: Shape, card: Card | None) -> TrainingSetup:
     """What the arithmetic of memory reads of a recipe; without a card, on a CPU."""
     rl, anchor = recipe.rl, recipe.anchor
     return TrainingSetup(
@@ -208,7 +208,7 @@ def widths(model: Model, card: Card | None) -> Widths:
     return Widths(weights, 2 if coarse else weights)
 
 
-def prompt_tokens(recipe: RlRecipe) -> int:
+def prompt_tokens(recipe: RlSpec) -> int:
     """The longest prompt's tokens: of a model from scratch counted by characters, else stated."""
     if not isinstance(recipe.model, ScratchModel):
         return PROMPT_TOKENS

@@ -23,7 +23,7 @@ from sage_cli.analysis.selection import (
     with_base,
 )
 from sage_cli.config.in_words import Stage, samples_in_words
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
@@ -64,7 +64,7 @@ def answer(
     labels: Labels = NO_LABELS,
 ) -> tuple[Document, Path]:
     """Return the analysis's document, and the folder of its report."""
-    analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
+    analysis, recipe = find_analysis(name), EvaluationSpec.of(config)
     options = options_of(analysis, config.evaluation, request)
     if analysis.records:
         runs = chosen_runs(names, Runs(config.run.root), labels)
@@ -92,7 +92,7 @@ def answer(
 
 def plan(config: SageConfig, name: str, names: Sequence[str], request: Request) -> list[Stage]:
     """Return which inputs are stored, which are missing, and the command that samples them."""
-    analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
+    analysis, recipe = find_analysis(name), EvaluationSpec.of(config)
     options_of(analysis, config.evaluation, request)
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
@@ -132,7 +132,7 @@ def _subjects(
     policies = chosen_policies(names, runs, config.model, labels)
     if analysis.base or base is not None:
         policies = with_base(policies, base, runs, config.model, labels)
-    return samples_of(policies, EvaluationRecipe.of(config), runs)
+    return samples_of(policies, EvaluationSpec.of(config), runs)
 
 
 def _sampling(subjects: Sequence[Subject], request: Request) -> str:
@@ -140,7 +140,7 @@ def _sampling(subjects: Sequence[Subject], request: Request) -> str:
 
 
 def _of_records(
-    runs: Mapping[str, Run], recipe: EvaluationRecipe, options: Options, progress: Progress
+    runs: Mapping[str, Run], recipe: EvaluationSpec, options: Options, progress: Progress
 ) -> Inputs:
     """Return training records, with measured checkpoints if the benchmarks are available."""
     benchmarks: list[Benchmark] = []
@@ -161,7 +161,7 @@ def _of_samples(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     options: Options,
     progress: Progress,
 ) -> Inputs:
@@ -190,7 +190,7 @@ def _scoring_facts(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
 ) -> dict[str, str]:
     """Return how many completions or prompts a model would have to score."""
     facts = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -139,7 +139,7 @@ def _measured(
     """Return counts by name and benchmark, and their provenance."""
     if not policies:
         return {}, Provenance.here(surroundings())
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     with progress.doing(f"reading {recipe.evaluation.benchmark}"):
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     evaluation = evaluate(

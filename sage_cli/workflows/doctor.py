@@ -13,7 +13,7 @@ from platform import python_version
 
 from sage_cli import __version__
 from sage_cli.config.model import ScratchModel
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -108,7 +108,7 @@ def _executor(config: SageConfig) -> str:
 
 
 def _plugins(config: SageConfig) -> str:
-    require_plugins(RlRecipe.of(config))
+    require_plugins(RlSpec.of(config))
     return f"guide {config.guide.name}, method {config.rl.algo}"
 
 
@@ -125,7 +125,7 @@ def _template(config: SageConfig) -> str:
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
         template = PromptTemplate.from_section(config.prompt, facts)
     else:
-        policy = planned_base(SftRecipe.of(config), Runs(config.run.root))
+        policy = planned_base(SftSpec.of(config), Runs(config.run.root))
         foundation = Policy(config.model.path, section=config.model)
         tokenizer = (foundation if policy.run else policy).tokenizer()
         template = PromptTemplate.from_section(config.prompt, tokenizer)
@@ -135,7 +135,7 @@ def _template(config: SageConfig) -> str:
 def _demonstrations(config: SageConfig) -> str:
     from sage_cli.training.sft import tokenized
 
-    tokenizer, _, examples = sft_inputs(SftRecipe.of(config))
+    tokenizer, _, examples = sft_inputs(SftSpec.of(config))
     most = config.sft.max_length
     fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate as evaluate_policies
@@ -32,7 +32,7 @@ def evaluate(
     With `paper` or `k_samples` the same samples are also evaluated as the paper's were, pass@k from
     the first k of each problem.
     """
-    recipe, root = EvaluationRecipe.of(config), config.run.root
+    recipe, root = EvaluationSpec.of(config), config.run.root
     ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
     if paper:
         published_scores(paper)  # so that a table that isn't there is named before measuring

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.in_words import Stage
-from sage_cli.config.recipe import EvaluationRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate, report_folder
@@ -42,7 +42,7 @@ def passk(
     Curves are computed at all ks; `evaluation.k` says which of them the table shows, `labels` what
     tables and figure call a model, by the name that was typed.
     """
-    recipe, root = EvaluationRecipe.of(config), config.run.root
+    recipe, root = EvaluationSpec.of(config), config.run.root
     ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
     # before a base is trained, so that a broken benchmark is named at once
     with progress.doing(f"reading {recipe.evaluation.benchmark}"):
@@ -95,7 +95,7 @@ def plan(config: SageConfig, names: Sequence[str], gpu: str | None = None) -> li
     try:
         policies = chosen_policies(names, runs, config.model)
     except NoRunsError:
-        policies = [planned_base(SftRecipe.of(config), runs)]
+        policies = [planned_base(SftSpec.of(config), runs)]
     memory = memory_stages(config, card(gpu), training=False) if gpu else []
     return [plan_measurement(config, policies), *memory]
 

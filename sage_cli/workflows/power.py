@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -103,7 +103,7 @@ def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Counted], Pro
     bases = [(path.stem, "counts", read_counts(path)) for path in files.values()]
     provenance = Provenance.here(surroundings())
     if not names or len(files) < len(names):
-        recipe = EvaluationRecipe.of(config)
+        recipe = EvaluationSpec.of(config)
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
         others = [name for name in names if name not in files]
         policies = chosen_policies(others, Runs(config.run.root), config.model)
@@ -128,7 +128,7 @@ def _correlation(
     config: SageConfig, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
     """Return the correlation of the base's stored verdicts with those of the run `like`."""
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
     n, correlation = recipe.evaluation.samples, float("nan")
     for one in load_benchmarks(recipe.evaluation, recipe.data):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -75,7 +75,7 @@ def rl(
     """
     require_mirrors(config.tracking)
     require_all_processes()
-    recipe = RlRecipe.of(config)
+    recipe = RlSpec.of(config)
     ending: AbstractContextManager[None] = nullcontext()
     if is_launched():
         ending = ended_with(follow())
@@ -138,7 +138,7 @@ def _found(
     return run
 
 
-def _problems(config: SageConfig, recipe: RlRecipe, progress: Progress) -> list[Problem]:
+def _problems(config: SageConfig, recipe: RlSpec, progress: Progress) -> list[Problem]:
     """The problems to train on; those that it can't train with are named before any training."""
     with progress.doing(f"reading {recipe.data.rl.name}"):
         problems = load_training_problems(recipe.data)
@@ -152,7 +152,7 @@ def _require_base(config: SageConfig, init: str | None) -> None:
     """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
     if init is not None or not config.sft.enabled:
         return
-    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
+    base = planned_base(SftSpec.of(config), Runs(config.run.root))
     if not base.exists:
         raise ConfigurationError(
             f"the base {base.label} isn't trained yet, and a command that a launcher started can't "
@@ -174,7 +174,7 @@ def base_command(words: Sequence[str]) -> str:
     return shlex.join(kept)
 
 
-def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
+def _refuse_unfit(recipe: RlSpec, base: Policy, init: str | None) -> None:
     """Refuse before anything is written what can't be trained from `base` under this recipe."""
     refuse_adapter_in_full_tuning(base, recipe.model.tuning)
     if recipe.anchor.kl != "none":
@@ -185,7 +185,7 @@ def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
         refuse_unfit_start(base, recipe.model, recipe.prompt, other_template=allowed)
 
 
-def _refuse_unfit_machine(recipe: RlRecipe) -> None:
+def _refuse_unfit_machine(recipe: RlSpec) -> None:
     """Refuse before anything is trained what can't be computed or drawn here."""
     from sage_cli.training.hardware import require_hardware
     from sage_cli.training.rollout_engine import settled_engine
@@ -195,7 +195,7 @@ def _refuse_unfit_machine(recipe: RlRecipe) -> None:
     settled_engine(recipe.rollout, processes(recipe))
 
 
-def _trains_apart(recipe: RlRecipe, *, measured: bool) -> bool:
+def _trains_apart(recipe: RlSpec, *, measured: bool) -> bool:
     """Whether this command leaves the training to processes of their own.
 
     To several where several are asked for, and to one where its rollout engine would hold memory of
@@ -216,7 +216,7 @@ def _refuse_foreign(run: Run, base: Policy) -> None:
 
 def _record(
     config: SageConfig,
-    recipe: RlRecipe,
+    recipe: RlSpec,
     base: Policy,
     problems: Sequence[Problem],
     run: Run,

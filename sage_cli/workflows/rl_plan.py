@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sage_cli.config.consent import consents
 from sage_cli.config.in_words import Stage, rl_facts
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.evaluation.reference import reference_facts
@@ -23,12 +23,12 @@ def planned_parent(config: SageConfig, init: str | None) -> Policy:
     runs = Runs(config.run.root)
     if init is not None:
         return named_policy(init, runs, config.model)
-    return planned_base(SftRecipe.of(config), runs)
+    return planned_base(SftSpec.of(config), runs)
 
 
 def planned_run(config: SageConfig, parent: Policy) -> Run:
     """Where the policy that `sage rl` trains from `parent` is or will be."""
-    recipe = RlRecipe.of(config)
+    recipe = RlSpec.of(config)
     return rl_run(recipe, parent, Runs(config.run.root), processes(recipe))
 
 
@@ -49,11 +49,11 @@ def plan(
 
     `gpu` names a card, against which memory is laid.
     """
-    recipe, parent = RlRecipe.of(config), planned_parent(config, init)
+    recipe, parent = RlSpec.of(config), planned_parent(config, init)
     run = planned_run(config, parent)
     policy = Policy.of_run(run, consent=consents(config.model))
     return [
-        plan_base(SftRecipe.of(config), parent)
+        plan_base(SftSpec.of(config), parent)
         if init is None
         else Stage("start", {"policy": parent.label}),
         Stage(
@@ -70,6 +70,6 @@ def plan(
     ]
 
 
-def processes(recipe: RlRecipe) -> int:
+def processes(recipe: RlSpec) -> int:
     """How many train together: as many as a launcher started, or as are to be launched."""
     return world_size() if is_launched() else recipe.rl.processes

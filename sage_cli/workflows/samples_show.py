@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.answers import StoredAnswer, stored_answers
@@ -28,7 +28,7 @@ def samples_show(
             f"there is no verdict '{verdict}'", f"there are {', '.join(STATUSES)}"
         )
     policy = named_policy(name, Runs(config.run.root), config.model)
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     ids = {one.name: _ids(one, problem) for one in benchmarks}
@@ -51,7 +51,7 @@ def samples_show(
 def _wanted(
     samples: PolicySamples,
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     ids: dict[str, list[str]],
     verdict: str | None,
 ) -> Iterator[StoredAnswer]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.consent import consents
 from sage_cli.config.in_words import Stage, sft_facts
 from sage_cli.config.model import PromptSection, ScratchModel
-from sage_cli.config.recipe import SftRecipe
+from sage_cli.config.recipe import SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.evaluation.final import FinalMeasurement
@@ -49,7 +49,7 @@ def sft(
     `fresh` trains it anew, beside the one that is there until it is finished; one that others grew
     from only with `replace_parent`. `measure` then measures it as `evaluation` says.
     """
-    recipe = SftRecipe.of(config)
+    recipe = SftSpec.of(config)
     if not recipe.sft.enabled:
         raise ConfigurationError(
             "sft.enabled is false: this configuration takes its model as it is",
@@ -79,7 +79,7 @@ def base_policy(config: SageConfig, progress: Progress) -> Policy:
 
     One that another process is training is waited for, and taken over if that process dies.
     """
-    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
+    base = planned_base(SftSpec.of(config), Runs(config.run.root))
     while not base.exists:  # one that is being trained anew beside it changes nothing yet
         if base.run is not None:
             wait_for_writer(current(base.run).folder, progress.say)
@@ -118,7 +118,7 @@ def plan(config: SageConfig, *, measure: bool = False, gpu: str | None = None) -
 
     `gpu` names a card, against which memory is laid.
     """
-    recipe = SftRecipe.of(config)
+    recipe = SftSpec.of(config)
     base = planned_base(recipe, Runs(config.run.root))
     return [
         plan_base(recipe, base),
@@ -131,7 +131,7 @@ def plan(config: SageConfig, *, measure: bool = False, gpu: str | None = None) -
     ]
 
 
-def plan_base(recipe: SftRecipe, base: Policy) -> Stage:
+def plan_base(recipe: SftSpec, base: Policy) -> Stage:
     """What making the base would take, and whether it is there."""
     if base.run is None:
         return Stage("base", base_facts(base))
@@ -140,7 +140,7 @@ def plan_base(recipe: SftRecipe, base: Policy) -> Stage:
 
 def _train(
     config: SageConfig,
-    recipe: SftRecipe,
+    recipe: SftSpec,
     run: Run,
     progress: Progress,
     measurement: FinalMeasurement | None,
@@ -177,7 +177,7 @@ def _train(
     return run
 
 
-def sft_inputs(recipe: SftRecipe) -> tuple[Any, PromptTemplate, list[Example]]:
+def sft_inputs(recipe: SftSpec) -> tuple[Any, PromptTemplate, list[Example]]:
     """The tokenizer, the prompt template and the texts that SFT trains on; loads no weights."""
     from sage_cli.models.scratch import build_tokenizer
     from sage_cli.training.sft import Example
@@ -198,7 +198,7 @@ def sft_inputs(recipe: SftRecipe) -> tuple[Any, PromptTemplate, list[Example]]:
 
 
 def _short_demonstrations(
-    recipe: SftRecipe, tokenizer: Any, template: PromptTemplate
+    recipe: SftSpec, tokenizer: Any, template: PromptTemplate
 ) -> list[Demonstration]:
     """The demonstrations without those that `data.sft.max_prompt_share` leaves out."""
 
@@ -215,7 +215,7 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
     return template.render(shown.question), template.complete(shown.working, shown.answer)
 
 
-def _start(recipe: SftRecipe, tokenizer: Any) -> Any:
+def _start(recipe: SftSpec, tokenizer: Any) -> Any:
     """The untrained policy."""
     from sage_cli.models.load import attach_lora, load_section
     from sage_cli.models.scratch import build_scratch

@@ -8,7 +8,7 @@ from typing import Any
 
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
@@ -50,7 +50,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     require_mirrors(config.tracking)
     search = prepared(config)
     refuse_trained(search.cells.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(RlRecipe.of(search.cells.shared))
+    require_plugins(RlSpec.of(search.cells.shared))
     executor = _executor(search, detach=detach)
     share = task_resources(config.executor, config.rl.processes)
     # all cells wait for a base, which may have the threads of all on this machine
@@ -106,7 +106,7 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
     `gpu` names a card, against which memory of the shared settings is laid.
     """
     search = prepared(config)
-    recipe, shared = RlRecipe.of(search.cells.shared), search.cells.shared
+    recipe, shared = RlSpec.of(search.cells.shared), search.cells.shared
     known = list(search.space.cells()) if search.sampler == "grid" else []
     trainings = [search.cells.training(cell, seed) for cell in known for seed in search.first_seeds]
     done = [search.cells.trained(one) is not None for one in trainings]
@@ -121,14 +121,14 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
         "completions": f"{left * recipe.rl.steps * batch_of(recipe.rl, 1).completions:,}",
         "objectives": " and ".join(config.sweep.objective),
         **_estimate(shared, left, _section(search).workers or left),
-        **evaluation_facts(EvaluationRecipe.of(shared)),
+        **evaluation_facts(EvaluationSpec.of(shared)),
         **{
             _title(one): _state(one, measured)
             for one, measured in zip(trainings, done, strict=True)
         },
     }
     return [
-        plan_base(SftRecipe.of(shared), search.cells.base),
+        plan_base(SftSpec.of(shared), search.cells.base),
         Stage("RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
         Stage("sweep", facts),
         *(memory_stages(shared, card(gpu), base=True) if gpu else []),

@@ -10,7 +10,7 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate
 from sage_cli.evaluation.kept import keep_evaluations
@@ -51,7 +51,7 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
 
 
 def keep(config, policy, found, benchmarks=()):
-    keep_evaluations([policy], benchmarks, found, EvaluationRecipe.of(config), config.tracking)
+    keep_evaluations([policy], benchmarks, found, EvaluationSpec.of(config), config.tracking)
 
 
 EXPECTED = {
@@ -81,7 +81,7 @@ def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     monkeypatch.setattr("sage_cli.evaluation.evaluate.measure", lambda *_: found)
     monkeypatch.setattr("sage_cli.evaluation.evaluate.provenance_of", lambda *_: None)
     monkeypatch.setattr("sage_cli.evaluation.evaluate.PolicySamples.of_evaluation", lambda *_: None)
-    evaluate([policy], [], EvaluationRecipe.of(config), config.run.root, config.tracking, Silent())
+    evaluate([policy], [], EvaluationSpec.of(config), config.run.root, config.tracking, Silent())
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
 
 

@@ -11,7 +11,7 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.runs.run import Runs
-from sage_cli.workflows.rl import SftRecipe, base_command, rl
+from sage_cli.workflows.rl import SftSpec, base_command, rl
 from sage_cli.workflows.rl_plan import plan, planned_parent, planned_policy
 
 RL = "sage_cli.workflows.rl"
@@ -58,7 +58,7 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
     monkeypatch.setattr("sage_cli.workflows.rl.join_processes", lambda: alone)
     settings = config(tmp_path)
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
     finish(planned_policy(settings).run)
     assert rl(settings, Silent()).id == planned_policy(settings).run.id
 
@@ -87,7 +87,7 @@ def finish(run, weights="w"):
 
 def test_a_plan_says_exactly_what_is_there(tmp_path):
     settings = config(tmp_path, "guide.name=branch")
-    base, policy = planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run, None
+    base, policy = planned_base(SftSpec.of(settings), Runs(settings.run.root)).run, None
     before = [stage.facts["state"] for stage in plan(settings)]
     assert before == ["not trained yet", "not trained yet"]
     finish(base)
@@ -103,7 +103,7 @@ def test_a_plan_says_exactly_what_is_there(tmp_path):
 
 def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, monkeypatch):
     settings = config(tmp_path)
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
     finish(planned_policy(settings).run)
 
     def never(*_):
@@ -115,7 +115,7 @@ def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, mon
 
 def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
     run = planned_policy(settings).run
     torn = run.checkpoints / "checkpoint-3"
     torn.mkdir(parents=True)  # as it is while it is being written
@@ -127,7 +127,7 @@ def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
 
 def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
     run = planned_policy(settings).run
     monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
     assert rl(settings, Silent()).manifest["sweep"] == "tau-rho-1"
@@ -135,7 +135,7 @@ def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
 
 def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
     settings = config(tmp_path)
-    base = planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run
+    base = planned_base(SftSpec.of(settings), Runs(settings.run.root)).run
     finish(base)
     (base.model / "model.safetensors").write_text("others")
     with pytest.raises(StoreError, match="has been changed: its training left weights"):
@@ -168,7 +168,7 @@ def test_a_launcher_of_fsdp_2_takes_no_8_bit_optimizer(tmp_path, monkeypatch):
 def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypatch, measure):
     """What is measured afterwards needs the GPU that a colocated engine would still hold."""
     settings = config(tmp_path)
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
     where = []
     monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
     monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
