@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.counted import counts_of
+from sage_cli.evaluation.stored import counts_of
 from sage_cli.grading.status import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.majority import RIGHT

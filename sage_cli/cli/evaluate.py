@@ -33,6 +33,7 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import show_report
+from sage_cli.planning.dry_run import plan_of
 
 Published = Literal["paper"]
 PAPERS_SEEDS = 5
@@ -77,16 +78,14 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
-    if dry_run:
-        from sage_cli.workflows.passk import plan
-
-        show_plan(lambda: plan(settings, names, gpu), json)
-        return
     from sage_cli.workflows.evaluate import evaluate
+    from sage_cli.workflows.measuring import Measuring
 
-    trained = may_train(train, names, settings, chosen=bool(preset or config))
+    measuring = Measuring.of(settings, names)
+    if dry_run:
+        show_plan(lambda: plan_of(measuring.stages, gpu), json)
+        return
+    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = evaluate(
-            settings, names, live, paper=paper, k_draws=protocol == "paper", train=trained
-        )
+        report = evaluate(measuring, live, paper=paper, k_draws=protocol == "paper", train=trained)
     show_report(report, json)

@@ -14,7 +14,6 @@ from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
-    from sage_cli.config.schema import SageConfig
     from sage_cli.store.run import Runs
 
 
@@ -104,10 +103,8 @@ def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return [name for name, _ in pairs], {name: label for name, label in pairs if label}
 
 
-def may_train(
-    asked: bool | None, names: Sequence[str] | None, config: SageConfig, *, chosen: bool
-) -> bool:
-    """Return True if a base may be trained where there is no run to measure.
+def may_train(asked: bool | None, names: Sequence[str] | None, root: Path, *, chosen: bool) -> bool:
+    """Return True if a base may be trained where `root`, the folder of runs, has none to measure.
 
     `--train` and `--no-train` decide; else a person at a terminal is asked. Without a terminal the
     built-in `tiny` base is trained, which takes a minute or two; a configuration that was `chosen`
@@ -115,7 +112,6 @@ def may_train(
     """
     from sage_cli.store.run import Runs
 
-    root = config.run.root
     if names or asked is not None or Runs(root).latest() is not None:
         return bool(asked)
     if not (console.is_terminal and sys.stdin.isatty()):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +33,8 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
+from sage_cli.config.passwords import word_without_passwords
+from sage_cli.planning.dry_run import plan_of
 
 Compat = Annotated[
     str | None,
@@ -123,21 +128,33 @@ def command(
         anchor={"kl": kl, "beta": beta},
         run={"root": runs},
     )
+    from sage_cli.workflows.rl import RlTraining
+
+    training = RlTraining.of(
+        loaded.config,
+        init,
+        measure=measure,
+        base_command=sft_command(preset, config, set_, runs),
+    )
     if dry_run:
-        from sage_cli.workflows.rl_plan import plan
-
-        show_plan(lambda: plan(loaded.config, init, measure=measure, gpu=gpu), json)
+        show_plan(lambda: plan_of(training.stages, gpu), json)
         return
-    from sage_cli.workflows.rl import rl
-
     with Live() as live:
-        run = rl(
-            loaded.config,
-            live,
-            init=init,
-            fresh=fresh,
-            replace_parent=replace_parent,
-            measure=measure,
-        )
+        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
     more = "" if measure else "  (`sage passk` measures it)"
     show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)
+
+
+def sft_command(
+    presets: Sequence[str] | None,
+    config: Path | None,
+    sets: Sequence[str] | None,
+    runs: Path | None,
+) -> str:
+    """The command that trains the base of a `sage rl` with these options, without passwords."""
+    words = ["sage", "sft"]
+    words += [word for preset in presets or () for word in ("--preset", preset)]
+    words += [] if config is None else ["--config", str(config)]
+    words += [word for one in sets or () for word in ("--set", word_without_passwords(one))]
+    words += [] if runs is None else ["--runs", str(runs)]
+    return shlex.join(words)

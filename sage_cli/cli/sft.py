@@ -23,6 +23,7 @@ from sage_cli.cli.options import (
 )
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
+from sage_cli.planning.dry_run import plan_of
 
 
 def command(
@@ -44,13 +45,12 @@ def command(
     refuse_card(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
     loaded = load_config(preset, config, set_, sft=asked, run={"root": runs})
+    from sage_cli.workflows.sft import SftTraining
+
+    training = SftTraining.of(loaded.config, measure=measure)
     if dry_run:
-        from sage_cli.workflows.sft import plan
-
-        show_plan(lambda: plan(loaded.config, measure=measure, gpu=gpu), json)
+        show_plan(lambda: plan_of(training.stages, gpu), json)
         return
-    from sage_cli.workflows.sft import sft
-
     with Live() as live:
-        run = sft(loaded.config, live, fresh=fresh, replace_parent=replace_parent, measure=measure)
+        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
     show_trained(f"base: [bold]{run.folder}[/]", run, measured=measure, json=json)

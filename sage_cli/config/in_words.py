@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.config.algorithms import ALGORITHMS
@@ -15,14 +14,6 @@ from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.remarks import beta_in_words
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import RlSection, batch_of
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One part of the work, and its facts by name."""
-
-    title: str
-    facts: dict[str, Any]
 
 
 def sft_facts(recipe: SftRecipe) -> dict[str, Any]:

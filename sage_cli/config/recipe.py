@@ -1,14 +1,18 @@
-"""The settings that make a base, a policy, a measurement: what work reads, and what names it."""
+"""Projections of the configuration: the sections that one job reads, and no others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from sage_cli.config.consent import typed_again
 from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.guide import GuideSection
 from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel, sampled_dtype
+from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
@@ -17,7 +21,7 @@ from sage_cli.config.training import AnchorSection, RlSection, SftSection
 
 @dataclass(frozen=True)
 class SftRecipe:
-    """What a base is made from."""
+    """What supervised fine-tuning reads."""
 
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
@@ -26,13 +30,13 @@ class SftRecipe:
 
     @classmethod
     def of(cls, config: SageConfig) -> SftRecipe:
-        """The sections that supervised warm-up reads."""
+        """The sections of `config` that SFT reads."""
         return cls(config.model, config.prompt, config.data, config.sft)
 
 
 @dataclass(frozen=True)
 class RlRecipe:
-    """What a policy is made from, besides the model it begins with."""
+    """What RL reads, besides the policy that it starts from."""
 
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
@@ -45,7 +49,7 @@ class RlRecipe:
 
     @classmethod
     def of(cls, config: SageConfig) -> RlRecipe:
-        """The sections that training by RL reads."""
+        """The sections of `config` that RL reads."""
         return cls(
             config.model,
             config.prompt,
@@ -60,9 +64,9 @@ class RlRecipe:
 
 @dataclass(frozen=True)
 class EvaluationRecipe:
-    """What a measurement is made from, besides the policy; `dtype` is `sampled_dtype`."""
+    """What an evaluation reads, besides the policy that it measures."""
 
-    dtype: str
+    model: PretrainedModel | ScratchModel
     prompt: PromptSection
     data: DataSection
     sampling: SamplingSection
@@ -71,12 +75,43 @@ class EvaluationRecipe:
 
     @classmethod
     def of(cls, config: SageConfig) -> EvaluationRecipe:
-        """The sections that measuring reads."""
+        """The sections of `config` that an evaluation reads."""
         return cls(
-            sampled_dtype(config.model),
+            config.model,
             config.prompt,
             config.data,
             config.sampling,
             config.grading,
             config.evaluation,
+        )
+
+    @property
+    def dtype(self) -> str:
+        """The type of the weights that are sampled from; `auto` is the stored one."""
+        return sampled_dtype(self.model)
+
+
+@dataclass(frozen=True)
+class RecordSpec:
+    """Where results are kept and shown; nothing here changes a result.
+
+    `settings` is the whole configuration as a run's config.json stores it. `typed` are the options
+    by which a command that reads it from there is allowed what was allowed here.
+    """
+
+    root: Path
+    tracking: TrackingSection
+    sweep: str | None
+    settings: dict[str, Any]
+    typed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, config: SageConfig) -> RecordSpec:
+        """The record of a command under `config`."""
+        return cls(
+            config.run.root,
+            config.tracking,
+            config.run.sweep,
+            config.model_dump(mode="json"),
+            typed_again(config),
         )

@@ -27,13 +27,13 @@ class StoredAnswer:
 def stored_answers(
     samples: PolicySamples,
     benchmark: Benchmark,
-    recipe: EvaluationRecipe,
+    spec: EvaluationRecipe,
     problem_ids: Sequence[str],
     n: int,
 ) -> Iterator[StoredAnswer]:
     """The graded ones among the first `n` samples of these problems, seed after seed."""
     problems = {problem.id: problem for problem in benchmark.problems}
-    for stored, verdicts in stored_verdicts(samples, benchmark, recipe):
+    for stored, verdicts in stored_verdicts(samples, benchmark, spec):
         for completion, status, extracted in verdicts.stream(problem_ids, n):
             yield StoredAnswer(
                 problems[completion.problem_id], completion, status, extracted, stored.identity.seed

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
 from sage_cli.evaluation.measure import grade_rows
@@ -38,7 +38,7 @@ class Development:
 
     every: int
     benchmarks: Sequence[Benchmark]
-    recipe: EvaluationRecipe
+    spec: EvaluationRecipe
     ks: tuple[int, ...]
     _open: ExitStack = field(default_factory=ExitStack)
     _graders: dict[str, Grader] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Development:
 
         At powers of two, and at the ks of a sweep's objectives.
         """
-        n, ks = self.recipe.evaluation.development_samples, self.ks
+        n, ks = self.spec.evaluation.development_samples, self.ks
         drawn = self._drawn(model, tokenizer, n, on_drawn)
         pass_BK = []
         for benchmark in self.benchmarks:
@@ -78,8 +78,8 @@ class Development:
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
         from sage_cli.sampling.transformers_sampler import TransformersSampler
 
-        sampling, seed = self.recipe.sampling, self.recipe.evaluation.seed
-        template = PromptTemplate.from_section(self.recipe.prompt, tokenizer)
+        sampling, seed = self.spec.sampling, self.spec.evaluation.seed
+        template = PromptTemplate.from_section(self.spec.prompt, tokenizer)
         stop = template.stop if sampling.stop_at_answer else None
         parameters = SamplingParameters.from_section(sampling, stop=stop)
         drawn: dict[str, list[Completion]] = {one.name: [] for one in self.benchmarks}
@@ -107,36 +107,33 @@ class Development:
     def _grader(self, benchmark: Benchmark) -> Grader:
         """Kept from look to look: its workers take a second to start."""
         if benchmark.name not in self._graders:
-            grader = grader_for(benchmark.name, self.recipe.grading, self.recipe.prompt)
+            grader = grader_for(benchmark.name, self.spec.grading, self.spec.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
         return self._graders[benchmark.name]
 
 
-def development(config: SageConfig) -> Development | None:
-    """The looks that `evaluation.every` asks for.
+def development(spec: EvaluationRecipe, sweep: SweepSection) -> Development | None:
+    """The looks that `evaluation.every` asks for; None without.
 
     Raises ConfigurationError where training would see their problems.
     """
-    evaluation = config.evaluation
+    evaluation = spec.evaluation
     if evaluation.every is None:
         return None
     named = evaluation.development is not None
-    chosen = evaluation.model_copy(
-        update={"benchmark": evaluation.development or config.sweep.benchmark}
-    )
-    benchmarks = load_benchmarks(chosen, config.data)
+    chosen = evaluation.model_copy(update={"benchmark": evaluation.development or sweep.benchmark})
+    benchmarks = load_benchmarks(chosen, spec.data)
     setting = "evaluation.development" if named else "sweep.benchmark"
-    refuse_trained(benchmarks, config.data, setting)
+    refuse_trained(benchmarks, spec.data, setting)
     n = evaluation.development_samples
-    searched = {k for one in config.sweep.objectives for k in one.weights if k <= n}
+    searched = {k for one in sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
-    return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config), ks)
+    return Development(evaluation.every, benchmarks, spec, ks)
 
 
 @contextmanager
-def looking(config: SageConfig, tokenizer: Any, on_drawn: OnDrawn) -> Iterator[Looks | None]:
-    """The looks of `config` at a policy with this tokenizer, for its training; None without."""
-    apart = development(config)
+def looking(apart: Development | None, tokenizer: Any, on_drawn: OnDrawn) -> Iterator[Looks | None]:
+    """The looks at a policy with this tokenizer, for its training; None without."""
     if apart is None:
         yield None
         return

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
-from sage_cli.evaluation.counted import counts_of
 from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import counts_of
 from sage_cli.grading import Grade, Grader
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
@@ -26,7 +26,7 @@ Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 def measure(
     policies: Sequence[PolicySamples],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    spec: EvaluationRecipe,
     progress: Progress,
 ) -> Measurements:
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
@@ -36,15 +36,15 @@ def measure(
     """
     found: dict[tuple[str, str], list[Measured]] = {}
     refused: dict[str, str] = {}
-    evaluation = recipe.evaluation
+    evaluation = spec.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
         graders = [  # kept for all policies: their workers take a second to start
-            open_graders.enter_context(grader_for(one.name, recipe.grading, recipe.prompt))
+            open_graders.enter_context(grader_for(one.name, spec.grading, spec.prompt))
             for one in benchmarks
         ]
         for samples in policies:
-            with Drawing(samples, recipe.sampling, progress) as drawing:
+            with Drawing(samples, spec.sampling, progress) as drawing:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
                     of_seeds = found[benchmark.name, drawing.label] = []
                     for seed in seeds:

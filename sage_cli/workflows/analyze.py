@@ -17,13 +17,14 @@ from sage_cli.analysis.modes import generator_with_modes
 from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.reading import readers
 from sage_cli.analysis.registry import find_analysis
-from sage_cli.config.in_words import Stage, samples_in_words
+from sage_cli.config.in_words import samples_in_words
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
+from sage_cli.evaluation.stored import missing
+from sage_cli.planning.dry_run import Described
 from sage_cli.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
@@ -87,7 +88,7 @@ def answer(
         return analysis.of(material), folder
 
 
-def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Stage]:
+def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Described]:
     """What is there of what the analysis reads, what lacks, and how to get it."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
     asked_of(analysis, config.evaluation, options)
@@ -95,7 +96,7 @@ def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) 
     if analysis.records:
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded"
                   for run in chosen_runs(names, Runs(config.run.root)).values()}  # fmt: skip
-        return [Stage(f"analyze {name}", facts)]
+        return [Described(f"analyze {name}", facts)]
     benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
     subjects = _subjects(analysis, config, names, options.base)
     _refuse_modeless(analysis, benchmarks)
@@ -110,7 +111,7 @@ def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) 
     if lacks:
         facts["to be drawn by"] = _drawing(subjects, options)
     facts |= _reading_facts(analysis, subjects, benchmarks, recipe)
-    return [Stage(f"analyze {name}", facts)]
+    return [Described(f"analyze {name}", facts)]
 
 
 def _subjects(

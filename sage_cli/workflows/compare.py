@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.evaluate import evaluate
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
 from sage_cli.policies.names import named_policy, refuse_equal_labels
 from sage_cli.policies.policy import Policy
@@ -34,7 +32,7 @@ SideLabels = tuple[str | None, str | None]
 
 
 def compare(
-    config: SageConfig,
+    evaluation: Evaluation,
     a: Sequence[str],
     b: Sequence[str],
     k: str | None,
@@ -46,28 +44,34 @@ def compare(
     A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
     powers of two; runs at the configuration's.
     """
-    names, evaluation = list(dict.fromkeys((*a, *b))), config.evaluation
+    names, root, settings = (
+        list(dict.fromkeys((*a, *b))),
+        evaluation.root,
+        evaluation.spec.evaluation,
+    )
     read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
     hashes = {name: file_hash(Path(name)) for name in read}
-    runs = Runs(config.run.root)
-    policies = {name: _one_policy(name, runs, config) for name in names if name not in read}
+    runs = Runs(root)
+    policies = {
+        name: _one_policy(name, runs, evaluation.spec.model) for name in names if name not in read
+    }
     # runs may end with equal weights, where nothing was learnt, and are two models still
     content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
     refuse_twice(a, b, hashes | content)
     refuse_equal_labels(list(policies.values()))
-    counts, provenance = _measured(config, policies, progress)
+    counts, provenance = _measured(evaluation, policies, progress)
     counts |= {name: {"counts": [one]} for name, one in read.items()}
     provenance = replace(provenance, files=hashes or None)
     n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
-    ks = parse_ks(k or (evaluation.k if policies else f"1..{n}:pow2"), n)
+    ks = parse_ks(k or (settings.k if policies else f"1..{n}:pow2"), n)
     with progress.doing("comparing, and writing the report"):
         comparisons = compare_named(
             a, b, counts.__getitem__, ks,
-            confidence=evaluation.confidence, resamples=evaluation.bootstrap, labels=labels,
+            confidence=settings.confidence, resamples=settings.bootstrap, labels=labels,
             bases={name for name, one in policies.items() if not is_training(one)},
         )  # fmt: skip
         document = comparison_document(comparisons, provenance)
-        return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
+        return document.write(_folder(root, comparisons, ks, settings.confidence))
 
 
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
@@ -135,17 +139,14 @@ def compare_named(
 
 
 def _measured(
-    config: SageConfig, policies: Mapping[str, Policy], progress: Progress
+    evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
     """Counts by name and benchmark, and where they came from."""
     if not policies:
         return {}, Provenance.here(surroundings())
-    recipe = EvaluationRecipe.of(config)
-    with progress.doing(f"reading {recipe.evaluation.benchmark}"):
-        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    found = evaluate(
-        list(policies.values()), benchmarks, recipe, config.run.root, config.tracking, progress
-    )
+    with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
+        benchmarks = evaluation.benchmarks
+    found = evaluation.of(list(policies.values())).carry_out(progress)
     counts = {
         name: {
             benchmark.name: [one.counts for one in found.measured[benchmark.name, policy.label]]
@@ -156,10 +157,10 @@ def _measured(
     return dict(counts), found.provenance
 
 
-def _one_policy(name: str, runs: Runs, config: SageConfig) -> Policy:
+def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:
     if name.endswith("@all"):
         raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
-    return named_policy(name, runs, config.model)
+    return named_policy(name, runs, model)
 
 
 def is_counts_file(name: str) -> bool:

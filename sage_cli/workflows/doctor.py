@@ -13,7 +13,7 @@ from platform import python_version
 
 from sage_cli import __version__
 from sage_cli.config.model import ScratchModel
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -143,7 +143,7 @@ def _demonstrations(config: SageConfig) -> str:
 
 def _training(config: SageConfig) -> int:
     problems = len(load_training_problems(config.data))
-    development(config)  # refuses to look at what is trained on
+    development(EvaluationRecipe.of(config), config.sweep)  # refuses to look at what is trained on
     return problems
 
 
