@@ -74,6 +74,7 @@ def command(
         return
     from sage_cli.analysis.options import Options
     from sage_cli.analysis.registry import find_analysis
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.workflows.analyze import analyze, plan
 
     find_analysis(name)
@@ -85,11 +86,12 @@ def command(
         _words({"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit,
                 "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}),
     )  # fmt: skip
+    evaluation = Evaluation.of_config(settings)
     if dry_run:
-        show_plan(lambda: plan(settings, name, named, options), json)
+        show_plan(lambda: plan(evaluation, name, named, options), json)
         return
     with Live() as live:
-        report = analyze(settings, name, named, options, live, labels)
+        report = analyze(evaluation, name, named, options, live, labels)
     show_report(report, json)
 
 

@@ -65,6 +65,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.workflows.compare import is_counts_file
     from sage_cli.workflows.power import power
 
@@ -76,7 +77,8 @@ def command(
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
         report = power(
-            settings, names or [], live, problems=problems, samples=samples, seeds=seeds, k=k,
-            loss=loss, heterogeneity=heterogeneity, correlation=correlation, like=like,
+            Evaluation.of_config(settings), names or [], live, problems=problems,
+            samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
+            correlation=correlation, like=like,
         )  # fmt: skip
     show_report(report, json)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sage_cli.config.consent import typed_again
 from sage_cli.config.data import DataSection
@@ -20,7 +20,17 @@ from sage_cli.config.training import AnchorSection, RlSection, SftSection
 
 
 @dataclass(frozen=True)
-class SftRecipe:
+class Sections:
+    """Some sections of the configuration, each a field under its name."""
+
+    @classmethod
+    def of(cls, config: SageConfig) -> Self:
+        """The sections of `config` that the fields name."""
+        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True)
+class SftRecipe(Sections):
     """What supervised fine-tuning reads."""
 
     model: PretrainedModel | ScratchModel
@@ -28,14 +38,9 @@ class SftRecipe:
     data: DataSection
     sft: SftSection
 
-    @classmethod
-    def of(cls, config: SageConfig) -> SftRecipe:
-        """The sections of `config` that SFT reads."""
-        return cls(config.model, config.prompt, config.data, config.sft)
-
 
 @dataclass(frozen=True)
-class RlRecipe:
+class RlRecipe(Sections):
     """What RL reads, besides the policy that it starts from."""
 
     model: PretrainedModel | ScratchModel
@@ -47,23 +52,9 @@ class RlRecipe:
     guide: GuideSection
     grading: GradingSection
 
-    @classmethod
-    def of(cls, config: SageConfig) -> RlRecipe:
-        """The sections of `config` that RL reads."""
-        return cls(
-            config.model,
-            config.prompt,
-            config.data,
-            config.rl,
-            config.rollout,
-            config.anchor,
-            config.guide,
-            config.grading,
-        )
-
 
 @dataclass(frozen=True)
-class EvaluationRecipe:
+class EvaluationRecipe(Sections):
     """What an evaluation reads, besides the policy that it measures."""
 
     model: PretrainedModel | ScratchModel
@@ -72,18 +63,6 @@ class EvaluationRecipe:
     sampling: SamplingSection
     grading: GradingSection
     evaluation: EvaluationSection
-
-    @classmethod
-    def of(cls, config: SageConfig) -> EvaluationRecipe:
-        """The sections of `config` that an evaluation reads."""
-        return cls(
-            config.model,
-            config.prompt,
-            config.data,
-            config.sampling,
-            config.grading,
-            config.evaluation,
-        )
 
     @property
     def dtype(self) -> str:

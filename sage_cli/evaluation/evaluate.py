@@ -26,6 +26,7 @@ from sage_cli.planning.cards import Card
 from sage_cli.planning.dry_run import Described, Stage
 from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.stages import sampling_memory
+from sage_cli.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
@@ -35,7 +36,7 @@ from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.mirror import Follower
 from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.run import Run
+from sage_cli.store.run import Run, Runs
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,14 @@ class Evaluation:
         """Raise what is wrong with benchmarks or ks, before anything is trained."""
         _ = self.ks, self.benchmarks
 
+    def policies(self, names: Sequence[str], labels: Labels = NO_LABELS) -> list[Policy]:
+        """The policies called `names`; without names the latest run's (NoRunsError without one)."""
+        return chosen_policies(names, Runs(self.root), self.spec.model, labels)
+
+    def samples(self, policy: Policy) -> PolicySamples:
+        """The samples of `policy` that are counted."""
+        return PolicySamples.of_evaluation(policy, self.spec, self.root)
+
     def of(self, policies: Sequence[Policy]) -> EvaluationStage:
         """The stage that measures `policies`."""
         return EvaluationStage(self, policies)
@@ -130,9 +139,7 @@ class EvaluationStage(Stage):
         `mirrors` are those of the one policy's run, where they are open already.
         """
         spec, benchmarks = self.evaluation.spec, self.evaluation.benchmarks
-        samples = [
-            PolicySamples.of_evaluation(one, spec, self.evaluation.root) for one in self.policies
-        ]
+        samples = [self.evaluation.samples(one) for one in self.policies]
         for policy in self.policies:
             with progress.doing(f"hashing the weights of {policy.label}"):
                 policy.fingerprint  # noqa: B018  kept once it is known

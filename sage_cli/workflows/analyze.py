@@ -19,13 +19,13 @@ from sage_cli.analysis.reading import readers
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.config.in_words import samples_in_words
 from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
 from sage_cli.evaluation.stored import missing
 from sage_cli.planning.dry_run import Described
-from sage_cli.policies.names import NO_LABELS, Labels, chosen_policies
+from sage_cli.policies.names import NO_LABELS, Labels
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
@@ -35,7 +35,7 @@ from sage_cli.store.surroundings import surroundings
 
 
 def analyze(
-    config: SageConfig,
+    evaluation: Evaluation,
     name: str,
     names: Sequence[str],
     options: Options,
@@ -46,13 +46,13 @@ def analyze(
 
     `labels` are what tables and figures call a model, by the name that was typed.
     """
-    document, folder = answer(config, name, names, options, progress, labels)
+    document, folder = answer(evaluation, name, names, options, progress, labels)
     with progress.doing("drawing and writing the report"):
         return document.write(folder)
 
 
 def answer(
-    config: SageConfig,
+    evaluation: Evaluation,
     name: str,
     names: Sequence[str],
     options: Options,
@@ -60,73 +60,74 @@ def answer(
     labels: Labels = NO_LABELS,
 ) -> tuple[Document, Path]:
     """The analysis's answer, and the folder that a report of it belongs into."""
-    analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    asked = asked_of(analysis, config.evaluation, options)
-    reading = progress.doing(f"reading {recipe.evaluation.benchmark}")
+    analysis, spec = find_analysis(name), evaluation.spec
+    asked = asked_of(analysis, spec.evaluation, options)
+    reading = progress.doing(f"reading {spec.evaluation.benchmark}")
     if analysis.records:
-        runs = chosen_runs(names, Runs(config.run.root), labels)
+        runs = chosen_runs(names, Runs(evaluation.root), labels)
         with reading:
-            material = _of_records(runs, recipe, asked, progress)
+            material = _of_records(runs, evaluation, asked, progress)
         content: Any = {label: run.identity or run.id for label, run in runs.items()}
     else:
         with reading:
-            benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
-        subjects = _subjects(analysis, config, names, options.base, labels)
+            benchmarks = only(evaluation.benchmarks, options.problems)
+        subjects = _subjects(analysis, evaluation, names, options.base, labels)
         _refuse_modeless(analysis, benchmarks)
         with progress.doing("looking for stored samples"):
             drawing = _drawing(subjects, options)
-            require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
-        material = _of_samples(analysis, subjects, benchmarks, recipe, asked, progress)
+            require_samples(subjects, benchmarks, spec, evaluation.root, drawing)
+        material = _of_samples(analysis, subjects, benchmarks, spec, asked, progress)
         content = [asdict(one) for one in material.provenance.samples or ()]
         content += [[one.id for one in benchmark.problems] for benchmark in benchmarks]
-    settings = [recipe.evaluation.determinants(), recipe.grading.determinants(), repr(asked)]
+    settings = [spec.evaluation.determinants(), spec.grading.determinants(), repr(asked)]
     identity = identity_of(f"analyze-{name}", [content, settings])
     about = material.answers or [run.run for run in material.trained.values()]
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
-    folder = config.run.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
+    folder = evaluation.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {name}"):
         return analysis.of(material), folder
 
 
-def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Described]:
+def plan(
+    evaluation: Evaluation, name: str, names: Sequence[str], options: Options
+) -> list[Described]:
     """What is there of what the analysis reads, what lacks, and how to get it."""
-    analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    asked_of(analysis, config.evaluation, options)
+    analysis, spec = find_analysis(name), evaluation.spec
+    asked_of(analysis, spec.evaluation, options)
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded"
-                  for run in chosen_runs(names, Runs(config.run.root)).values()}  # fmt: skip
+                  for run in chosen_runs(names, Runs(evaluation.root)).values()}  # fmt: skip
         return [Described(f"analyze {name}", facts)]
-    benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
-    subjects = _subjects(analysis, config, names, options.base)
+    benchmarks = only(evaluation.benchmarks, options.problems)
+    subjects = _subjects(analysis, evaluation, names, options.base)
     _refuse_modeless(analysis, benchmarks)
     policies = [subject.policy for subject in subjects]
-    facts["samples"] = samples_in_words(recipe.evaluation)
+    facts["samples"] = samples_in_words(spec.evaluation)
     lacks = False
-    for one in missing(policies, benchmarks, recipe, config.run.root):
+    for one in missing(policies, benchmarks, spec, evaluation.root):
         lacks |= one.graded < one.wanted
         facts[f"{one.policy} on {one.benchmark}"] = (
             f"{one.graded:,} of {one.wanted:,} graded samples are there"
         )
     if lacks:
         facts["to be drawn by"] = _drawing(subjects, options)
-    facts |= _reading_facts(analysis, subjects, benchmarks, recipe)
+    facts |= _reading_facts(analysis, subjects, benchmarks, spec)
     return [Described(f"analyze {name}", facts)]
 
 
 def _subjects(
     analysis: Analysis,
-    config: SageConfig,
+    evaluation: Evaluation,
     names: Sequence[str],
     base: str | None,
     labels: Labels = NO_LABELS,
 ) -> list[Subject]:
     """The policies that are named, behind the base where one is needed or named."""
-    runs = Runs(config.run.root)
-    policies = chosen_policies(names, runs, config.model, labels)
+    policies, runs = evaluation.policies(names, labels), Runs(evaluation.root)
     if analysis.base or base is not None:
-        policies = with_base(policies, base, runs, config.model, labels)
-    return samples_of(policies, EvaluationRecipe.of(config), runs)
+        policies = with_base(policies, base, runs, evaluation.spec.model, labels)
+    return samples_of(policies, evaluation.spec, runs)
 
 
 def _refuse_modeless(analysis: Analysis, benchmarks: Sequence[Benchmark]) -> None:
@@ -141,18 +142,18 @@ def _drawing(subjects: Sequence[Subject], options: Options) -> str:
 
 
 def _of_records(
-    runs: Mapping[str, Run], recipe: EvaluationRecipe, asked: Asked, progress: Progress
+    runs: Mapping[str, Run], evaluation: Evaluation, asked: Asked, progress: Progress
 ) -> Material:
     """Trainings' records; the checkpoints' measurements where the benchmarks can be had."""
-    benchmarks: list[Benchmark] = []
-    provenance = Provenance.here(surroundings())
+    benchmarks: Sequence[Benchmark] = []
+    spec, provenance = evaluation.spec, Provenance.here(surroundings())
     try:
-        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-        provenance = configured_provenance(benchmarks, recipe)
+        benchmarks = evaluation.benchmarks
+        provenance = configured_provenance(benchmarks, spec)
     except DataError as error:
         progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
     return Material(
-        trained={label: trained(run, benchmarks, recipe) for label, run in runs.items()},
+        trained={label: trained(run, benchmarks, spec) for label, run in runs.items()},
         asked=asked,
         provenance=provenance,
     )
@@ -162,17 +163,17 @@ def _of_samples(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    spec: EvaluationRecipe,
     asked: Asked,
     progress: Progress,
 ) -> Material:
     """Policies' answers, with what a model has to say of them."""
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in benchmarks}
     modes: dict[tuple[str, str], ModeChances] = {}
-    for subject, reader in readers(analysis.reader, subjects, recipe, progress):
+    for subject, reader in readers(analysis.reader, subjects, spec, progress):
         for benchmark in benchmarks:
             with progress.doing(f"reading samples of {subject.policy.label} on {benchmark.name}"):
-                own = subject.answers(benchmark, recipe)
+                own = subject.answers(benchmark, spec)
             if reader is not None and analysis.reader == "announcements":
                 modes[benchmark.name, own.policy] = reader.announcements(benchmark)
             elif reader is not None and analysis.reader == "itself, where kept":
@@ -184,7 +185,7 @@ def _of_samples(
         answers={name: tuple(of) for name, of in answers.items()},
         modes=modes,
         asked=asked,
-        provenance=provenance_of([one.samples for one in subjects], benchmarks, recipe),
+        provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
 
 
@@ -192,18 +193,18 @@ def _reading_facts(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    spec: EvaluationRecipe,
 ) -> dict[str, str]:
     """What a model would have to read."""
     facts = {}
-    for subject, reader in readers(analysis.reader, subjects, recipe, Silent()):
+    for subject, reader in readers(analysis.reader, subjects, spec, Silent()):
         if reader is None or analysis.reader == "itself, where kept":
             continue
         for benchmark in benchmarks:
             if analysis.reader == "announcements":
                 lacking, whole, what = *reader.unasked(benchmark), "prompts"
             else:
-                own = subject.answers(benchmark, recipe)
+                own = subject.answers(benchmark, spec)
                 lacking, whole, what = *reader.unread(own, subject.samples), "completions"
             key = f"{reader.label} reads {subject.policy.label} on {benchmark.name}"
             facts[key] = f"{lacking:,} of {whole:,} {what} to read"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.grading import GradingSection
+from sage_cli.config.model import PromptSection
 from sage_cli.errors import DataError
 from sage_cli.grading import Grade, Grader
 from sage_cli.grading.status import STATUSES
@@ -64,7 +65,12 @@ class GradedFile:
 
 
 def grade_file(
-    path: Path, config: SageConfig, modes: tuple[str, ...], judge: str, progress: Progress
+    path: Path,
+    grading: GradingSection,
+    prompt: PromptSection,
+    modes: tuple[str, ...],
+    judge: str,
+    progress: Progress,
 ) -> GradedFile:
     """Grade the rows {gold, completion} or {gold, completions} of a JSONL file in each mode.
 
@@ -83,7 +89,7 @@ def grade_file(
     grades: dict[str, list[Grade]] = {}
     for mode in modes:
         progress.begin(f"grading ({mode})", len(items), "completions")
-        with _grader(config, mode, judge) as grader:
+        with _grader(grading, prompt, mode, judge) as grader:
             grades[mode] = []
             for start in range(0, len(items), _AT_ONCE):
                 part = items[start : start + _AT_ONCE]
@@ -93,8 +99,7 @@ def grade_file(
     return GradedFile(items, grades, malformed)
 
 
-def _grader(config: SageConfig, mode: str, judge: str) -> Grader:
-    settings, prompt = config.grading, config.prompt
+def _grader(settings: GradingSection, prompt: PromptSection, mode: str, judge: str) -> Grader:
     return Grader(
         workers=settings.workers,
         mode=mode,

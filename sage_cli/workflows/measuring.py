@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.evaluate import Evaluated, Evaluation
 from sage_cli.planning.dry_run import Stage
-from sage_cli.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
+from sage_cli.policies.names import NO_LABELS, Labels, NoRunsError
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
-from sage_cli.store.run import Runs
 from sage_cli.workflows.initial_policy import InitialPolicy
 
 
@@ -37,7 +36,7 @@ class Measuring:
     def stages(self) -> list[Stage]:
         """What the command does; an initial policy that isn't trained yet has no samples."""
         try:
-            policies = self._chosen()
+            policies = self.evaluation.policies(self.names, self.labels)
         except NoRunsError:
             policies = [self.start.policy]
         return [self.evaluation.of(policies)]
@@ -52,13 +51,9 @@ class Measuring:
             _ = self.evaluation.benchmarks
         return self.evaluation.of(self._policies(progress, train=train)).carry_out(progress)
 
-    def _chosen(self) -> list[Policy]:
-        model = self.evaluation.spec.model
-        return chosen_policies(self.names, Runs(self.evaluation.root), model, self.labels)
-
     def _policies(self, progress: Progress, *, train: bool) -> list[Policy]:
         try:
-            policies = self._chosen()
+            policies = self.evaluation.policies(self.names, self.labels)
         except NoRunsError:
             if not train:
                 raise

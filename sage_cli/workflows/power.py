@@ -8,24 +8,19 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
 from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.provenance import provenance_of
-from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
 from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.metrics.verdicts import verdict_correlation
-from sage_cli.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
-from sage_cli.store.run import Runs
 from sage_cli.store.surroundings import surroundings
 from sage_cli.workflows.compare import is_counts_file
 
@@ -34,7 +29,7 @@ Found = tuple[str, str, Counts]
 
 
 def power(
-    config: SageConfig,
+    evaluation: Evaluation,
     names: Sequence[str],
     progress: Progress,
     *,
@@ -69,19 +64,21 @@ def power(
             "give a number from 0 to 1, or --like RUN to have it estimated",
         )
     with progress.doing("counting what is stored of the bases"):
-        found, provenance = _bases(config, names)
+        found, provenance = _bases(evaluation, names)
     counted = min(len(counts) for _, _, counts in found)
     designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
     fixed = CORRELATION if correlation is None else correlation
     bases = []
     for label, benchmark, counts in found:
-        together = fixed if like is None else _correlation(config, like, label, benchmark, counts)
+        together = (
+            fixed if like is None else _correlation(evaluation, like, label, benchmark, counts)
+        )
         asked = Question(
-            designs, ks, loss, heterogeneity, together, config.evaluation.confidence, like
+            designs, ks, loss, heterogeneity, together, evaluation.spec.evaluation.confidence, like
         )
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             bases.append(Base.of(label, benchmark, counts, asked))
-    folder = _folder(config.run.root, bases)
+    folder = _folder(evaluation.root, bases)
     with progress.doing("drawing and writing the report"):
         return power_document(bases, provenance).write(folder)
 
@@ -98,25 +95,23 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(sorted({int(token) for token in tokens}))
 
 
-def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Provenance]:
+def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Found], Provenance]:
     """What is known of each base on each benchmark, and where it came from."""
     files = {name: Path(name) for name in names if is_counts_file(name)}
     found = [(path.stem, "counts", read_counts(path)) for path in files.values()]
     provenance = Provenance.here(surroundings())
     if not names or len(files) < len(names):
-        recipe = EvaluationRecipe.of(config)
-        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-        others = [name for name in names if name not in files]
-        policies = chosen_policies(others, Runs(config.run.root), config.model)
+        spec, root, benchmarks = evaluation.spec, evaluation.root, evaluation.benchmarks
+        policies = evaluation.policies([name for name in names if name not in files])
         found += [
             (policy.label, benchmark.name,
-             pooled(stored_counts(policy, benchmark, recipe, config.run.root, (n,))[n]))
+             pooled(stored_counts(policy, benchmark, spec, root, (n,))[n]))
             for policy in policies
             for benchmark in benchmarks
-            for n in [recipe.evaluation.samples]
+            for n in [spec.evaluation.samples]
         ]  # fmt: skip
-        samples = [PolicySamples.of_evaluation(one, recipe, config.run.root) for one in policies]
-        provenance = provenance_of(samples, benchmarks, recipe)
+        samples = [evaluation.samples(one) for one in policies]
+        provenance = provenance_of(samples, benchmarks, spec)
     for label, benchmark, counts in found:
         if not counts.n_P.any():
             raise StoreError(
@@ -128,15 +123,15 @@ def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Prove
 
 
 def _correlation(
-    config: SageConfig, like: str, label: str, benchmark: str, counts: Counts
+    evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
     """How the base's verdicts correlate with those of the run `like`, where both are stored."""
-    recipe = EvaluationRecipe.of(config)
-    (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
-    n, found = recipe.evaluation.samples, float("nan")
-    for one in load_benchmarks(recipe.evaluation, recipe.data):
+    spec, root = evaluation.spec, evaluation.root
+    (policy,) = evaluation.policies([like])
+    n, found = spec.evaluation.samples, float("nan")
+    for one in evaluation.benchmarks:
         if one.name == benchmark:
-            stored = stored_counts(policy, one, recipe, config.run.root, (n,))[n]
+            stored = stored_counts(policy, one, spec, root, (n,))[n]
             found = verdict_correlation(counts, pooled(stored))
     if math.isnan(found):
         raise StoreError(

@@ -13,6 +13,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import StoreError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
@@ -107,20 +108,24 @@ def test_power_means_the_same_model_as_the_command_that_measures_it(config, tmp_
     monkeypatch.setattr(
         PolicySamples, "of_evaluation", lambda policy, *_: loaded.append(policy.loading)
     )
-    for command in (power, evaluate):
-        with suppress(AttributeError):  # there are no samples
-            command(config.model_copy(update={"model": ours}), [model], Silent())
+    asked = config.model_copy(update={"model": ours})
+    with suppress(AttributeError):  # there are no samples
+        power(Evaluation.of_config(asked), [model], Silent())
+    with suppress(AttributeError):
+        evaluate(Measuring.of(asked, [model], {}), Silent())
     assert loaded == [{"revision": "v1", "trust_remote_code": True}] * 2
 
 
 def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypatch):
     model = str(tmp_path / "model")
     with pytest.raises(Exception, match=r"no sample of model on .* is stored") as caught:
-        power(config, [model], Silent())
+        power(Evaluation.of_config(config), [model], Silent())
     assert "sage passk model --benchmark" in caught.value.next_step
     evaluate(Measuring.of(config, [model], {}), Silent())
     monkeypatch.setattr(drawing, "build_sampler", never)
-    report = power(config, [model], Silent(), problems="30", samples="4", k="1")
+    report = power(
+        Evaluation.of_config(config), [model], Silent(), problems="30", samples="4", k="1"
+    )
     written = json.loads((report.folder / "power.json").read_text())
     (base,) = written["bases"]
     # both seeds together: 7 and 4 of 8
@@ -135,9 +140,9 @@ def test_power_estimates_the_correlation_from_the_verdicts_of_a_run_like_it(conf
     asked = {"samples": "4", "problems": "2", "k": "1"}
     evaluate(Measuring.of(config, [str(base)], {}), Silent())
     with pytest.raises(StoreError, match="no stored verdicts on the same samples"):
-        power(config, [str(base)], Silent(), **asked, like=str(other))
+        power(Evaluation.of_config(config), [str(base)], Silent(), **asked, like=str(other))
     evaluate(Measuring.of(config, [str(other)], {}), Silent())
-    report = power(config, [str(base)], Silent(), **asked, like=str(other))
+    report = power(Evaluation.of_config(config), [str(base)], Silent(), **asked, like=str(other))
     (found,) = report.document.data["bases"]
     assert found["correlation"] == pytest.approx(1)  # they answer alike, sample by sample
     assert found["like"] == str(other)
