@@ -45,8 +45,9 @@ def command(
 ) -> None:
     """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
     from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.policies.names import split_label
-    from sage_cli.workflows.compare import compare, is_counts_file
+    from sage_cli.workflows.compare import compare
 
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]

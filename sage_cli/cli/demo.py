@@ -11,7 +11,7 @@ from sage_cli.planning.dry_run import plan_of
 
 
 def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
-    """Train a base, then DAPO without KL and with the branch guide, and draw their pass@k."""
+    """Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k."""
     settings = tuple(set_ or ())
     from sage_cli.workflows.demo import demo, stages
 

@@ -104,10 +104,10 @@ def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def may_train(asked: bool | None, names: Sequence[str] | None, root: Path, *, chosen: bool) -> bool:
-    """Return True if a base may be trained where `root`, the folder of runs, has none to measure.
+    """Return True if an initial policy may be trained where `root` holds no run to measure.
 
     `--train` and `--no-train` decide; else a person at a terminal is asked. Without a terminal the
-    built-in `tiny` base is trained, which takes a minute or two; a configuration that was `chosen`
+    built-in `tiny` one is trained, which takes a minute or two; a configuration that was `chosen`
     may take days, so it needs `--train`.
     """
     from sage_cli.store.run import Runs
@@ -117,7 +117,7 @@ def may_train(asked: bool | None, names: Sequence[str] | None, root: Path, *, ch
     if not (console.is_terminal and sys.stdin.isatty()):
         return not chosen
     console.print(f"{root.resolve()} holds no finished run to measure")
-    return typer.confirm("train the preset's base and measure it?")
+    return typer.confirm("train the preset's initial policy and measure it?")
 
 
 def evaluation_flags(

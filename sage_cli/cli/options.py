@@ -147,8 +147,8 @@ Compat = Annotated[
 Train = Annotated[
     bool | None,
     typer.Option(
-        help="Where there is no run to measure, train the preset's base. Default: ask; without a "
-        "terminal only the built-in tiny base is trained.",
+        help="Where there is no run to measure, train the preset's initial policy. Default: ask; "
+        "without a terminal only the built-in tiny one is trained.",
         rich_help_panel=MEASUREMENT,
     ),
 ]

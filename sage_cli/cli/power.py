@@ -66,7 +66,7 @@ def command(
 ) -> None:
     """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
     from sage_cli.evaluation.evaluate import Evaluation
-    from sage_cli.workflows.compare import is_counts_file
+    from sage_cli.metrics.counts_file import is_counts_file
     from sage_cli.workflows.power import power
 
     models = [name for name in names or () if not is_counts_file(name)]

@@ -90,7 +90,7 @@ def command(
     init: Annotated[
         str | None,
         typer.Option(
-            help="Start from this run or model, not from the preset's base.",
+            help="Start from this run or model, not from the preset's initial policy.",
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -151,7 +151,7 @@ def sft_command(
     sets: Sequence[str] | None,
     runs: Path | None,
 ) -> str:
-    """The command that trains the base of a `sage rl` with these options, without passwords."""
+    """The command that trains the initial policy of `sage rl` with these options."""
     words = ["sage", "sft"]
     words += [word for preset in presets or () for word in ("--preset", preset)]
     words += [] if config is None else ["--config", str(config)]

@@ -1,4 +1,4 @@
-"""`sage sft`: train the base."""
+"""`sage sft`: train the initial policy of RL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(
     gpu: Gpu = None,
     json: Json = False,
 ) -> None:
-    """Train the base by supervised fine-tuning, or find it trained already."""
+    """Train the initial policy by supervised fine-tuning, or find it trained already."""
     refuse_card(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
     loaded = load_config(preset, config, set_, sft=asked, run={"root": runs})
@@ -53,4 +53,4 @@ def command(
         return
     with Live() as live:
         run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
-    show_trained(f"base: [bold]{run.folder}[/]", run, measured=measure, json=json)
+    show_trained(f"initial policy: [bold]{run.folder}[/]", run, measured=measure, json=json)

@@ -122,7 +122,7 @@ class EvaluationStage(Stage):
         left = sum(one.wanted - one.held for one in found)
         stored = {
             f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} "
-            f"samples to draw, {one.wanted - one.graded:,} to grade"
+            f"to sample, {one.wanted - one.graded:,} to grade"
             + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
             for one in found
         }

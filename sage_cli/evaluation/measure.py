@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
-from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.drawing import PolicySampler
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import counts_of
 from sage_cli.grading import Grade, Grader
@@ -31,8 +31,8 @@ def measure(
 ) -> Measurements:
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
 
-    What is stored among its samples is neither drawn nor graded again. Raises
-    RefusedPromptsError, when all others are drawn and graded, where prompts could not be answered.
+    What is stored among its samples is neither sampled nor graded again. Raises
+    RefusedPromptsError where prompts could not be answered, after all others.
     """
     found: dict[tuple[str, str], list[Measured]] = {}
     refused: dict[str, str] = {}
@@ -44,13 +44,13 @@ def measure(
             for one in benchmarks
         ]
         for samples in policies:
-            with Drawing(samples, spec.sampling, progress) as drawing:
+            with PolicySampler(samples, spec.sampling, progress) as sampler:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
-                    of_seeds = found[benchmark.name, drawing.label] = []
+                    of_seeds = found[benchmark.name, sampler.label] = []
                     for seed in seeds:
                         try:
                             of_seeds.append(
-                                _measure_seed(drawing, benchmark, grader, seed, evaluation.samples)
+                                _measure_seed(sampler, benchmark, grader, seed, evaluation.samples)
                             )
                         except RefusedPromptsError as error:
                             refused |= error.reasons
@@ -64,11 +64,11 @@ def measure(
 
 
 def _measure_seed(
-    drawing: Drawing, benchmark: Benchmark, grader: Grader, seed: int, n: int
+    sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
-    samples = drawing.samples_at(seed)
-    verdicts = draw_and_grade(drawing, benchmark, grader, seed, n)
+    samples = sampler.samples_at(seed)
+    verdicts = sample_and_grade(sampler, benchmark, grader, seed, n)
     tally = verdicts.tally(list(benchmark.golds), n)
     if tally.lacking:
         raise StoreError(
@@ -77,20 +77,20 @@ def _measure_seed(
             "type the same command again",
         )
     return Measured(
-        drawing.label, benchmark.name, seed, counts_of(tally, seed), tally.statuses, tally.cut_off,
+        sampler.label, benchmark.name, seed, counts_of(tally, seed), tally.statuses, tally.cut_off,
         samples.identity.key,
     )  # fmt: skip
 
 
-def draw_and_grade(
-    drawing: Drawing, benchmark: Benchmark, grader: Grader, seed: int, n: int
+def sample_and_grade(
+    sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> VerdictStore:
     """Fill a sample set and grade it, both as far as it isn't yet; the verdicts."""
-    verdicts = VerdictStore(drawing.samples_at(seed), grader.identity.mapping())
+    verdicts = VerdictStore(sampler.samples_at(seed), grader.identity.mapping())
     with ExitStack() as grading:
         with _BackgroundGrading(verdicts, benchmark, grader) as background:
-            drawing.draw(seed, benchmark.problems, n, background.submit)
-            doing = drawing.progress.doing(f"grading {drawing.label} on {benchmark.name}")
+            sampler.sample(seed, benchmark.problems, n, background.submit)
+            doing = sampler.progress.doing(f"grading {sampler.label} on {benchmark.name}")
             grading.enter_context(doing)
         for rows in verdicts.missing(benchmark.golds, n):
             verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
@@ -111,7 +111,7 @@ def _with_verdicts(
 
 
 class _BackgroundGrading:
-    """Grades completions in a thread while others are drawn, and stores the verdicts."""
+    """Grades completions in a thread while others are sampled, and stores the verdicts."""
 
     def __init__(self, verdicts: VerdictStore, benchmark: Benchmark, grader: Grader) -> None:
         self._verdicts, self._benchmark, self._grader = verdicts, benchmark, grader

@@ -1,4 +1,4 @@
-"""Forward KL's samples: completions of the frozen reference, drawn once as rollouts are."""
+"""Forward KL's samples: completions of the frozen reference, sampled once as rollouts are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sage_cli.training.order import rows_seen
 
 
 def reference_samples(spec: RlRecipe, start: Policy, root: Path) -> PolicySamples:
-    """Where the completions are that hold a training from `start`, drawn or not.
+    """Where the completions are that hold a training from `start`, sampled or not yet.
 
     They are of the model that `anchor.reference` means; their seed is `rl.seed`.
     """

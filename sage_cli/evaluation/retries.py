@@ -14,8 +14,8 @@ from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
 from sage_cli.evaluation.development import Development, looking
-from sage_cli.evaluation.drawing import Drawing
-from sage_cli.evaluation.measure import draw_and_grade
+from sage_cli.evaluation.drawing import PolicySampler
+from sage_cli.evaluation.measure import sample_and_grade
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.policies.policy import Policy
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 def train_by_retries(
     spec: RlRecipe,
-    start: Policy,
-    problems: Sequence[Problem],
-    run: Run,
-    *,
     root: Path,
     sampling: SamplingSection,
+    start: Policy,
+    problems: Sequence[Problem],
     apart: Development | None,
+    run: Run,
     watch: Watch,
     progress: Progress,
 ) -> None:
-    """Train from `start` on what its tries and retries teach; leaves the policy in `run.model`.
+    """Train from `start` on what its tries and retries teach, and leave the policy in `run.model`.
 
-    `root` is the folder of runs, `apart` looks at the policy while it is trained.
+    `root` is the folder of runs. `sampling` says how the tries are sampled, `apart` looks at the
+    policy while it is trained.
     """
     tokenizer = start.tokenizer()
     learnt = guided_lesson(spec, start, problems, root, sampling, progress)
@@ -75,28 +75,28 @@ def guided_lesson(
     chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
     samples = PolicySamples.of_rollouts(start, spec, root)
     with (
-        Drawing(samples, sampling, progress) as drawing,
+        PolicySampler(samples, sampling, progress) as sampler,
         grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader,
     ):
-        tried = attempts(chosen, spec, drawing, grader)
+        tried = attempts(chosen, spec, sampler, grader)
         failed = [attempt for attempt in tried if not attempt.solved]
         asked = [
             (attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl.guided))
         ]
-        retried = attempts([again for _, again in asked], spec, drawing, grader)
+        retried = attempts([again for _, again in asked], spec, sampler, grader)
     pairs = [(attempt, again) for (attempt, _), again in zip(asked, retried, strict=True)]
     return lesson(tried, pairs, rl.guided, rl.seed)
 
 
 def attempts(
-    problems: Sequence[Problem], spec: RlRecipe, drawing: Drawing, grader: Grader
+    problems: Sequence[Problem], spec: RlRecipe, sampler: PolicySampler, grader: Grader
 ) -> list[Attempt]:
-    """Each problem's `rl.rollouts_per_prompt` completions, drawn and graded as far as they lack."""
+    """Each problem's `rl.rollouts_per_prompt` completions, stored or sampled now, with grades."""
     name, seed, n = spec.data.rl.name, spec.rl.seed, spec.rl.rollouts_per_prompt
     if not problems:
         return []
     benchmark = Benchmark(name, tuple(problems), *judge_of(name))
-    verdicts = draw_and_grade(drawing, benchmark, grader, seed, n)
+    verdicts = sample_and_grade(sampler, benchmark, grader, seed, n)
     found: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
     for completion, status, _ in verdicts.stream(benchmark.golds, n):
         found[completion.problem_id].append((completion, status))

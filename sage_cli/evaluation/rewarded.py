@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.records import TrackingSection
+from sage_cli.config.recipe import RecordSpec, RlRecipe
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.development import Development, looking
 from sage_cli.evaluation.reference import (
@@ -30,19 +28,17 @@ if TYPE_CHECKING:
 
 def train_by_rewards(
     spec: RlRecipe,
+    record: RecordSpec,
     start: Policy,
     problems: Sequence[Problem],
-    run: Run,
-    *,
-    root: Path,
-    tracking: TrackingSection,
     apart: Development | None,
+    run: Run,
     watch: Watch | None = None,
 ) -> None:
     """Train from `start` on rewarded rollouts, alone or as one of several processes.
 
-    Of several only the first has a `watch`. `root` is the folder of runs, `apart` looks at the
-    policy while it is trained. Leaves the policy in `run.model`.
+    Of several only the first has a `watch`. `apart` looks at the policy while it is trained.
+    Leaves the policy in `run.model`.
     """
     from sage_cli.training.memory_errors import loading, memory_explained
     from sage_cli.training.rl import train_rl
@@ -67,7 +63,7 @@ def train_by_rewards(
             grader=verdicts,
             reference_completions=reference_completions(
                 spec,
-                reference_samples(spec, start, root),
+                reference_samples(spec, start, record.root),
                 problems_held(problems, spec.rl),
             )
             if spec.anchor.kl == "forward"
@@ -75,7 +71,7 @@ def train_by_rewards(
             looks=looks,
             draw=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
         )
-        train_rl(spec, inputs, tracking, run, watch.on_step if watch else _nobody)
+        train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)
 
 
 def _nobody(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where a policy's samples are, drawn or not: told by weights, prompt and sampling."""
+"""Where a policy's samples are or will be: named by weights, prompt and sampling."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PolicySamples:
 
     @classmethod
     def of_rollouts(cls, policy: Policy, spec: RlRecipe, root: Path) -> PolicySamples:
-        """The samples that a training draws beforehand, as it would draw rollouts."""
+        """The samples that a training takes beforehand, as it would sample rollouts."""
         stop = PromptTemplate(spec.prompt).stop
         parameters = SamplingParameters.from_section(spec.rollout, stop=stop)
         return cls(policy, spec.prompt, parameters, sampled_dtype(spec.model), root)

@@ -16,7 +16,7 @@ from sage_cli.planning.memory import (
     Memory,
     TrainingSetup,
     Widths,
-    drawing_memory,
+    evaluation_memory,
     texts_in_engine,
     training_memory,
     training_state,
@@ -48,7 +48,7 @@ def rl_hours(spec: RlRecipe) -> dict[str, str]:
 
 
 def rl_memory(spec: RlRecipe, card: Card) -> Described:
-    """The stage on memory of a training by RL, on each of its cards."""
+    """The memory of a training by RL, on each of its cards."""
     shape, rl = shape_of(spec.model), spec.rl
     title = f"memory of RL on {_each(rl.processes)}{card.name}"
     if shape is None:
@@ -78,7 +78,7 @@ def rl_memory(spec: RlRecipe, card: Card) -> Described:
 
 
 def sft_memory(spec: SftRecipe, card: Card) -> Described:
-    """The stage on memory of supervised warm-up, whose texts are as long as `sft.max_length`."""
+    """The memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(spec.model), spec.sft
     title = f"memory of the warm-up on {card.name}"
     if shape is None:
@@ -101,7 +101,7 @@ def sft_memory(spec: SftRecipe, card: Card) -> Described:
 
 
 def sampling_memory(spec: EvaluationRecipe, card: Card) -> Described:
-    """The stage on memory of drawing an evaluation's samples."""
+    """The memory of sampling for an evaluation."""
     shape, section = shape_of(spec.model), spec.sampling
     title = f"memory of sampling on {card.name}"
     if section.asks_servers:
@@ -125,7 +125,7 @@ def sampling_memory(spec: EvaluationRecipe, card: Card) -> Described:
     }
     if section.backend == "vllm":
         return Described(title, {**of_vllm, "fits": texts > 0})
-    found = drawing_memory(
+    found = evaluation_memory(
         shape, width, rows=section.batch_rows, prompt=prompt, completion=completion
     )
     advice = (

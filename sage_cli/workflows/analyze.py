@@ -74,8 +74,8 @@ def answer(
         subjects = _subjects(analysis, evaluation, names, options.base, labels)
         _refuse_modeless(analysis, benchmarks)
         with progress.doing("looking for stored samples"):
-            drawing = _drawing(subjects, options)
-            require_samples(subjects, benchmarks, spec, evaluation.root, drawing)
+            command = _command(subjects, options)
+            require_samples(subjects, benchmarks, spec, evaluation.root, command)
         material = _of_samples(analysis, subjects, benchmarks, spec, asked, progress)
         content = [asdict(one) for one in material.provenance.samples or ()]
         content += [[one.id for one in benchmark.problems] for benchmark in benchmarks]
@@ -111,7 +111,7 @@ def plan(
             f"{one.graded:,} of {one.wanted:,} graded samples are there"
         )
     if lacks:
-        facts["to be drawn by"] = _drawing(subjects, options)
+        facts["to be sampled by"] = _command(subjects, options)
     facts |= _reading_facts(analysis, subjects, benchmarks, spec)
     return [Described(f"analyze {name}", facts)]
 
@@ -137,7 +137,7 @@ def _refuse_modeless(analysis: Analysis, benchmarks: Sequence[Benchmark]) -> Non
             generator_with_modes(benchmark.name)
 
 
-def _drawing(subjects: Sequence[Subject], options: Options) -> str:
+def _command(subjects: Sequence[Subject], options: Options) -> str:
     return shlex.join(["sage", "passk", *(one.policy.word for one in subjects), *options.drawing])
 
 

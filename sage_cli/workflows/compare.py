@@ -12,6 +12,7 @@ from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
+from sage_cli.metrics.counts_file import is_counts_file
 from sage_cli.policies.names import named_policy, refuse_equal_labels
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Progress
@@ -23,8 +24,6 @@ from sage_cli.store.surroundings import surroundings
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
 """Name of a run -> benchmark -> counts, one for each evaluation seed."""
-
-COUNTS_FILES = (".json", ".jsonl", ".csv")
 
 
 SideLabels = tuple[str | None, str | None]
@@ -161,11 +160,6 @@ def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) ->
     if name.endswith("@all"):
         raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
     return named_policy(name, runs, model)
-
-
-def is_counts_file(name: str) -> bool:
-    """Whether `name` is a file of counts and not a run or a model."""
-    return Path(name).suffix in COUNTS_FILES
 
 
 def is_training(policy: Policy) -> bool:

@@ -77,7 +77,7 @@ class InitialPolicy(Stage):
                     run = self._training.carry_out(progress)
                     return Policy.of_run(run, consent=consents(self.spec.model))
         if base.run is not None:
-            progress.say(f"base [bold]{base.label}[/] is trained already")
+            progress.say(f"initial policy [bold]{base.label}[/] is trained already")
         return base
 
     @property

@@ -59,7 +59,7 @@ class Measuring:
                 raise
             root = self.evaluation.root.resolve()
             progress.say(
-                f"{root} holds no finished run to measure: the preset's base is trained first"
+                f"{root} holds no finished run: the preset's initial policy is trained first"
             )
             return [self.start.carry_out(progress)]
         if not self.names:

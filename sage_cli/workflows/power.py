@@ -14,6 +14,7 @@ from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
+from sage_cli.metrics.counts_file import is_counts_file
 from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.metrics.verdicts import verdict_correlation
 from sage_cli.progress import Progress
@@ -22,7 +23,6 @@ from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
 from sage_cli.store.surroundings import surroundings
-from sage_cli.workflows.compare import is_counts_file
 
 Found = tuple[str, str, Counts]
 """A base's label, the benchmark, and its counts."""
@@ -45,7 +45,7 @@ def power(
     """The smallest gain (or `loss`) that each design would detect on each base.
 
     A name is a file of counts, or a run or model whose stored samples are counted; without names
-    it is the latest run. Nothing is drawn. Without `problems`, as many as were counted, twice and
+    it is the latest run. Nothing is sampled. Without `problems`, as many as were counted, twice and
     four times that; without `k`, 1 and the powers of 16 up to the samples. `like` is a run from
     whose stored verdicts the correlation with each base's is estimated.
     """

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from sage_cli.config.consent import consents
 from sage_cli.config.in_words import rl_facts
 from sage_cli.config.recipe import EvaluationRecipe, RecordSpec, RlRecipe
 from sage_cli.config.remarks import remarks
@@ -16,7 +15,7 @@ from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import origins
 from sage_cli.evaluation.development import Development, development
-from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.drawing import PolicySampler
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.reference import problems_held, reference_facts, reference_samples
 from sage_cli.evaluation.retries import train_by_retries
@@ -62,7 +61,8 @@ class RlTraining(TrainingRun):
     """RL of a policy from `start`.
 
     `looks` and `sweep` say how the policy is looked at while it is trained, `looks` also how
-    samples are drawn beforehand. `base_command` trains the base, where this command can't.
+    completions are sampled beforehand. `base_command` trains the initial policy, where this command
+    can't.
     """
 
     kind = "rl"
@@ -88,7 +88,7 @@ class RlTraining(TrainingRun):
         measure: bool = False,
         base_command: str = "sage sft",
     ) -> RlTraining:
-        """The training that `config` describes, from `init` or the configuration's base.
+        """The training that `config` describes, from `init` or its own initial policy.
 
         With `measure` evaluated at its end.
         """
@@ -106,13 +106,7 @@ class RlTraining(TrainingRun):
     @cached_property
     def planned(self) -> Run:
         """The run that settings and initial policy name, whether it exists or not."""
-        runs = Runs(self.record.root)
-        return rl_run(self.spec, self.start.policy, runs, self._processes)
-
-    @property
-    def policy(self) -> Policy:
-        """The policy that the training ends with, trained or not yet."""
-        return Policy.of_run(self.planned, consent=consents(self.spec.model))
+        return rl_run(self.spec, self.start.policy, Runs(self.record.root), self._processes)
 
     @property
     def stages(self) -> list[Stage]:
@@ -154,15 +148,8 @@ class RlTraining(TrainingRun):
         join_processes().wait_for_everyone()
         run = current(self.planned)
         if not run.finished:
-            train_by_rewards(
-                spec,
-                self.start.policy,
-                load_training_problems(spec.data),
-                run,
-                root=self.record.root,
-                tracking=self.record.tracking,
-                apart=development(self.looks, self.sweep),
-            )
+            problems, apart = load_training_problems(spec.data), development(self.looks, self.sweep)
+            train_by_rewards(spec, self.record, self.start.policy, problems, apart, run)
         return run
 
     def found(self, run: Run, progress: Progress) -> None:
@@ -225,8 +212,8 @@ class RlTraining(TrainingRun):
         """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
         if self.start.is_trained_here and not self.start.policy.exists:
             raise ConfigurationError(
-                f"the base {self.start.policy.label} isn't trained yet, and a command that a "
-                "launcher started can't train it: that takes one process",
+                f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
+                "that a launcher started can't train it: that takes one process",
                 f"train it first by `{self.base_command}`, then type this command again",
             )
 
@@ -252,12 +239,12 @@ class RlTraining(TrainingRun):
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
-        spec, root = self.spec, self.record.root
+        spec, root, sampling = self.spec, self.record.root, self.looks.sampling
         if spec.anchor.kl == "forward":
             reference = reference_samples(spec, start, root)
-            with Drawing(reference, self.looks.sampling, progress) as drawing:
+            with PolicySampler(reference, sampling, progress) as sampler:
                 held = problems_held(problems, spec.rl)
-                drawing.draw(spec.rl.seed, held, spec.anchor.reference_samples)
+                sampler.sample(spec.rl.seed, held, spec.anchor.reference_samples)
         if not is_launched() and self._trains_apart:
             init = self.start.init or (str(start.run.folder) if start.run else None)
             train_together(spec.rl, self.record, run, init, progress, self.shown)
@@ -270,14 +257,10 @@ class RlTraining(TrainingRun):
                 join_processes().wait_for_everyone()
                 if spec.rl.loss == "dpo":
                     train_by_retries(
-                        spec, start, problems, run, root=root, sampling=self.looks.sampling,
-                        apart=apart, watch=watch, progress=progress,
-                    )  # fmt: skip
+                        spec, root, sampling, start, problems, apart, run, watch, progress
+                    )
                 else:
-                    train_by_rewards(
-                        spec, start, problems, run, root=root, tracking=self.record.tracking,
-                        apart=apart, watch=watch,
-                    )  # fmt: skip
+                    train_by_rewards(spec, self.record, start, problems, apart, run, watch)
 
         origin: Origin = {
             "kind": self.kind,

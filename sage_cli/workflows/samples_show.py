@@ -42,7 +42,7 @@ def samples_show(
         raise StoreError(
             f"no {of}completion of {policy.label} on {spec.evaluation.benchmark} is stored under "
             "these settings",
-            f"`sage passk {name}` draws what isn't there",
+            f"`sage passk {name}` samples what is missing",
         )
     return found
 

@@ -39,7 +39,7 @@ class SftTraining(TrainingRun):
 
     kind = "sft"
     shown = {"loss": "loss", "mean_token_accuracy": "accuracy"}  # noqa: RUF012
-    called = "base"
+    called = "initial policy"
 
     spec: SftRecipe
 
@@ -78,13 +78,13 @@ class SftTraining(TrainingRun):
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""
-        progress.say(f"base [bold]{run.id}[/] is trained already")
+        progress.say(f"[bold]{run.id}[/] is trained already")
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
         """Load demonstrations and model; return what trains the model."""
         spec = self.spec
         require_optimizer(spec.sft.optimizer, "sft.optimizer")
-        progress.say(f"base [bold]{self.planned.id}[/]: loading libraries and demonstrations")
+        progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
         from sage_cli.training.checkpoints import refuse_foreign
         from sage_cli.training.sft import train_sft
 

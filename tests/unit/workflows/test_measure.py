@@ -15,6 +15,7 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.grading import Grade
+from sage_cli.planning.dry_run import plan_of
 from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.evaluations import evaluation_figures
@@ -112,6 +113,13 @@ def test_wandb_is_begun_once_and_holds_steps_and_figures(policy):
     assert [step for step, _ in offline.of("loss")] == [1]
 
 
+def test_its_stages_say_that_nothing_is_left(config, policy):
+    start, training, measurement = plan_of(RlTraining.of(config, measure=True).stages)
+    assert [start.facts["state"], training.facts["state"]] == ["finished", "finished"]
+    left = measurement.facts[f"{policy[0].id} on arithmetic"]
+    assert left.startswith("0 of 8 to sample, 0 to grade; samples/")
+
+
 def test_typed_again_it_ends_at_once(config, policy, tmp_path):
     stored = tmp_path / "config.json"
     stored.write_text(json.dumps(config.model_dump(mode="json")))
@@ -142,8 +150,7 @@ def test_the_last_look_finds_what_the_measurement_finds(config, base, monkeypatc
          "tracking.wandb": "off"},
     )  # fmt: skip
     assert (
-        RlTraining.of(looking).planned
-        == RlTraining.of(changed(looking, LOOKS_ELSEWHERE)).policy.run
+        RlTraining.of(looking).planned == RlTraining.of(changed(looking, LOOKS_ELSEWHERE)).planned
     )
     watching = Watching()
     run = RlTraining.of(looking, measure=True).carry_out(watching)

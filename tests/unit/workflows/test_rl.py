@@ -56,7 +56,9 @@ def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
     training = RlTraining.of(config(tmp_path), base_command="sage sft --set sft.seed=3")
-    with pytest.raises(ConfigurationError, match=r"the base .* isn't trained yet") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"the initial policy .* isn't trained yet"
+    ) as caught:
         training.carry_out(Silent())
     assert "train it first by `sage sft --set sft.seed=3`," in str(caught.value.next_step)
 

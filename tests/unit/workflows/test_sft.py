@@ -99,6 +99,11 @@ def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
     assert not (tmp_path / "runs").exists()
 
 
+def test_what_takes_its_model_as_it_is_has_no_training_to_plan(folder, rows):
+    with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
+        workflow.SftTraining.of(config(folder, rows, "sft.enabled=false"))
+
+
 class Hears(Silent):
     """Lets go of what holds the run that is waited for, once it is said."""
 
