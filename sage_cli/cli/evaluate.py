@@ -6,30 +6,13 @@ from typing import Annotated, Literal
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import (
     evaluation_flags,
     load_for_measuring,
     may_train,
     measured_names,
-)
-from sage_cli.cli.options import (
-    Benchmark,
-    Compat,
-    ConfigFile,
-    DryRun,
-    Gpu,
-    Json,
-    Ks,
-    Limit,
-    Names,
-    OtherTemplate,
-    Presets,
-    RunRoot,
-    Samples,
-    Seeds,
-    Sets,
-    Train,
 )
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import show_report
@@ -41,12 +24,12 @@ PAPERS_SEEDS = 5
 
 
 def command(
-    names: Names = None,
-    benchmark: Benchmark = None,
-    k: Ks = None,
-    n: Samples = None,
-    seeds: Seeds = None,
-    limit: Limit = None,
+    names: options.Names = None,
+    benchmark: options.Benchmark = None,
+    k: options.Ks = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
     paper: Annotated[
         str | None,
         typer.Option(
@@ -59,16 +42,16 @@ def command(
             help="paper: five evaluation seeds, and pass@k also from the first k samples alone."
         ),
     ] = None,
-    allow_template_mismatch: OtherTemplate = False,
-    compat: Compat = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    train: Train = None,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
-    json: Json = False,
+    allow_template_mismatch: options.OtherTemplate = False,
+    compat: options.Compat = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    train: options.Train = None,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     refuse_card(gpu, dry_run)

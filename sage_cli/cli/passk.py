@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.measuring import (
     evaluation_flags,
@@ -15,52 +16,33 @@ from sage_cli.cli.measuring import (
     may_train,
     measured_names,
 )
-from sage_cli.cli.options import (
-    Benchmark,
-    Compat,
-    ConfigFile,
-    DryRun,
-    Gpu,
-    Json,
-    Ks,
-    Limit,
-    Names,
-    OtherTemplate,
-    Presets,
-    RunRoot,
-    Samples,
-    Seeds,
-    Sets,
-    Train,
-    load_config,
-)
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import Out, show_report
 from sage_cli.planning.dry_run import plan_of
 
 
 def command(
-    names: Names = None,
-    benchmark: Benchmark = None,
-    k: Ks = None,
-    n: Samples = None,
-    seeds: Seeds = None,
-    limit: Limit = None,
+    names: options.Names = None,
+    benchmark: options.Benchmark = None,
+    k: options.Ks = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
     from_: Annotated[
         list[Path] | None,
         typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
     ] = None,
-    allow_template_mismatch: OtherTemplate = False,
-    compat: Compat = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    train: Train = None,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    compat: options.Compat = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    train: options.Train = None,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
     out: Out = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
     refuse_card(gpu, dry_run)
@@ -93,7 +75,7 @@ def _show_files(
     json: bool,
 ) -> None:
     """Curves of files of counts: only the settings of `evaluation` matter."""
-    settings = load_config(None, None, sets, run={"root": runs}).config
+    settings = options.load_config(None, None, sets, run={"root": runs}).config
     from sage_cli.workflows.passk import passk_of_files
 
     with doing("computing curves and writing the report"):

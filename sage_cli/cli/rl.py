@@ -9,28 +9,9 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import (
-    METHOD,
-    TRAINING,
-    Algo,
-    ConfigFile,
-    DryRun,
-    Fresh,
-    Gpu,
-    Guide,
-    Json,
-    LearningRate,
-    Measure,
-    OtherTemplate,
-    Presets,
-    ReplaceParent,
-    Rho,
-    RunRoot,
-    Sets,
-    Tau,
-    load_config,
-)
+from sage_cli.cli.options import METHOD, TRAINING
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
 from sage_cli.config.passwords import word_without_passwords
@@ -47,13 +28,14 @@ Compat = Annotated[
 
 
 def command(
-    algo: Algo = None,
+    algo: options.Algo = None,
     compat: Compat = None,
-    guide: Guide = None,
-    tau: Tau = None,
-    rho: Rho = None,
+    guide: options.Guide = None,
+    tau: options.Tau = None,
+    rho: options.Rho = None,
     kl: Annotated[
-        str | None, typer.Option("--kl", help="reverse, forward or none.", rich_help_panel=METHOD)
+        str | None,
+        typer.Option("--kl", help="reverse, forward or none.", rich_help_panel=METHOD),
     ] = None,
     beta: Annotated[
         float | None, typer.Option(help="Weight of the KL term.", rich_help_panel=METHOD)
@@ -68,7 +50,7 @@ def command(
     steps: Annotated[
         int | None, typer.Option(help="Optimiser steps.", rich_help_panel=TRAINING)
     ] = None,
-    lr: LearningRate = None,
+    lr: options.LearningRate = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the training.", rich_help_panel=TRAINING)
     ] = None,
@@ -94,21 +76,21 @@ def command(
             rich_help_panel=TRAINING,
         ),
     ] = None,
-    allow_template_mismatch: OtherTemplate = False,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    fresh: Fresh = False,
-    replace_parent: ReplaceParent = False,
-    measure: Measure = False,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
-    json: Json = False,
+    allow_template_mismatch: options.OtherTemplate = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    fresh: options.Fresh = False,
+    replace_parent: options.ReplaceParent = False,
+    measure: options.Measure = False,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
 ) -> None:
     """Train a policy by RL whose KL anchor is shaped by a guide."""
     refuse_card(gpu, dry_run)
-    loaded = load_config(
+    loaded = options.load_config(
         preset,
         config,
         set_,

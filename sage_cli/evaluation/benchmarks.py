@@ -99,7 +99,13 @@ def judge_of(name: str) -> tuple[str, float | None]:
 
 def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Grader:
     """A grader (a context manager) with a data set's judge and tolerance and the prompt's tags."""
-    judge, tolerance = judge_of(name)
+    return grader_of(*judge_of(name), grading, prompt)
+
+
+def grader_of(
+    judge: str, tolerance: float | None, grading: GradingSection, prompt: PromptSection
+) -> Grader:
+    """A grader with a judge, its relative tolerance unless `grading` has one, and tags."""
     return Grader(
         workers=grading.workers,
         mode=grading.mode,

@@ -12,7 +12,9 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import Verdicts
 from sage_cli.policies.policy import Policy
+from sage_cli.problems.problem import Problem
 from sage_cli.reports.measurement import Measured
+from sage_cli.store.completion import Completion
 from sage_cli.store.samples import SampleSet
 from sage_cli.store.tally import Tally
 from sage_cli.store.verdicts import VerdictStore
@@ -120,3 +122,30 @@ def stored_counts(
             tally = verdicts.tally(ids, n)
             of_seeds.append(counts_of(tally, verdicts.seed))
     return found
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """A problem, a completion, and what a grader found of it."""
+
+    problem: Problem
+    completion: Completion
+    status: str
+    extracted: str | None
+    seed: int
+
+
+def stored_answers(
+    samples: PolicySamples,
+    benchmark: Benchmark,
+    spec: EvaluationRecipe,
+    problem_ids: Sequence[str],
+    n: int,
+) -> Iterator[StoredAnswer]:
+    """The graded ones among the first `n` samples of these problems, seed after seed."""
+    problems = {problem.id: problem for problem in benchmark.problems}
+    for stored, verdicts in stored_verdicts(samples, benchmark, spec):
+        for completion, status, extracted in verdicts.stream(problem_ids, n):
+            yield StoredAnswer(
+                problems[completion.problem_id], completion, status, extracted, stored.identity.seed
+            )

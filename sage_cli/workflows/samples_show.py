@@ -7,10 +7,10 @@ from itertools import islice
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError, DataError, StoreError
-from sage_cli.evaluation.answers import StoredAnswer, stored_answers
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import StoredAnswer, stored_answers
 from sage_cli.grading.status import STATUSES
 from sage_cli.policies.names import named_policy
 from sage_cli.store.run import Runs

@@ -115,7 +115,7 @@ def test_without_samples_it_says_how_to_draw_them(sage, models):
     assert asked in words
     planned = json.loads(sage("diversity", "--dry-run", "--json", n="7").stdout)["stages"][0]
     assert planned["a on arithmetic"] == "12 of 21 graded samples are there"
-    assert planned["to be drawn by"].startswith(asked)
+    assert planned["to be sampled by"].startswith(asked)
 
 
 def test_a_report_of_what_is_stored(sage):
