@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from sage_cli.cli import options
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import METHOD, TRAINING
+from sage_cli.cli.options import METHOD, TRAINING, option
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
 from sage_cli.config.passwords import word_without_passwords
@@ -19,11 +17,7 @@ from sage_cli.planning.dry_run import plan_of
 
 Compat = Annotated[
     str | None,
-    typer.Option(
-        "--compat",
-        help="official: what the authors' code does (docs/fidelity.md).",
-        rich_help_panel=METHOD,
-    ),
+    option(METHOD, "official: what the authors' code does (docs/fidelity.md).", "--compat"),
 ]
 
 
@@ -33,48 +27,22 @@ def command(
     guide: options.Guide = None,
     tau: options.Tau = None,
     rho: options.Rho = None,
-    kl: Annotated[
-        str | None,
-        typer.Option("--kl", help="reverse, forward or none.", rich_help_panel=METHOD),
-    ] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="Weight of the KL term.", rich_help_panel=METHOD)
-    ] = None,
+    kl: Annotated[str | None, option(METHOD, "reverse, forward or none.", "--kl")] = None,
+    beta: Annotated[float | None, option(METHOD, "Weight of the KL term.")] = None,
     advantage: Annotated[
-        str | None,
-        typer.Option(
-            help="group, none, pass-at-k, ..., or one that a package registers.",
-            rich_help_panel=METHOD,
-        ),
+        str | None, option(METHOD, "group, none, pass-at-k, ..., or one that a package registers.")
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Optimiser steps.", rich_help_panel=TRAINING)
-    ] = None,
+    steps: Annotated[int | None, option(TRAINING, "Optimiser steps.")] = None,
     lr: options.LearningRate = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the training.", rich_help_panel=TRAINING)
-    ] = None,
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Train all weights, not adapters.", rich_help_panel=TRAINING),
-    ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(help="How many processes train together.", rich_help_panel=TRAINING),
-    ] = None,
+    seed: Annotated[int | None, option(TRAINING, "Seed of the training.")] = None,
+    full: Annotated[bool, option(TRAINING, "Train all weights, not adapters.", "--full")] = False,
+    processes: Annotated[int | None, option(TRAINING, "How many processes train together.")] = None,
     accelerate: Annotated[
-        str | None,
-        typer.Option(
-            help="How accelerate launches them: ddp, fsdp2, zero3 or a file.",
-            rich_help_panel=TRAINING,
-        ),
+        str | None, option(TRAINING, "How accelerate launches them: ddp, fsdp2, zero3 or a file.")
     ] = None,
     init: Annotated[
         str | None,
-        typer.Option(
-            help="Start from this run or model, not from the preset's initial policy.",
-            rich_help_panel=TRAINING,
-        ),
+        option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
     ] = None,
     allow_template_mismatch: options.OtherTemplate = False,
     preset: options.Presets = None,
