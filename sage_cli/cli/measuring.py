@@ -1,4 +1,4 @@
-"""Which configuration a measuring command uses: presets when named, else its first run's own."""
+"""The configuration of a measuring command: presets if named, else its first run's own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def load_for_measuring(
 
 
 def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:
-    """What the first of the models says of itself; None where none is named and there is no run."""
+    """The settings of the first model; None if none is named and there is no run."""
     from sage_cli.config.presets import read_layer
     from sage_cli.policies.names import named_policy, named_run
     from sage_cli.policies.prompting import require_prompt

@@ -1,4 +1,4 @@
-"""How `--dry-run` shows what would happen."""
+"""Print the plan of `--dry-run`."""
 
 from __future__ import annotations
 

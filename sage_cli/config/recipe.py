@@ -31,7 +31,7 @@ class Sections:
 
 @dataclass(frozen=True)
 class SftRecipe(Sections):
-    """What supervised fine-tuning reads."""
+    """The sections that supervised fine-tuning reads."""
 
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
@@ -41,7 +41,7 @@ class SftRecipe(Sections):
 
 @dataclass(frozen=True)
 class RlRecipe(Sections):
-    """What RL reads, besides the policy that it starts from."""
+    """The sections that RL reads; the policy that it starts from comes beside them."""
 
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
@@ -55,7 +55,7 @@ class RlRecipe(Sections):
 
 @dataclass(frozen=True)
 class EvaluationRecipe(Sections):
-    """What an evaluation reads, besides the policy that it measures."""
+    """The sections that an evaluation reads; the policies come beside them."""
 
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
@@ -72,7 +72,7 @@ class EvaluationRecipe(Sections):
 
 @dataclass(frozen=True)
 class RecordSpec:
-    """Where results are kept and shown; nothing here changes a result.
+    """The place of results and their mirrors; nothing here changes a result.
 
     `settings` is the whole configuration as a run's config.json stores it. `typed` are the options
     by which a command that reads it from there is allowed what was allowed here.

@@ -40,14 +40,14 @@ class Benchmark:
 
     @property
     def content(self) -> str:
-        """What tells it from others of its name: a file's content, or the registered name."""
+        """The hash of a file's content, or the registered name: files of one name differ in it."""
         if not is_file_name(self.name):
             return self.name
         return hashlib.sha256(", ".join(self.origins).encode()).hexdigest()[:16]
 
     @property
     def origins(self) -> list[str]:
-        """Where the problems were read from, with content hash or commit."""
+        """The sources of the problems, with content hash or commit."""
         return origins(self.problems)
 
 
@@ -88,7 +88,7 @@ def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
 
 
 def judge_of(name: str) -> tuple[str, float | None]:
-    """The judge of a data set and its relative tolerance; files are judged as mathematics."""
+    """The judge of a data set and its relative tolerance (of a file, `math` and None)."""
     if is_file_name(name):
         return "math", None
     entry = find(name)
@@ -120,7 +120,7 @@ def grader_of(
 
 
 def origins(problems: Sequence[Problem]) -> list[str]:
-    """Where problems were read from, with revision or content hash; generated ones are left out."""
+    """The sources of problems, with revision or content hash, without generators."""
     return sorted({str(p.meta["origin"]) for p in problems if "origin" in p.meta})
 
 

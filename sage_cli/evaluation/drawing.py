@@ -42,7 +42,7 @@ class PolicySampler:
 
     @property
     def label(self) -> str:
-        """What the policy is called."""
+        """The policy's label."""
         return self._samples.policy.label
 
     def samples_at(self, seed: int) -> SampleSet:
@@ -83,7 +83,7 @@ class PolicySampler:
         return samples
 
     def _loaded(self) -> Sampler | Engines:
-        """What samples: one sampler in this process, or several engines."""
+        """One sampler in this process, or several engines."""
         if self._engine is None:
             setup = self._setup()
             asked = ", ".join(self._section.servers) if self._section.asks_servers else ""

@@ -57,7 +57,7 @@ class Evaluated:
 
     @cached_property
     def provenance(self) -> Provenance:
-        """Where the numbers came from."""
+        """The sources of the numbers: models, benchmarks, samples, graders."""
         return provenance_of(self.samples, self.benchmarks, self.spec)
 
 
@@ -197,7 +197,7 @@ def figures(seeds: Sequence[Measured], spec: EvaluationRecipe) -> dict[str, Any]
 
 
 def report_folder(kind: str, found: Evaluated, root: Path) -> Path:
-    """Where a report goes: named by its sample sets and by how they are evaluated and graded."""
+    """The folder of a report, named by sample sets and by settings of evaluation and grading."""
     sets = [one.sample_set for seeds in found.measured.values() for one in seeds]
     settings = [found.spec.evaluation.determinants(), found.spec.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})

@@ -85,7 +85,7 @@ def _measure_seed(
 def sample_and_grade(
     sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> VerdictStore:
-    """Fill a sample set and grade it, both as far as it isn't yet; the verdicts."""
+    """Sample and grade what a sample set lacks, and return its grades."""
     verdicts = VerdictStore(sampler.samples_at(seed), grader.identity.mapping())
     with ExitStack() as grading:
         with _BackgroundGrading(verdicts, benchmark, grader) as background:
@@ -128,7 +128,7 @@ class _BackgroundGrading:
         self._verdicts.flush()
 
     def submit(self, rows: list[Completion]) -> None:
-        """Grade these too; an error in the thread is raised at a later call or at the end."""
+        """Grade `rows` too. An error in the thread is raised by a later call or at the end."""
         future = self._thread.submit(grade_rows, rows, self._benchmark, self._grader)
         self._pending.append((rows, future))
         while self._pending and self._pending[0][1].done():

@@ -1,4 +1,4 @@
-"""What a report says about where its measurements came from."""
+"""The provenance of measurements, as reports give it."""
 
 from __future__ import annotations
 

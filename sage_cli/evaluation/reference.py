@@ -19,7 +19,7 @@ from sage_cli.training.order import rows_seen
 
 
 def reference_samples(spec: RlRecipe, start: Policy, root: Path) -> PolicySamples:
-    """Where the completions are that hold a training from `start`, sampled or not yet.
+    """The completions that forward KL is computed on in a training from `start`, sampled or not.
 
     They are of the model that `anchor.reference` means; their seed is `rl.seed`.
     """

@@ -1,4 +1,4 @@
-"""Where a policy's samples are or will be: named by weights, prompt and sampling."""
+"""The sample sets of a policy, named by weights, prompt and sampling before they exist."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PolicySamples:
 
     @property
     def in_chat(self) -> bool:
-        """Whether a server is sent messages, and applies its own template to them."""
+        """Return True if a server is sent messages and applies its own template to them."""
         return self.served.get("server_form") == "chat"
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What is stored of a policy on a benchmark: nothing is sampled, graded, loaded or written."""
+"""Read stored samples and grades of a policy on a benchmark. Nothing is sampled or written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def missing(
     spec: EvaluationRecipe,
     root: Path,
 ) -> list[Missing]:
-    """What is stored of what a measurement counts, for each policy and benchmark."""
+    """Count which samples of a measurement are stored, for each policy and benchmark."""
     evaluation, n = spec.evaluation, spec.evaluation.samples
     found = []
     for policy in policies:
@@ -63,7 +63,7 @@ def missing(
 
 
 def counts_of(tally: Tally, seed: int) -> Counts:
-    """The counts of one evaluation seed; verdicts one by one only where none is lacking."""
+    """The counts of one evaluation seed, with each grade where none is missing."""
     verdicts = None if tally.lacking else Verdicts((seed,), tally.right_PN)
     return Counts(tally.problem_ids, tally.n_P, tally.right_P, verdicts)
 
@@ -82,7 +82,7 @@ def stored_verdicts(
 def stored_measurements(
     samples: PolicySamples, benchmarks: Sequence[Benchmark], spec: EvaluationRecipe
 ) -> dict[str, tuple[Measured, ...]] | None:
-    """By benchmark a measurement for each evaluation seed; None unless all of it is stored."""
+    """The measurements by benchmark, one for each evaluation seed; None if a sample is missing."""
     n, label = spec.evaluation.samples, samples.policy.label
     found: dict[str, tuple[Measured, ...]] = {}
     for benchmark in benchmarks:

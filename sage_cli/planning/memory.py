@@ -101,7 +101,7 @@ def update(
 
 
 def activations(shape: Shape, how: TrainingSetup, tokens: int) -> int:
-    """What a backward pass needs of the layers.
+    """Bytes of activations that a backward pass needs.
 
     Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
     one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
@@ -198,6 +198,6 @@ def evaluation_memory(
 
 
 def texts_in_engine(shape: Shape, width: int, room: int, tokens: int) -> int:
-    """How many whole texts the KV cache of an engine with `room` bytes holds beside the weights."""
+    """The number of whole texts that fit in an engine of `room` bytes beside the weights."""
     left = room - shape.parameters * width
     return max(0, left // kv_cache(shape, 1, tokens, width))

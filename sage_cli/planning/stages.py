@@ -152,7 +152,7 @@ def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
 
 
 def how_trained(spec: RlRecipe, shape: Shape, card: Card | None) -> TrainingSetup:
-    """What the arithmetic of memory reads of a spec; without a card, on a CPU."""
+    """The training setup of a spec; without a card, on a CPU."""
     rl, anchor = spec.rl, spec.anchor
     return TrainingSetup(
         widths(spec.model, card),

@@ -91,7 +91,7 @@ def answer(
 def plan(
     evaluation: Evaluation, name: str, names: Sequence[str], options: Options
 ) -> list[Described]:
-    """What is there of what the analysis reads, what lacks, and how to get it."""
+    """Describe which inputs of the analysis are stored, and how to sample the missing ones."""
     analysis, spec = find_analysis(name), evaluation.spec
     asked_of(analysis, spec.evaluation, options)
     facts: dict[str, Any] = {"says": analysis.says}
@@ -195,7 +195,7 @@ def _reading_facts(
     benchmarks: Sequence[Benchmark],
     spec: EvaluationRecipe,
 ) -> dict[str, str]:
-    """What a model would have to read."""
+    """The texts that a model would have to read, by model and benchmark."""
     facts = {}
     for subject, reader in readers(analysis.reader, subjects, spec, Silent()):
         if reader is None or analysis.reader == "itself, where kept":

@@ -27,7 +27,7 @@ CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
 
 
 SideLabels = tuple[str | None, str | None]
-"""What to call the two sides; None leaves it to the names."""
+"""Labels of the two sides; None takes the names."""
 
 
 def compare(

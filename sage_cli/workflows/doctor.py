@@ -42,7 +42,7 @@ from sage_cli.workflows.sft import sft_inputs
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check says; `obstacle` if a command of this configuration would be refused."""
+    """The answer of a check. With an `obstacle`, a command of this configuration is refused."""
 
     check: str
     said: str
@@ -51,7 +51,7 @@ class Finding:
 
     @property
     def fine(self) -> bool:
-        """Whether there is nothing to mend."""
+        """Return True if there is nothing to mend."""
         return self.mend is None and not self.obstacle
 
 

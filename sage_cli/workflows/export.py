@@ -94,7 +94,7 @@ def export(
 
 
 def _model(name: str, sets: Sequence[str]) -> PretrainedModel:
-    """How the model called `name` is loaded. Raises ConfigurationError for settings about more."""
+    """The loading of the model called `name`. Raises ConfigurationError for other settings."""
     for text in sets:
         if text.partition("=")[0].strip() not in LOADING:
             raise ConfigurationError(

@@ -47,7 +47,7 @@ class GradedFile:
     malformed: list[Malformed]
 
     def counts(self, mode: str) -> dict[str, int]:
-        """How many completions have each status."""
+        """The number of completions with each status."""
         found = Counter(grade.status for grade in self.grades[mode])
         return {status: found[status] for status in STATUSES}
 

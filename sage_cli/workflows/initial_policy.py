@@ -25,7 +25,7 @@ from sage_cli.workflows.sft import SftTraining
 
 @dataclass(frozen=True)
 class InitialPolicy(Stage):
-    """What RL starts from: the model called `init`, or else what `spec` describes."""
+    """The policy that RL starts from: the model called `init`, or else the one of `spec`."""
 
     spec: SftRecipe
     record: RecordSpec
@@ -80,6 +80,6 @@ class InitialPolicy(Stage):
             progress.say(f"initial policy [bold]{base.label}[/] is trained already")
         return base
 
-    @property
+    @cached_property
     def _training(self) -> SftTraining:
         return SftTraining(spec=self.spec, record=self.record)

@@ -34,7 +34,7 @@ class Measuring:
 
     @property
     def stages(self) -> list[Stage]:
-        """What the command does; an initial policy that isn't trained yet has no samples."""
+        """The stages of the command: an evaluation, of policies trained or not yet."""
         try:
             policies = self.evaluation.policies(self.names, self.labels)
         except NoRunsError:

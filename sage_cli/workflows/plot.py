@@ -27,7 +27,7 @@ from sage_cli.store.surroundings import surroundings
 EVERY_S = 2.0
 """From one look at a training that runs to the next."""
 USUAL = ("reward", "loss")
-"""What is drawn where nothing is asked for: the first that a run has recorded."""
+"""Metrics by default: the first that a run has recorded."""
 
 Records = Sequence[Mapping[str, Any]]
 

@@ -84,7 +84,7 @@ def power(
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """`30,60,300` as ascending numbers above 0, each once; else a ConfigurationError."""
+    """The numbers of `30,60,300`, ascending, each once. Raises ConfigurationError below 1."""
     tokens = [token.strip() for token in text.split(",")]
     wrong = [token for token in tokens if not token.isdecimal() or not 0 < int(token) <= 100_000]
     if wrong:
@@ -96,7 +96,7 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 
 def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Found], Provenance]:
-    """What is known of each base on each benchmark, and where it came from."""
+    """The counts of each base on each benchmark, and their provenance."""
     files = {name: Path(name) for name in names if is_counts_file(name)}
     found = [(path.stem, "counts", read_counts(path)) for path in files.values()]
     provenance = Provenance.here(surroundings())
@@ -125,7 +125,7 @@ def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Found], P
 def _correlation(
     evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
-    """How the base's verdicts correlate with those of the run `like`, where both are stored."""
+    """The correlation of the base's grades with those of the run `like`, where both are stored."""
     spec, root = evaluation.spec, evaluation.root
     (policy,) = evaluation.policies([like])
     n, found = spec.evaluation.samples, float("nan")

@@ -110,7 +110,7 @@ class RlTraining(TrainingRun):
 
     @property
     def stages(self) -> list[Stage]:
-        """What the command does, in order."""
+        """The stages of the command, in order."""
         return [self.start, *super().stages]
 
     def describe(self) -> Described:
@@ -188,12 +188,12 @@ class RlTraining(TrainingRun):
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:
-        """Asks if the launcher lives; from the first call on, this process ends with it."""
+        """Ask if the launcher lives. From the first access on, this process ends with it."""
         return follow()
 
     @property
     def _processes(self) -> int:
-        """How many processes train together: launched ones, or those to be launched."""
+        """The number of processes that train together, launched or yet to be launched."""
         return world_size() if is_launched() else self.spec.rl.processes
 
     @property
@@ -235,7 +235,7 @@ class RlTraining(TrainingRun):
         progress: Progress,
         run: Run,
     ) -> None:
-        """Train `run`, here or in processes of its own; a reference is sampled beforehand."""
+        """Train `run` here or in processes of its own. Forward KL's reference is sampled first."""
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")

@@ -81,7 +81,7 @@ class SftTraining(TrainingRun):
         progress.say(f"[bold]{run.id}[/] is trained already")
 
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
-        """Load demonstrations and model; return what trains the model."""
+        """Load demonstrations and model, and return the function that trains the model."""
         spec = self.spec
         require_optimizer(spec.sft.optimizer, "sft.optimizer")
         progress.say(f"[bold]{self.planned.id}[/]: loading libraries and demonstrations")
@@ -108,7 +108,7 @@ class SftTraining(TrainingRun):
 
 
 def sft_inputs(spec: SftRecipe) -> tuple[Any, PromptTemplate, list[Example]]:
-    """The tokenizer, the prompt template and the texts that SFT trains on; loads no weights."""
+    """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
     from sage_cli.models.scratch import build_tokenizer
     from sage_cli.training.sft import Example
 

@@ -32,7 +32,7 @@ class TrainingRun(Stage):
     shown: ClassVar[Mapping[str, str]]
     """Metrics by name, and what they are called beside the progress bar."""
     called: ClassVar[str]
-    """What messages call the model that the training leaves."""
+    """The name of the result in messages."""
 
     record: RecordSpec
     evaluation: Evaluation | None = None
@@ -44,7 +44,7 @@ class TrainingRun(Stage):
 
     @property
     def stages(self) -> list[Stage]:
-        """What the command does, in order."""
+        """The stages of the command, in order."""
         return [self, *([self.evaluation.of_run(self.planned)] if self.evaluation else [])]
 
     def carry_out(
@@ -78,7 +78,7 @@ class TrainingRun(Stage):
         return run if is_followed() else settled(run)
 
     def join(self) -> Run | None:
-        """Take part where a launcher started several processes; None in the one that records."""
+        """Train beside the process that records, if one of several was launched; else None."""
         return None
 
     @abstractmethod
@@ -87,7 +87,7 @@ class TrainingRun(Stage):
 
     @abstractmethod
     def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
-        """Raise SageError for what stands against the training; return what does it.
+        """Raise SageError for what refuses the training; return the function that trains.
 
         `resumed` is the run as it is; None where a fresh one will be trained.
         """
