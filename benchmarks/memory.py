@@ -22,7 +22,7 @@ from pathlib import Path
 from peak import peak_mb
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import batch_of
 from sage_cli.planning.memory import training_memory
@@ -49,7 +49,7 @@ def configuration(preset: str, root: Path, **sections: dict[str, object]) -> Sag
 
 def planned_mb(config: SageConfig, prompt: int) -> float:
     """The peak that the plan says, for prompts of so many tokens."""
-    recipe, shape = RlRecipe.of(config), shape_of(config.model)
+    recipe, shape = RlSpec.of(config), shape_of(config.model)
     assert shape is not None
     batch = batch_of(recipe.rl, 1)
     found = training_memory(

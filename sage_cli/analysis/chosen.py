@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sage_cli.analysis.gather import Subject
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -49,7 +49,7 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     return called
 
 
-def samples_of(policies: Sequence[Policy], recipe: EvaluationRecipe, runs: Runs) -> list[Subject]:
+def samples_of(policies: Sequence[Policy], recipe: EvaluationSpec, runs: Runs) -> list[Subject]:
     """The policies with the samples that the recipe means."""
     return [Subject(one, PolicySamples.of_evaluation(one, recipe, runs.root)) for one in policies]
 

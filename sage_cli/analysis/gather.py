@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.material import TrainedRun
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -26,7 +26,7 @@ class Subject:
     policy: Policy
     samples: PolicySamples
 
-    def answers(self, benchmark: Benchmark, recipe: EvaluationRecipe) -> Answers:
+    def answers(self, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
         """Its answers on a benchmark."""
         stores = tuple(store for _, store in stored_verdicts(self.samples, benchmark, recipe))
         return Answers(self.policy.label, benchmark, recipe.evaluation.samples, stores)
@@ -35,7 +35,7 @@ class Subject:
 def require_samples(
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     root: Path,
     drawing: str,
 ) -> None:
@@ -57,7 +57,7 @@ def require_samples(
         )
 
 
-def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe) -> TrainedRun:
+def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationSpec) -> TrainedRun:
     """A run's records, and the counts of those of its checkpoints that were measured in full.
 
     Raises StoreError for a run that wrote no records.

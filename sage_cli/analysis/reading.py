@@ -15,7 +15,7 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
 from sage_cli.analysis.gather import Subject
 from sage_cli.analysis.modes import generator_with_modes
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -34,7 +34,7 @@ class Reader:
 
     own: PolicySamples
     temperature: float
-    recipe: EvaluationRecipe
+    recipe: EvaluationSpec
     progress: Progress
 
     @property
@@ -139,7 +139,7 @@ class Reader:
 
 
 def readers(
-    kind: Kind | None, subjects: Sequence[Subject], recipe: EvaluationRecipe, progress: Progress
+    kind: Kind | None, subjects: Sequence[Subject], recipe: EvaluationSpec, progress: Progress
 ) -> list[tuple[Subject, Reader | None]]:
     """Each subject with who reads for it: nobody, the base at temperature 1, or it itself.
 
@@ -154,7 +154,7 @@ def readers(
     return [(one, Reader(one.samples, heat, recipe, progress)) for one in subjects]
 
 
-def _words(benchmark: Benchmark, recipe: EvaluationRecipe) -> Mapping[str, list[str]]:
+def _words(benchmark: Benchmark, recipe: EvaluationSpec) -> Mapping[str, list[str]]:
     """What completions begin with that announce a mode: the opening tag before it, or none."""
     opening = "" if recipe.prompt.format == "paper" else recipe.prompt.reasoning_open
     modes = generator_with_modes(benchmark.name).modes

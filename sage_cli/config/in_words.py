@@ -10,13 +10,13 @@ from sage_cli.config.guide import GuideSection
 from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.remarks import beta_in_words
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import RlSection, batch_of
 
 
-def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
+def sft_facts(recipe: SftSpec) -> dict[str, Any]:
     """The supervised warm-up of a base."""
     section, model = recipe.sft, recipe.model
     length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
@@ -43,7 +43,7 @@ def _loss(rl: RlSection) -> str:
     return f"{rl.loss}, advantage {rl.advantage}, clip {rl.epsilon_low:g}/{rl.epsilon_high:g}"
 
 
-def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
+def rl_facts(recipe: RlSpec) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
     rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
     if rl.loss == "dpo":
@@ -78,7 +78,7 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     }
 
 
-def _guided_facts(recipe: RlRecipe) -> dict[str, Any]:
+def _guided_facts(recipe: RlSpec) -> dict[str, Any]:
     """Guided retries: tries, retries, supervised fine-tuning, pairs."""
     rl, guided, limit = recipe.rl, recipe.rl.guided, recipe.rollout.max_tokens
     problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
@@ -103,7 +103,7 @@ def _guided_facts(recipe: RlRecipe) -> dict[str, Any]:
     }
 
 
-def _trained(recipe: RlRecipe) -> dict[str, str]:
+def _trained(recipe: RlSpec) -> dict[str, str]:
     limit = recipe.data.rl.limit
     return {
         "tuning": _tuning(recipe.model),
@@ -134,7 +134,7 @@ def samples_in_words(evaluation: EvaluationSection) -> str:
     return f"{evaluation.samples} per problem{seeds}"
 
 
-def evaluation_facts(recipe: EvaluationRecipe) -> dict[str, Any]:
+def evaluation_facts(recipe: EvaluationSpec) -> dict[str, Any]:
     """A measurement: benchmarks, samples, k, how they are drawn and graded."""
     evaluation, sampling = recipe.evaluation, recipe.sampling
     return {

@@ -30,7 +30,7 @@ class Sections:
 
 
 @dataclass(frozen=True)
-class SftRecipe(Sections):
+class SftSpec(Sections):
     """The sections that supervised fine-tuning reads."""
 
     model: PretrainedModel | ScratchModel
@@ -40,7 +40,7 @@ class SftRecipe(Sections):
 
 
 @dataclass(frozen=True)
-class RlRecipe(Sections):
+class RlSpec(Sections):
     """The sections that RL reads; the policy that it starts from comes beside them."""
 
     model: PretrainedModel | ScratchModel
@@ -54,7 +54,7 @@ class RlRecipe(Sections):
 
 
 @dataclass(frozen=True)
-class EvaluationRecipe(Sections):
+class EvaluationSpec(Sections):
     """The sections that an evaluation reads; the policies come beside them."""
 
     model: PretrainedModel | ScratchModel

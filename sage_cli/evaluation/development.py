@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
@@ -38,7 +38,7 @@ class Development:
 
     every: int
     benchmarks: Sequence[Benchmark]
-    spec: EvaluationRecipe
+    spec: EvaluationSpec
     ks: tuple[int, ...]
     _open: ExitStack = field(default_factory=ExitStack)
     _graders: dict[str, Grader] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Development:
         return self._graders[benchmark.name]
 
 
-def development(spec: EvaluationRecipe, sweep: SweepSection) -> Development | None:
+def development(spec: EvaluationSpec, sweep: SweepSection) -> Development | None:
     """The looks that `evaluation.every` asks for; None without.
 
     Raises ConfigurationError where training would see their problems.

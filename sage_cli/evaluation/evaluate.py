@@ -11,7 +11,7 @@ from typing import Any
 
 from sage_cli.config.consent import consents
 from sage_cli.config.in_words import evaluation_facts
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
@@ -48,7 +48,7 @@ class Evaluated:
     measured: Measurements
     samples: Sequence[PolicySamples]
     benchmarks: Sequence[Benchmark]
-    spec: EvaluationRecipe
+    spec: EvaluationSpec
 
     @property
     def policies(self) -> list[Policy]:
@@ -68,14 +68,14 @@ class Evaluation:
     `root` is the folder of runs. Benchmarks are read once.
     """
 
-    spec: EvaluationRecipe
+    spec: EvaluationSpec
     root: Path
     tracking: TrackingSection
 
     @classmethod
     def of_config(cls, config: SageConfig) -> Evaluation:
         """The evaluation that `config` describes."""
-        return cls(EvaluationRecipe.of(config), config.run.root, config.tracking)
+        return cls(EvaluationSpec.of(config), config.run.root, config.tracking)
 
     @cached_property
     def ks(self) -> tuple[int, ...]:
@@ -153,7 +153,7 @@ def record_evaluations(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
     measured: Measurements,
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
     tracking: TrackingSection,
     mirrors: Sequence[Follower] = (),
 ) -> None:
@@ -181,7 +181,7 @@ def record_evaluations(
             log.warning("%s doesn't keep what was measured: %s", run.id, error)
 
 
-def figures(seeds: Sequence[Measured], spec: EvaluationRecipe) -> dict[str, Any]:
+def figures(seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
     """Mean pass@k at the powers of two, and how it was measured."""
     n = spec.evaluation.samples
     ks = parse_ks(f"1..{n}:pow2", n)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.drawing import PolicySampler
@@ -26,7 +26,7 @@ Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 def measure(
     policies: Sequence[PolicySamples],
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
     progress: Progress,
 ) -> Measurements:
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.policies.policy import Policy
@@ -20,7 +20,7 @@ from sage_cli.store.surroundings import surroundings
 
 
 def provenance_of(
-    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], spec: EvaluationRecipe
+    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], spec: EvaluationSpec
 ) -> Provenance:
     """Models by weights, benchmarks by content, sample sets by key, and how all was graded."""
     evaluation = spec.evaluation
@@ -41,7 +41,7 @@ def provenance_of(
     )
 
 
-def configured_provenance(benchmarks: Sequence[Benchmark], spec: EvaluationRecipe) -> Provenance:
+def configured_provenance(benchmarks: Sequence[Benchmark], spec: EvaluationSpec) -> Provenance:
     """The part that doesn't depend on which policies are measured."""
     return replace(
         Provenance.here(surroundings()),
@@ -61,7 +61,7 @@ def _policy(policy: Policy) -> PolicyUsed:
     return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
 
 
-def _grader(benchmark: Benchmark, spec: EvaluationRecipe) -> GraderUsed:
+def _grader(benchmark: Benchmark, spec: EvaluationSpec) -> GraderUsed:
     with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
         used = grader.identity
     return GraderUsed(used.mode, used.judge, used.tolerance, used.version)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.training import RlSection
 from sage_cli.errors import DataError
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -18,7 +18,7 @@ from sage_cli.store.completion import Completion
 from sage_cli.training.order import rows_seen
 
 
-def reference_samples(spec: RlRecipe, start: Policy, root: Path) -> PolicySamples:
+def reference_samples(spec: RlSpec, start: Policy, root: Path) -> PolicySamples:
     """The completions that forward KL is computed on in a training from `start`, sampled or not.
 
     They are of the model that `anchor.reference` means; their seed is `rl.seed`.
@@ -31,7 +31,7 @@ def problems_held(problems: Sequence[Problem], rl: RlSection) -> list[Problem]:
     return [problems[row] for row in rows_seen(len(problems), rl)]
 
 
-def reference_facts(spec: RlRecipe, start: Policy, root: Path) -> dict[str, str]:
+def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
     """The completions that a training from `start` samples of its reference beforehand.
 
     Nothing without a forward KL, or where the problems aren't on this machine.
@@ -53,7 +53,7 @@ def reference_facts(spec: RlRecipe, start: Policy, root: Path) -> dict[str, str]
 
 
 def reference_completions(
-    spec: RlRecipe, samples: PolicySamples, problems: Sequence[Problem]
+    spec: RlSpec, samples: PolicySamples, problems: Sequence[Problem]
 ) -> dict[str, list[Completion]]:
     """The stored completions of each problem, in the order of their indices."""
     found: defaultdict[str, list[Completion]] = defaultdict(list)

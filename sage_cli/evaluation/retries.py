@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
 from sage_cli.evaluation.development import Development, looking
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def train_by_retries(
-    spec: RlRecipe,
+    spec: RlSpec,
     root: Path,
     sampling: SamplingSection,
     start: Policy,
@@ -63,7 +63,7 @@ def train_by_retries(
 
 
 def guided_lesson(
-    spec: RlRecipe,
+    spec: RlSpec,
     start: Policy,
     problems: Sequence[Problem],
     root: Path,
@@ -89,7 +89,7 @@ def guided_lesson(
 
 
 def attempts(
-    problems: Sequence[Problem], spec: RlRecipe, sampler: PolicySampler, grader: Grader
+    problems: Sequence[Problem], spec: RlSpec, sampler: PolicySampler, grader: Grader
 ) -> list[Attempt]:
     """Each problem's `rl.rollouts_per_prompt` completions, stored or sampled now, with grades."""
     name, seed, n = spec.data.rl.name, spec.rl.seed, spec.rl.rollouts_per_prompt

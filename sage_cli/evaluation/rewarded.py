@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import RecordSpec, RlRecipe
+from sage_cli.config.recipe import RecordSpec, RlSpec
 from sage_cli.evaluation.benchmarks import grader_for
 from sage_cli.evaluation.development import Development, looking
 from sage_cli.evaluation.reference import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def train_by_rewards(
-    spec: RlRecipe,
+    spec: RlSpec,
     record: RecordSpec,
     start: Policy,
     problems: Sequence[Problem],

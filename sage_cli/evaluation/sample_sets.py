@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sage_cli.config.model import PromptSection, sampled_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.policies.compatibility import refuse_other_template
 from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
@@ -32,7 +32,7 @@ class PolicySamples:
     served: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_evaluation(cls, policy: Policy, spec: EvaluationRecipe, root: Path) -> PolicySamples:
+    def of_evaluation(cls, policy: Policy, spec: EvaluationSpec, root: Path) -> PolicySamples:
         """The samples that an evaluation counts.
 
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
@@ -47,7 +47,7 @@ class PolicySamples:
         return samples
 
     @classmethod
-    def of_rollouts(cls, policy: Policy, spec: RlRecipe, root: Path) -> PolicySamples:
+    def of_rollouts(cls, policy: Policy, spec: RlSpec, root: Path) -> PolicySamples:
         """The samples that a training takes beforehand, as it would sample rollouts."""
         stop = PromptTemplate(spec.prompt).stop
         parameters = SamplingParameters.from_section(spec.rollout, stop=stop)

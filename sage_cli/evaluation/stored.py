@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
@@ -38,7 +38,7 @@ class Missing:
 def missing(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
     root: Path,
 ) -> list[Missing]:
     """Count which samples of a measurement are stored, for each policy and benchmark."""
@@ -69,7 +69,7 @@ def counts_of(tally: Tally, seed: int) -> Counts:
 
 
 def stored_verdicts(
-    samples: PolicySamples, benchmark: Benchmark, spec: EvaluationRecipe
+    samples: PolicySamples, benchmark: Benchmark, spec: EvaluationSpec
 ) -> Iterator[tuple[SampleSet, VerdictStore]]:
     """For each evaluation seed its sample set, and the verdicts of the configured grader on it."""
     evaluation = spec.evaluation
@@ -80,7 +80,7 @@ def stored_verdicts(
 
 
 def stored_measurements(
-    samples: PolicySamples, benchmarks: Sequence[Benchmark], spec: EvaluationRecipe
+    samples: PolicySamples, benchmarks: Sequence[Benchmark], spec: EvaluationSpec
 ) -> dict[str, tuple[Measured, ...]] | None:
     """The measurements by benchmark, one for each evaluation seed; None if a sample is missing."""
     n, label = spec.evaluation.samples, samples.policy.label
@@ -105,7 +105,7 @@ def stored_measurements(
 def stored_counts(
     policy: Policy,
     benchmark: Benchmark,
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
     root: Path,
     ns: Sequence[int],
 ) -> dict[int, list[Counts]]:
@@ -138,7 +138,7 @@ class StoredAnswer:
 def stored_answers(
     samples: PolicySamples,
     benchmark: Benchmark,
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
     problem_ids: Sequence[str],
     n: int,
 ) -> Iterator[StoredAnswer]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.planning.cards import GIB, Card
@@ -36,7 +36,7 @@ ENGINE_SHARE = 0.9
 Model = PretrainedModel | ScratchModel
 
 
-def rl_hours(spec: RlRecipe) -> dict[str, str]:
+def rl_hours(spec: RlSpec) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
     rl = spec.rl
     tokens = rl.steps * batch_of(rl, rl.processes).completions * spec.rollout.max_tokens
@@ -47,7 +47,7 @@ def rl_hours(spec: RlRecipe) -> dict[str, str]:
     return hours_fact(spec.model, sampled=tokens, trained=tokens)
 
 
-def rl_memory(spec: RlRecipe, card: Card) -> Described:
+def rl_memory(spec: RlSpec, card: Card) -> Described:
     """The memory of a training by RL, on each of its cards."""
     shape, rl = shape_of(spec.model), spec.rl
     title = f"memory of RL on {_each(rl.processes)}{card.name}"
@@ -77,7 +77,7 @@ def rl_memory(spec: RlRecipe, card: Card) -> Described:
     return Described(title, {"micro-batch": counted, **facts(found, card, advice)})
 
 
-def sft_memory(spec: SftRecipe, card: Card) -> Described:
+def sft_memory(spec: SftSpec, card: Card) -> Described:
     """The memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(spec.model), spec.sft
     title = f"memory of the warm-up on {card.name}"
@@ -100,7 +100,7 @@ def sft_memory(spec: SftRecipe, card: Card) -> Described:
     return Described(title, {"micro-batch": counted, **facts(found, card, advice)})
 
 
-def sampling_memory(spec: EvaluationRecipe, card: Card) -> Described:
+def sampling_memory(spec: EvaluationSpec, card: Card) -> Described:
     """The memory of sampling for an evaluation."""
     shape, section = shape_of(spec.model), spec.sampling
     title = f"memory of sampling on {card.name}"
@@ -151,7 +151,7 @@ def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
     return found if fits else {**found, "does not fit": f"try {advice}"}
 
 
-def how_trained(spec: RlRecipe, shape: Shape, card: Card | None) -> TrainingSetup:
+def how_trained(spec: RlSpec, shape: Shape, card: Card | None) -> TrainingSetup:
     """The training setup of a spec; without a card, on a CPU."""
     rl, anchor = spec.rl, spec.anchor
     return TrainingSetup(
@@ -189,7 +189,7 @@ def widths(model: Model, card: Card | None) -> Widths:
     return Widths(weights, 2 if coarse else weights)
 
 
-def prompt_tokens(spec: RlRecipe) -> int:
+def prompt_tokens(spec: RlSpec) -> int:
     """The longest prompt's tokens: of a model from scratch counted by characters, else stated."""
     if not isinstance(spec.model, ScratchModel):
         return PROMPT_TOKENS

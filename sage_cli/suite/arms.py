@@ -14,7 +14,7 @@ from sage_cli.config.ks import capped_ks
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import PretrainedModel
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.policies.planned import planned_base, rl_run
@@ -90,14 +90,14 @@ class Arm:
     @cached_property
     def base(self) -> Policy:
         """What RL begins with."""
-        return planned_base(SftRecipe.of(self.config), Runs(self.config.run.root))
+        return planned_base(SftSpec.of(self.config), Runs(self.config.run.root))
 
     @cached_property
     def policy(self) -> Policy:
         """What is measured, trained or not yet."""
         if self.is_base:
             return self.base
-        recipe, runs = RlRecipe.of(self.config), Runs(self.config.run.root)
+        recipe, runs = RlSpec.of(self.config), Runs(self.config.run.root)
         run = rl_run(recipe, self.base, runs, recipe.rl.processes)
         return Policy.of_run(run, consent=consents(recipe.model))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import StoredAnswer, stored_answers
 from sage_cli.json_value import json_value
@@ -29,7 +29,7 @@ def shown_samples(plan: Plan, found: Sequence[PartResult]) -> list[ShownSample]:
 def _of(method: MethodResult, result: PartResult, plan: Plan) -> Iterator[ShownSample]:
     """Those of the first training, on problems from the base's rarest to its surest."""
     arm = next(one for one in method.arms if one.policy.exists)
-    recipe, reference = EvaluationRecipe.of(arm.config), result.base or result.there[0]
+    recipe, reference = EvaluationSpec.of(arm.config), result.base or result.there[0]
     samples = PolicySamples.of_evaluation(arm.policy, recipe, arm.config.run.root)
     guided = _guided(arm.policy.run)
     for benchmark in plan.stored.benchmarks(arm.config):

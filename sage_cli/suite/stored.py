@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.policies.names import checkpoint_steps, named_policies
 from sage_cli.policies.policy import Policy
@@ -39,7 +39,7 @@ class StoredMeasurements:
 
         Raises SageError where what is stored can't be counted.
         """
-        recipe, first = EvaluationRecipe.of(config), config.evaluation.seed
+        recipe, first = EvaluationSpec.of(config), config.evaluation.seed
         if not policy.is_here:
             return None
         # with numpy and pyarrow, which a plan of what isn't trained doesn't need

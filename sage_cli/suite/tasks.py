@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.executor import Resources
 from sage_cli.executors.work import Work
@@ -170,7 +170,7 @@ class Tasks:
 
 def _key(config: SageConfig) -> str:
     """Eight digits of which samples are drawn of a policy and how they are graded."""
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     drawn = recipe.evaluation.model_dump(mode="json", include=set(_DRAWN))
     settings = [drawn, recipe.sampling.determinants(), recipe.grading.determinants()]
     return identity_of("measurement", {"settings": settings})[:8]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sage_cli.config.consent import consents
 from sage_cli.config.load import changed
 from sage_cli.config.objective import Objective
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.stored import stored_counts
@@ -44,13 +44,13 @@ class Cells:
     @property
     def base(self) -> Policy:
         """What the shared configuration begins with."""
-        return planned_base(SftRecipe.of(self.shared), self._runs)
+        return planned_base(SftSpec.of(self.shared), self._runs)
 
     def training(self, cell: Cell, seed: int = 0) -> Training:
         """The `seed`-th training of `cell`; known before anything runs."""
         config = cell_config(self.shared, {**cell, "tracking.group": self._group}, seed)
-        base = planned_base(SftRecipe.of(config), self._runs)
-        recipe = RlRecipe.of(config)
+        base = planned_base(SftSpec.of(config), self._runs)
+        recipe = RlSpec.of(config)
         return Training(
             cell, seed, config, base, rl_run(recipe, base, self._runs, recipe.rl.processes)
         )
@@ -62,7 +62,7 @@ class Cells:
         """
         if not policy.is_here:
             return None
-        recipe = EvaluationRecipe.of(config)
+        recipe = EvaluationSpec.of(config)
         n = recipe.evaluation.samples
         found = {}
         for one in self.benchmarks:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
@@ -33,7 +33,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
         [_axis(one) for one in sweep.space.parameters],
         settings.objectives,
         [_cell(one, sweep, one.number in under_way) for one in study.proposals()],
-        configured_provenance(sweep.cells.benchmarks, EvaluationRecipe.of(sweep.cells.shared)),
+        configured_provenance(sweep.cells.benchmarks, EvaluationSpec.of(sweep.cells.shared)),
         base=_base(sweep),
         importances=study.importances(),
         selected_on_reported=_reported(sweep),

@@ -10,7 +10,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
 from sage_cli.config.guided import pairs_at_once
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.models.dropout import switch_off_own_dropout
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run
@@ -47,7 +47,7 @@ class PreferenceTrainer(SealedCheckpoints, DPOTrainer):  # type: ignore[misc]
 
 
 def train_preferences(
-    recipe: RlRecipe,
+    recipe: RlSpec,
     model: Any,
     reference: Any,
     tokenizer: Any,
@@ -73,7 +73,7 @@ def train_preferences(
 
 
 def build_preference_trainer(
-    recipe: RlRecipe, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
+    recipe: RlSpec, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
 ) -> PreferenceTrainer:
     """The trainer that `train_preferences` runs, ready to train."""
     rows = Dataset.from_list(tokenized(pairs, tokenizer, recipe))
@@ -91,9 +91,7 @@ def build_preference_trainer(
     return trainer
 
 
-def tokenized(
-    pairs: Sequence[Pair], tokenizer: Any, recipe: RlRecipe
-) -> list[dict[str, list[int]]]:
+def tokenized(pairs: Sequence[Pair], tokenizer: Any, recipe: RlSpec) -> list[dict[str, list[int]]]:
     """Token ids of prompts without hints, and of both completions with end-of-sequence.
 
     Prompt and completion are encoded apart, as generation sees them.
@@ -114,7 +112,7 @@ def tokenized(
     ]
 
 
-def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
+def dpo_arguments(recipe: RlSpec, run: Run) -> DPOConfig:
     """`recipe` in TRL's words, with every default that matters set by name."""
     rl = recipe.rl
     at_once = pairs_at_once(rl.prompts_per_step, rl.micro_batch)
@@ -151,7 +149,7 @@ def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
     )
 
 
-def _memory_need(recipe: RlRecipe) -> MemoryNeed:
+def _memory_need(recipe: RlSpec) -> MemoryNeed:
     """A micro-batch of pairs."""
     rl = recipe.rl
     rows = 2 * pairs_at_once(rl.prompts_per_step, rl.micro_batch)

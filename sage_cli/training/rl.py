@@ -10,7 +10,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl.rewards import get_soft_overlong_punishment
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import RlSection
@@ -45,7 +45,7 @@ from sage_cli.training.watch import OnStep
 
 
 def train_rl(
-    recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
+    recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> None:
     """Train `inputs.model` in place and leave it in `run.model`; goes on with an interrupted run.
 
@@ -66,7 +66,7 @@ def train_rl(
 
 
 def build_trainer(
-    recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
+    recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train; what draws is settled."""
     rl, anchor = recipe.rl, recipe.anchor
@@ -112,7 +112,7 @@ def build_trainer(
     return trainer
 
 
-def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
+def _reward(recipe: RlSpec, inputs: RlInputs, run: Run) -> VerdictReward:
     """What pays: verdicts, or the gold's probability with verdicts beside it."""
     if recipe.rl.reward == "verdict":
         return VerdictReward(inputs.grader)
@@ -164,7 +164,7 @@ def punishments(rl: RlSection, rollout: RolloutSection) -> list[Any]:
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 
-def _forward(recipe: RlRecipe, inputs: RlInputs) -> ReferenceCompletions | None:
+def _forward(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
     """What the forward KL is computed on, where it is asked for."""
     if recipe.anchor.kl != "forward":
         return None

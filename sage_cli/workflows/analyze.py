@@ -18,7 +18,7 @@ from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.reading import readers
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.config.in_words import samples_in_words
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
@@ -163,7 +163,7 @@ def _of_samples(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
     asked: Asked,
     progress: Progress,
 ) -> Material:
@@ -193,7 +193,7 @@ def _reading_facts(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
 ) -> dict[str, str]:
     """The texts that a model would have to read, by model and benchmark."""
     facts = {}

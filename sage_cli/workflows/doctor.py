@@ -15,7 +15,7 @@ from platform import python_version
 from sage_cli import __version__
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.model import PretrainedModel, ScratchModel
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
@@ -76,7 +76,7 @@ class Check:
 
 def checks(config: SageConfig) -> Iterator[Check]:
     """Every question about `config`, from what is quickly told to what loads data and libraries."""
-    sft, rl, evaluation = SftRecipe.of(config), RlRecipe.of(config), EvaluationRecipe.of(config)
+    sft, rl, evaluation = SftSpec.of(config), RlSpec.of(config), EvaluationSpec.of(config)
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
     yield Check("versions", require_tested_versions, needed=False)
     yield Check("runs folder", lambda: require_place(config.run.root))
@@ -113,7 +113,7 @@ def _executor(executor: ExecutorSection, processes: int) -> str:
     return f"this machine, {places} {'task' if places == 1 else 'tasks'} at once"
 
 
-def _plugins(spec: RlRecipe) -> str:
+def _plugins(spec: RlSpec) -> str:
     require_plugins(spec)
     return f"guide {spec.guide.name}, advantage {spec.rl.advantage}"
 
@@ -126,7 +126,7 @@ def _model(model: PretrainedModel | ScratchModel) -> str:
     return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
 
 
-def _template(spec: SftRecipe, root: Path) -> str:
+def _template(spec: SftSpec, root: Path) -> str:
     if isinstance(spec.model, ScratchModel):
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
         template = PromptTemplate.from_section(spec.prompt, facts)
@@ -138,7 +138,7 @@ def _template(spec: SftRecipe, root: Path) -> str:
     return f"{spec.prompt.format}: a prompt has {len(template.render('1+1=?'))} characters"
 
 
-def _demonstrations(spec: SftRecipe) -> str:
+def _demonstrations(spec: SftSpec) -> str:
     from sage_cli.training.sft import tokenized
 
     tokenizer, _, examples = sft_inputs(spec)
@@ -147,13 +147,13 @@ def _demonstrations(spec: SftRecipe) -> str:
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
 
 
-def _problems(spec: EvaluationRecipe, sweep: SweepSection) -> str:
+def _problems(spec: EvaluationSpec, sweep: SweepSection) -> str:
     problems = len(load_training_problems(spec.data))
     development(spec, sweep)  # refuses to look at what is trained on
     return f"{problems:,} problems"
 
 
-def _benchmarks(spec: EvaluationRecipe) -> str:
+def _benchmarks(spec: EvaluationSpec) -> str:
     found = load_benchmarks(spec.evaluation, spec.data)
     counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
     return f"problems whose golds are right by their judge: {counted}"
@@ -174,7 +174,7 @@ def _optimizers(sft: SftSection, rl: RlSection) -> str:
     return f"SFT {sft.optimizer}, RL {rl.optimizer}"
 
 
-def _rollouts(spec: RlRecipe) -> str:
+def _rollouts(spec: RlSpec) -> str:
     backend, processes = spec.rollout.backend, spec.rl.processes
     if spec.rollout.may_use_vllm:  # the others are always here
         from sage_cli.training.rollout_engine import settled_engine

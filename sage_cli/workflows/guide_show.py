@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.config.model import PretrainedModel, trained_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError
@@ -48,7 +48,7 @@ def guide_show(
     first benchmark of `evaluation.benchmark`.
     """
     policy = named_policy(name, Runs(config.run.root), config.model)
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     with progress.doing(f"reading {config.evaluation.benchmark}"):
         benchmark = load_benchmarks(config.evaluation, config.data)[0]
     samples = PolicySamples.of_evaluation(policy, recipe, config.run.root)
@@ -167,7 +167,7 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     known = any(run.id == parent for run in runs.all())
     section = config.model if isinstance(config.model, PretrainedModel) else None
     start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
-    reference = reference_policy(start, RlRecipe.of(config))
+    reference = reference_policy(start, RlSpec.of(config))
     return reference.model(dtype=trained_dtype(config.model))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sage_cli.config.consent import consents
-from sage_cli.config.recipe import RecordSpec, SftRecipe
+from sage_cli.config.recipe import RecordSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import BusyError
 from sage_cli.planning.cards import Card
@@ -27,14 +27,14 @@ from sage_cli.workflows.sft import SftTraining
 class InitialPolicy(Stage):
     """The policy that RL starts from: the model called `init`, or else the one of `spec`."""
 
-    spec: SftRecipe
+    spec: SftSpec
     record: RecordSpec
     init: str | None = None
 
     @classmethod
     def of(cls, config: SageConfig, init: str | None = None) -> InitialPolicy:
         """The initial policy of RL under `config`."""
-        return cls(SftRecipe.of(config), RecordSpec.of(config), init)
+        return cls(SftSpec.of(config), RecordSpec.of(config), init)
 
     @cached_property
     def policy(self) -> Policy:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from sage_cli.config.in_words import rl_facts
-from sage_cli.config.recipe import EvaluationRecipe, RecordSpec, RlRecipe
+from sage_cli.config.recipe import EvaluationSpec, RecordSpec, RlSpec
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.sweep import SweepSection
@@ -72,9 +72,9 @@ class RlTraining(TrainingRun):
     }  # fmt: skip
     called = "run"
 
-    spec: RlRecipe
+    spec: RlSpec
     start: InitialPolicy
-    looks: EvaluationRecipe
+    looks: EvaluationSpec
     sweep: SweepSection
     warnings: Sequence[str]
     base_command: str = "sage sft"
@@ -93,9 +93,9 @@ class RlTraining(TrainingRun):
         With `measure` evaluated at its end.
         """
         return cls(
-            spec=RlRecipe.of(config),
+            spec=RlSpec.of(config),
             start=InitialPolicy.of(config, init),
-            looks=EvaluationRecipe.of(config),
+            looks=EvaluationSpec.of(config),
             sweep=config.sweep,
             warnings=remarks(config),
             record=RecordSpec.of(config),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.evaluate import Evaluation
@@ -50,7 +50,7 @@ def samples_show(
 def _wanted(
     samples: PolicySamples,
     benchmarks: Sequence[Benchmark],
-    spec: EvaluationRecipe,
+    spec: EvaluationSpec,
     ids: dict[str, list[str]],
     verdict: str | None,
 ) -> Iterator[StoredAnswer]:

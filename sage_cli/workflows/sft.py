@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.in_words import sft_facts
 from sage_cli.config.model import PromptSection, ScratchModel
-from sage_cli.config.recipe import RecordSpec, SftRecipe
+from sage_cli.config.recipe import RecordSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
@@ -41,7 +41,7 @@ class SftTraining(TrainingRun):
     shown = {"loss": "loss", "mean_token_accuracy": "accuracy"}  # noqa: RUF012
     called = "initial policy"
 
-    spec: SftRecipe
+    spec: SftSpec
 
     @classmethod
     def of(cls, config: SageConfig, *, measure: bool = False) -> SftTraining:
@@ -49,7 +49,7 @@ class SftTraining(TrainingRun):
 
         Raises ConfigurationError where `config` takes its model as it is.
         """
-        spec = SftRecipe.of(config)
+        spec = SftSpec.of(config)
         if not spec.sft.enabled:
             raise ConfigurationError(
                 "sft.enabled is false: this configuration takes its model as it is",
@@ -107,7 +107,7 @@ class SftTraining(TrainingRun):
         return lambda run: self.train_here(run, origin, train, progress)
 
 
-def sft_inputs(spec: SftRecipe) -> tuple[Any, PromptTemplate, list[Example]]:
+def sft_inputs(spec: SftSpec) -> tuple[Any, PromptTemplate, list[Example]]:
     """The tokenizer, the prompt template and the texts that SFT trains on, without weights."""
     from sage_cli.models.scratch import build_tokenizer
     from sage_cli.training.sft import Example
@@ -128,7 +128,7 @@ def sft_inputs(spec: SftRecipe) -> tuple[Any, PromptTemplate, list[Example]]:
 
 
 def _short_demonstrations(
-    spec: SftRecipe, tokenizer: Any, template: PromptTemplate
+    spec: SftSpec, tokenizer: Any, template: PromptTemplate
 ) -> list[Demonstration]:
     """The demonstrations without those that `data.sft.max_prompt_share` leaves out."""
 
@@ -145,7 +145,7 @@ def _texts(template: PromptTemplate, shown: Demonstration) -> tuple[str, str]:
     return template.render(shown.question), template.complete(shown.working, shown.answer)
 
 
-def _start(spec: SftRecipe, tokenizer: Any) -> Any:
+def _start(spec: SftSpec, tokenizer: Any) -> Any:
     """The untrained policy."""
     from sage_cli.models.load import attach_lora, load_section
     from sage_cli.models.scratch import build_scratch

@@ -8,7 +8,7 @@ from typing import Any
 
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.in_words import evaluation_facts, rl_facts
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError, TrainingError
@@ -50,7 +50,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     require_mirrors(config.tracking)
     search = prepared(config)
     refuse_trained(search.cells.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(RlRecipe.of(search.cells.shared))
+    require_plugins(RlSpec.of(search.cells.shared))
     executor = _executor(search, detach=detach)
     share = task_resources(config.executor, config.rl.processes)
     # all cells wait for a base, which may have the threads of all on this machine
@@ -106,7 +106,7 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Described]:
     `gpu` names a card, against which memory of the shared settings is laid.
     """
     search = prepared(config)
-    recipe, shared = RlRecipe.of(search.cells.shared), search.cells.shared
+    recipe, shared = RlSpec.of(search.cells.shared), search.cells.shared
     known = list(search.space.cells()) if search.sampler == "grid" else []
     trainings = [search.cells.training(cell, seed) for cell in known for seed in search.first_seeds]
     done = [search.cells.trained(one) is not None for one in trainings]
@@ -121,7 +121,7 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Described]:
         "completions": f"{left * recipe.rl.steps * batch_of(recipe.rl, 1).completions:,}",
         "objectives": " and ".join(config.sweep.objective),
         **_estimate(shared, left, _section(search).workers or left),
-        **evaluation_facts(EvaluationRecipe.of(shared)),
+        **evaluation_facts(EvaluationSpec.of(shared)),
         **{
             _title(one): _state(one, measured)
             for one, measured in zip(trainings, done, strict=True)

@@ -10,7 +10,7 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
 from sage_cli.metrics import Counts
@@ -50,7 +50,7 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
 
 
 def keep(config, policy, found, benchmarks=()):
-    record_evaluations([policy], benchmarks, found, EvaluationRecipe.of(config), config.tracking)
+    record_evaluations([policy], benchmarks, found, EvaluationSpec.of(config), config.tracking)
 
 
 EXPECTED = {

@@ -9,7 +9,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.config.model import PretrainedModel
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -68,7 +68,7 @@ def never(*_):
 
 
 def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
-    recipe, root = EvaluationRecipe.of(config), config.run.root
+    recipe, root = EvaluationSpec.of(config), config.run.root
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policy = Policy(str(tmp_path / "model"))
     (nothing,) = stored_counts(policy, benchmarks[0], recipe, root, (N,))[N][:1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.planning.cards import CARDS, card
@@ -106,8 +106,8 @@ def test_an_unknown_card_and_an_unknown_model_are_named() -> None:
 
 def test_the_longest_prompt_of_generated_problems_is_counted() -> None:
     # the laptop's problems are two two-digit numbers and an operation: 99*99=?
-    assert prompt_tokens(RlRecipe.of(load(("tiny",)).config)) in (7, 8)
-    assert prompt_tokens(RlRecipe.of(load((PAPER,)).config)) == 512
+    assert prompt_tokens(RlSpec.of(load(("tiny",)).config)) in (7, 8)
+    assert prompt_tokens(RlSpec.of(load((PAPER,)).config)) == 512
 
 
 def test_hours_come_from_stated_throughputs_or_not_at_all() -> None:

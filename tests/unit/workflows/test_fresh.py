@@ -3,7 +3,7 @@
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import SftRecipe
+from sage_cli.config.recipe import SftSpec
 from sage_cli.errors import StoreError
 from sage_cli.policies.planned import planned_base
 from sage_cli.policies.state import state
@@ -30,7 +30,7 @@ def finish(run, **fields):
 @pytest.fixture
 def base(settings):
     """The base of `settings`, as if it were trained."""
-    return finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    return finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
 
 
 def test_a_base_that_others_grew_from_is_refused_with_their_names(settings, base):

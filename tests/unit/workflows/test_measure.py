@@ -9,7 +9,7 @@ import wandb
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import figures
@@ -89,7 +89,7 @@ def policy(config, base):
 
 def counted(config, run):
     """The figures that the stored counts lead to."""
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     (benchmark,) = load_benchmarks(recipe.evaluation, recipe.data)
     (counts,) = stored_counts(Policy.of_run(run), benchmark, recipe, config.run.root, (2,))[2]
     assert counts.n_P.tolist() == [2] * 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import SftRecipe
+from sage_cli.config.recipe import SftSpec
 from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.models.scratch import save_scratch
 from sage_cli.policies.planned import sft_run
@@ -58,7 +58,7 @@ def config(folder, rows, *sets):
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
     def kept(*sets):
-        _, _, examples = workflow.sft_inputs(SftRecipe.of(config(folder, rows, *sets)))
+        _, _, examples = workflow.sft_inputs(SftSpec.of(config(folder, rows, *sets)))
         return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
 
     # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
@@ -119,7 +119,7 @@ class Hears(Silent):
 @pytest.mark.parametrize("ends", ["finished", "killed"])
 def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch, ends):
     settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(SftRecipe.of(settings), Runs(settings.run.root))
+    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
     held, may_end = threading.Event(), threading.Event()
 
     def finish():
@@ -151,7 +151,7 @@ def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch,
 
 def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path, monkeypatch):
     settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(SftRecipe.of(settings), Runs(settings.run.root))
+    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
 
     def beaten(*_):
         run.model.mkdir(parents=True)
