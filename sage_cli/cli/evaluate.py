@@ -62,7 +62,7 @@ def command(
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
     from sage_cli.workflows.evaluate import evaluate
-    from sage_cli.workflows.measuring import Measuring
+    from sage_cli.workflows.passk import Measuring
 
     measuring = Measuring.of(settings, names)
     if dry_run:

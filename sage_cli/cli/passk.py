@@ -53,8 +53,7 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
-    from sage_cli.workflows.measuring import Measuring
-    from sage_cli.workflows.passk import passk
+    from sage_cli.workflows.passk import Measuring, passk
 
     measuring = Measuring.of(settings, names, labels)
     if dry_run:

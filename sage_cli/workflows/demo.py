@@ -11,8 +11,7 @@ from sage_cli.reports.document import Report
 from sage_cli.store.run import Run
 from sage_cli.suite.arms import Overrides
 from sage_cli.suite.plan import planned
-from sage_cli.workflows.measuring import Measuring
-from sage_cli.workflows.passk import passk
+from sage_cli.workflows.passk import Measuring, passk
 from sage_cli.workflows.rl import RlTraining
 from sage_cli.workflows.suite import carry_out
 

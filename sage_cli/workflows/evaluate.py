@@ -8,7 +8,7 @@ from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.evaluation import evaluation_document
 from sage_cli.reports.published import published_scores
-from sage_cli.workflows.measuring import Measuring
+from sage_cli.workflows.passk import Measuring
 
 
 def evaluate(

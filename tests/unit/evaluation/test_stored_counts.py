@@ -21,7 +21,7 @@ from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion
 from sage_cli.workflows.evaluate import evaluate
-from sage_cli.workflows.measuring import Measuring
+from sage_cli.workflows.passk import Measuring
 from sage_cli.workflows.power import power
 
 N, SEEDS = 4, 2
