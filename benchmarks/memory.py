@@ -65,20 +65,19 @@ def planned_mb(config: SageConfig, prompt: int) -> float:
 
 def measure(preset: str, root: Path) -> None:
     """Train, and print what the process was before and at its peak, in MB."""
-    from sage_cli.models.policies.planned import planned_base
-    from sage_cli.store.runs.run import Runs
     from sage_cli.training.order import training_order
-    from sage_cli.workflows.rl import SftSpec, rl
+    from sage_cli.workflows.rl import RlTraining
 
-    rl(configuration(preset, root, **SMALL), Silent())
+    RlTraining.of(configuration(preset, root, **SMALL)).carry_out(Silent())
     gc.collect()
     before_mb = resident_mb()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
     config = configuration(preset, root)
-    rl(config, Silent())
+    training = RlTraining.of(config)
+    training.carry_out(Silent())
     after_mb = peak_mb()
-    recipe = RlSpec.of(config)
-    tokenizer = planned_base(SftSpec.of(config), Runs(root)).tokenizer()
+    recipe = training.spec
+    tokenizer = training.start.policy.tokenizer()
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     problems = load_training_problems(recipe.data)
     taken = {problems[row].question for row in training_order(len(problems), recipe.rl)}

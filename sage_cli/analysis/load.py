@@ -11,9 +11,8 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import stored_counts, stored_verdicts
+from sage_cli.evaluation.stored import missing, stored_counts, stored_verdicts
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import named_policies
 from sage_cli.models.policies.policy import Policy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.config.evaluation import EvaluationSection
@@ -13,14 +12,6 @@ from sage_cli.config.remarks import beta_in_words
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method, batch_of
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One part of the work, and its facts by name."""
-
-    title: str
-    facts: dict[str, Any]
 
 
 def sft_facts(recipe: SftSpec) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sage_cli.config.recipe import EvaluationSpec
-from sage_cli.evaluation.answers import StoredAnswer, stored_answers
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import StoredAnswer, stored_answers
 from sage_cli.json_value import json_value
 from sage_cli.metrics import pooled
 from sage_cli.reports.page import ShownSample, ShownToken

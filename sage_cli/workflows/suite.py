@@ -8,6 +8,7 @@ from pathlib import Path
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.selection import Request, options_of
 from sage_cli.errors import SageError, TrainingError
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.run_works import run_works
 from sage_cli.json_value import json_value
@@ -121,6 +122,7 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     labels = {arm.policy.word: arm.title for arm in reversed(part.arms)}
     request = Request(**dict(analysis.options))
     try:
-        return answer(wanted[0].config, analysis.name, names, request, progress, labels)[0]
+        evaluation = Evaluation.of_config(wanted[0].config)
+        return answer(evaluation, analysis.name, names, request, progress, labels)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))

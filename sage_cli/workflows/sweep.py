@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sage_cli.config.executor import ExecutorSection
-from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
-from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.config.in_words import evaluation_facts, rl_facts
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
@@ -16,8 +16,8 @@ from sage_cli.executors.build import build_executor, local_places, task_resource
 from sage_cli.executors.executor import Executor
 from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.planned import state
-from sage_cli.planning.cards import card
-from sage_cli.planning.stages import memory_stages, rl_hours
+from sage_cli.planning.dry_run import Described, memory_of
+from sage_cli.planning.stages import rl_hours
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.lock import driver
@@ -33,7 +33,7 @@ from sage_cli.sweep.proposal import State
 from sage_cli.sweep.sweep_progress import SweepProgress
 from sage_cli.sweep.works import Works
 from sage_cli.training.plugins import require_plugins
-from sage_cli.workflows.sft import plan_base
+from sage_cli.workflows.rl import RlTraining
 
 LEARNING_WORKERS = 4
 """Trainings at once on a cluster where the sampler learns and executor.workers isn't set."""
@@ -100,7 +100,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     return report
 
 
-def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
+def plan(config: SageConfig, gpu: str | None = None) -> list[Described]:
     """What a sweep would do: its base, what its cells share, and every cell's run.
 
     `gpu` names a card, against which memory of the shared settings is laid.
@@ -127,11 +127,12 @@ def plan(config: SageConfig, gpu: str | None = None) -> list[Stage]:
             for one, measured in zip(trainings, done, strict=True)
         },
     }
+    trial = RlTraining.of(shared, measure=True)
     return [
-        plan_base(SftSpec.of(shared), search.cells.base),
-        Stage("RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
-        Stage("sweep", facts),
-        *(memory_stages(shared, card(gpu), base=True) if gpu else []),
+        trial.start.describe(),
+        Described("RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
+        Described("sweep", facts),
+        *memory_of(trial.stages, gpu),
     ]
 
 

@@ -15,7 +15,7 @@ from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
-from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.drawing import PolicySampler
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides.token_values import token_values
@@ -131,8 +131,8 @@ def _completions(
 ) -> list[Completion]:
     """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
     samples = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
-    with Drawing(samples, config.sampling, progress) as drawing:
-        stored = drawing.draw(config.evaluation.seed, benchmark.problems, 1)
+    with PolicySampler(samples, config.sampling, progress) as sampler:
+        stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
     rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}
     return [rows[problem.id] for problem in benchmark.problems]
 

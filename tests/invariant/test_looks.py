@@ -72,7 +72,7 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
 
     plain = bench.run(config, "plain", **given())
     with Development(2, [APART], EvaluationSpec.of(config), (1, 2, 4)) as apart:
-        look = partial(apart.look, tokenizer=bench.tokenizer, on_drawn=lambda *_: None)
+        look = partial(apart.look, tokenizer=bench.tokenizer, on_sampled=lambda *_: None)
         seen = bench.run(config, "seen", **given(looks=Looks(2, look)))
     assert looked(seen) == [2, 4, 5]  # every second, and the last
     assert looked(plain) == []

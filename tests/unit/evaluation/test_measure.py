@@ -12,8 +12,8 @@ from sage_cli.errors import DataError, RefusedPromptsError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
-from sage_cli.evaluation.missing import Missing, missing
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import Missing, missing
 from sage_cli.grading import Grader
 from sage_cli.models import folders
 from sage_cli.models.policies.policy import Policy
