@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from torch import Tensor
 
-    from sage_cli.methods.policy_gradient import OnlineMethod
+    from sage_cli.methods.online import OnlineMethod
 
 Batch = dict[str, Any]
 """A generation batch of this process, or some of its rows, as TRL's trainer keeps it."""
