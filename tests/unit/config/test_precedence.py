@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_cli.config.load import Loaded, changed, load
+from sage_cli.config.load import Loaded, changed, load, with_layers
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
@@ -121,6 +121,20 @@ def test_a_stored_configuration_is_the_one_it_was_stored_from(
         return
     again = load(stored=config.model_dump(mode="json")).config
     assert RlRecipe.of(again) == RlRecipe.of(config)
+
+
+@settings(max_examples=80, deadline=None)
+@given(file=WORDS, words=WORDS, cell=WORDS)
+def test_a_stored_sweep_goes_on_with_the_same_cells(
+    file: dict[str, Any], words: dict[str, Any], cell: dict[str, Any]
+):
+    config = made(lambda: load(["tiny", preset(file)], sets=typed(words)))
+    if config is None:
+        return
+    again = load(stored=json.loads(json.dumps(with_layers(config)))).config
+    assert again == config
+    cells = [made(lambda base=base: changed(base, cell)) for base in (again, config)]
+    assert cells[0] == cells[1]
 
 
 @settings(max_examples=40, deadline=None)
