@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sage_cli.config.guide import PluginGuideSection
+from sage_cli.config.plugins import load_plugin
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.methods.registry import method_class
+from sage_cli.methods.registry import METHODS_GROUP, StoredMethod
 
 
 def require_plugins(recipe: RlRecipe) -> None:
@@ -13,4 +14,5 @@ def require_plugins(recipe: RlRecipe) -> None:
         from sage_cli.guides import build_guide
 
         build_guide(recipe.guide)
-    method_class(recipe.rl.algo)
+    if isinstance(recipe.rl, StoredMethod):
+        load_plugin(METHODS_GROUP, recipe.rl.algo)
