@@ -1,6 +1,6 @@
 """What a step of a method of exploration costs over GRPO's, on the same rows and with the same KL.
 
-    python benchmarks/methods.py --advantages steer verl --algos pacs rlpr --clock cpu --pairs 12
+    python benchmarks/methods.py --advantages effective-rank --algos pacs rlpr --clock cpu --pairs 6
 
 `--advantages`: one trainer whose advantage alternates from step to step. `--algos`, for methods
 that change more than that: a trainer with all of the method's `rl` settings and GRPO's, in

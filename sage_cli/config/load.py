@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
 
 from sage_cli.config.consent import require_consent, without_consent
 from sage_cli.config.explain import explain, remedy
@@ -27,6 +28,8 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 
 STORED = "stored configuration"
+LAYERS = "layers"
+"""Top-level key of a stored configuration that keeps the layers it was made from."""
 log = logging.getLogger(__name__)
 
 
@@ -105,11 +108,39 @@ def _layers(
     sets: Sequence[str],
     stored: Mapping[str, Any] | None,
 ) -> list[Layer]:
-    layers = [Layer(STORED, current(without_consent(stored)))] if stored is not None else []
+    layers = [] if stored is None else _stored_layers(stored)
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
     layers += [Layer("flag", _given(flags), typed=True), _assignments(sets)]
     return [replace(layer, values=taken(layer.values)) for layer in layers]
+
+
+def _stored_layers(stored: Mapping[str, Any]) -> list[Layer]:
+    """Return the layers from which a stored configuration was made, or all of it as one."""
+    kept = stored.get(LAYERS)
+    if not isinstance(kept, Mapping):
+        return [Layer(STORED, current(without_consent(stored)))]
+    return [
+        Layer(STORED, current(without_consent(one["values"])), one["typed"], one["beside"])
+        for one in kept.values()
+    ]
+
+
+def with_layers(config: SageConfig) -> dict[str, Any]:
+    """Return what to store of a configuration for which other choices are to be made again.
+
+    A stored value does not tell what was said of it, and for which choice; layers do. They name no
+    services, which a stored configuration does not decide.
+    """
+    kept = {
+        str(number): {
+            "values": to_jsonable_python(current(without_consent(layer.values))),
+            "typed": layer.typed,
+            "beside": layer.beside,
+        }
+        for number, layer in enumerate(config._layers)
+    }
+    return {**config.model_dump(mode="json"), **({LAYERS: kept} if kept else {})}
 
 
 def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:

@@ -9,6 +9,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from sage_cli.config.load import with_layers
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json, write_text
@@ -90,7 +91,7 @@ class SweepFolder:
 
     def keep_config(self, config: SageConfig) -> None:
         """Leave the configuration with which the sweep goes on."""
-        write_json(self.path / "config.json", config.model_dump(mode="json"))
+        write_json(self.path / "config.json", with_layers(config))
 
     def mark(self) -> str:
         """What tells this folder from all others, here and on other machines; made once."""

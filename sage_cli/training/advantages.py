@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.inputs import AdvantageInputs, Measure, Update, checked
-from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.registry import blaming
 from sage_cli.training.hidden_states import hidden_measures
 
 
 def batch_advantages(
-    trainer: Any, method: PolicyGradient, batch: dict[str, Any], right_PN: Tensor
+    trainer: Any, method: OnlineMethod, batch: dict[str, Any], right_PN: Tensor
 ) -> Tensor:
     """Advantages (B,) or (B, T) of this process's rows, from those of all processes."""
     mask_BT = batch["completion_mask"]
@@ -47,7 +47,7 @@ def batch_advantages(
 
 def update_advantages(
     trainer: Any,
-    method: PolicyGradient,
+    method: OnlineMethod,
     batch: dict[str, Any],
     logps_BT: Tensor,
     entropy_BT: Tensor,
@@ -64,7 +64,7 @@ def update_advantages(
         entropy_BT=entropy_BT,
         old_entropy_BT=batch.get("old_entropy_BT", entropy_BT),
         mask_BT=batch["completion_mask"],
-        clip=(method.epsilon_low, method.epsilon_high) if method.clip else None,
+        clip=method.clip_range,
         step=step,
         seed=(method.seed, step, place, trainer.accelerator.process_index),
     )

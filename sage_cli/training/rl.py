@@ -16,8 +16,8 @@ from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import Setup
-from sage_cli.methods.policy_gradient import OnlineMethod, PolicyGradient
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.runs.run import Run
@@ -134,10 +134,10 @@ def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
 
 def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
     """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
-    if not (isinstance(rl, PolicyGradient) and rl.overlong_buffer):
+    if rl.punished_share is None:
         return []
     limit = rollout.max_tokens
-    buffer = max(1, round(rl.overlong_buffer * limit))
+    buffer = max(1, round(rl.punished_share * limit))
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 

@@ -11,7 +11,7 @@ from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import RlSpec
 from sage_cli.config.rollout import RolloutSection, VllmRolloutSection
 from sage_cli.methods.method import Method, batch_of
-from sage_cli.methods.policy_gradient import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.training.hardware import precision
 from sage_cli.training.optimizers import optimizer_name, scheduler_name

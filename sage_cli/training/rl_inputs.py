@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sage_cli.methods.parts.verdicts import GradeCompletions
+from sage_cli.methods.parts.hooks import GradeCompletions
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.completion import Completion
 

@@ -12,9 +12,9 @@ from trl import GRPOTrainer
 
 from sage_cli.config.training import AnchorSection
 from sage_cli.grading.grades import STATUSES
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
 from sage_cli.methods.parts.hooks import Hooks
-from sage_cli.methods.policy_gradient import OnlineMethod, PolicyGradient
 from sage_cli.training.advantages import batch_advantages, update_advantages
 from sage_cli.training.batch_record import batch_record, unfinished
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
@@ -60,8 +60,7 @@ class RlTrainer(RolloutTrainer):
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
         self._step_began = time.perf_counter()
-        reads = isinstance(rl, PolicyGradient) and rl.reads_old_entropy
-        kept = reads and rl.steps_per_batch > 1
+        kept = rl.reads_old_entropy and rl.steps_per_batch > 1
         how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
         super().__init__(
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
@@ -88,7 +87,7 @@ class RlTrainer(RolloutTrainer):
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
         status_PN = self._gather_statuses(self.hooks.reward.statuses)
         right_PN = status_PN == STATUSES.index("right")
-        if isinstance(self.rl, PolicyGradient) and self.rl.computed_by_trl is None:
+        if self.rl.computed_by_trl is None:
             batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
         batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
         self._batch_record = self._describe(batch, status_PN)
@@ -169,7 +168,7 @@ class RlTrainer(RolloutTrainer):
 
     def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
         self.logps_BT = signals_BT[0]
-        if isinstance(self.rl, PolicyGradient) and self.rl.shapes_tokens:
+        if self.rl.shapes_tokens:
             return update_advantages(self, self.rl, batch, *signals_BT)
         return super()._advantages_now(batch)
 

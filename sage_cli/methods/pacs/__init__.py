@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from sage_cli.methods.policy_gradient import OnlineMethod
+from sage_cli.methods.online import OnlineMethod
 
 if TYPE_CHECKING:
     from sage_cli.methods.parts.hooks import Hooks, Setup

@@ -23,8 +23,8 @@ from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.training import AnchorSection
 from sage_cli.guides import NoGuide
 from sage_cli.methods.method import Method
+from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.inputs import AdvantageInputs, Update, checked
-from sage_cli.methods.policy_gradient import PolicyGradient
 
 PROMPTS, COMPLETIONS, TOKENS, STEP, STEPS = 5, 4, 9, 3, 10
 EQUAL_GROUPS = (0, 3)
@@ -224,7 +224,7 @@ class MethodContract(ABC):
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
         """Return them as the trainer does: checked, without gradient."""
         method = self.make()
-        if not isinstance(method, PolicyGradient):
+        if not isinstance(method, OnlineMethod):
             return torch.zeros_like(inputs.rewards_PN).flatten()
         with torch.no_grad():
             found = checked(method.advantages(inputs), method.algo, inputs, by_row=True)
@@ -233,7 +233,7 @@ class MethodContract(ABC):
     def shaped(self, update: Update) -> Tensor:
         """Return what an update reads, as the trainer does: checked."""
         method = self.make()
-        if not (isinstance(method, PolicyGradient) and method.shapes_tokens):
+        if not (isinstance(method, OnlineMethod) and method.shapes_tokens):
             return update.advantages_BT.clone()
         return checked(method.shape(update), method.algo, update).to(update.advantages_BT)
 

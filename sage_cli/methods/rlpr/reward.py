@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.methods.parts.hooks import Batch, Hooks, Setup, Trainer
-from sage_cli.methods.parts.verdicts import VerdictReward
+from sage_cli.methods.parts.hooks import Batch, Hooks, Setup, Trainer, VerdictReward
 from sage_cli.methods.rlpr.formula import (
     mean_probability,
     probability_reward,

@@ -43,7 +43,7 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     run("rl.algo=dapo")  # no KL at all: still something to look at
     typed = sage("guide", "show", "rl-x", "--limit", "2", "--html", "page.html")
     assert typed.code == 0
-    said = "rl-x has no guide: branch with preset tiny's values, unless set otherwise"
+    said = "rl-x has no guide: branch with the preset's values, where not set otherwise"
     assert said in typed.words
     assert "guide branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4]), at step 4" in (
         typed.words

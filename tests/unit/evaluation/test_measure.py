@@ -197,7 +197,7 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     (part, *_) = sets[1].glob("*.parquet")
     (sets[1] / "index").unlink()
     part.write_bytes(part.read_bytes()[:-1])
-    (verdicts, *_) = sets[2].glob("verdicts/*/*.verdicts")
+    (verdicts, *_) = sets[2].glob("grades/*/*.grades")
     verdicts.write_bytes(verdicts.read_bytes()[:-1])
     monkeypatch.setattr("sage_cli.store.samples.annotations.FILES_AT_MOST", 0)
     before = contents(root)

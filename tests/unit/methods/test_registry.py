@@ -16,11 +16,13 @@ from torch import Tensor
 
 from sage_cli.config.load import load
 from sage_cli.config.meaning import meant_settings
+from sage_cli.config.recipe import RlSpec
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.method import Method
 from sage_cli.methods.parts.inputs import AdvantageInputs, checked
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.registry import blaming, built_in, every_method, method_class
+from sage_cli.training.plugins import require_plugins
 
 REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
 
@@ -102,6 +104,14 @@ def test_what_is_no_method_is_refused_by_name(
         load(flags={"rl": {"algo": name}})
     with pytest.raises(ConfigurationError, match=said):
         every_method()
+
+
+def test_a_stored_method_that_is_not_installed_is_not_trained():
+    stored = load().config.model_dump(mode="json")
+    stored["rl"] |= {"algo": "theirs", "strength": 3}
+    config = load(stored=stored).config
+    with pytest.raises(ConfigurationError, match="no installed package registers the method 'the"):
+        require_plugins(RlSpec.of(config))
 
 
 def test_one_name_of_two_packages_is_refused(monkeypatch: pytest.MonkeyPatch):

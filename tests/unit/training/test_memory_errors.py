@@ -56,7 +56,7 @@ def test_advice_on_sharding_is_not_refused(sets: tuple[str, ...]):
     processes, settings = spread.split(" with ")
     followed = recipe(*sets, f"rl.processes={processes}", *settings.split(" and "))
     assert "rl.optimizer" not in loading(followed).changes
-    assert "rl.processes" not in lone(recipe("rl.advantage=verl", *sets)).changes
+    assert "rl.processes" not in lone(recipe("rl.algo=effective-rank", *sets)).changes
 
 
 def lone(recipe: RlSpec) -> MemoryNeed:
