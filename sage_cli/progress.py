@@ -8,8 +8,8 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class RunningCell:
-    """A task that runs: what it is called, its step of how many, its last reward, its age."""
+class RunningTask:
+    """A running task: its name, its step of how many, its last reward, and its age."""
 
     name: str
     step: int | None = None
@@ -19,28 +19,28 @@ class RunningCell:
 
 
 @dataclass(frozen=True)
-class SweepStatus:
-    """Where a sweep stands. `total`, `done`, `failed` and `pruned` count what `running` lists.
+class TaskStatus:
+    """How far the tasks of a sweep or a suite are.
 
-    `best` says which cell leads and with what; `left_s` is None while nobody can know.
+    `best` is the best trial so far with its value; `left_s` is None while it is unknown.
     """
 
     total: int
     done: int = 0
     failed: int = 0
     pruned: int = 0
-    running: tuple[RunningCell, ...] = ()
+    running: tuple[RunningTask, ...] = ()
     best: str | None = None
     left_s: float | None = None
 
     @property
     def left(self) -> int:
-        """How many haven't begun."""
+        """How many have not started."""
         return max(0, self.total - self.ended - len(self.running))
 
     @property
     def ended(self) -> int:
-        """How many are over, well or not."""
+        """How many have ended, with or without a result."""
         return self.done + self.failed + self.pruned
 
 
@@ -59,8 +59,8 @@ class Progress(Protocol):
     def advance(self, amount: int = 1, **numbers: float) -> None:
         """Go on by `amount`; `numbers` are shown beside the bar."""
 
-    def board(self, status: SweepStatus) -> None:
-        """Show where a sweep stands, in the place of what was shown before."""
+    def board(self, status: TaskStatus) -> None:
+        """Show how far tasks are, in the place of what was shown before."""
 
     def end(self) -> None:
         """Close the bar or board."""
@@ -82,7 +82,7 @@ class Silent:
     def advance(self, amount: int = 1, **numbers: float) -> None:
         """Show nothing."""
 
-    def board(self, status: SweepStatus) -> None:
+    def board(self, status: TaskStatus) -> None:
         """Show nothing."""
 
     def end(self) -> None:

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sage_cli.progress import RunningCell, SweepStatus
+from sage_cli.progress import RunningTask, TaskStatus
 
 PLAIN_LINE_EVERY_S = 20.0
 PLAIN_STEPS = 4
@@ -25,7 +25,7 @@ class Board:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._region: Region | None = None
-        self._last: SweepStatus | None = None
+        self._last: TaskStatus | None = None
         self._spoke_s = 0.0
 
     @property
@@ -33,7 +33,7 @@ class Board:
         """Whether it stands in the terminal now."""
         return self._region is not None
 
-    def show(self, status: SweepStatus) -> None:
+    def show(self, status: TaskStatus) -> None:
         """Draw `status` in the place of the last one; without a terminal say what is new."""
         if not self._console.is_terminal:
             self._say(status)
@@ -49,9 +49,9 @@ class Board:
             self._region.stop()
         self._region = None
 
-    def _say(self, status: SweepStatus) -> None:
+    def _say(self, status: TaskStatus) -> None:
         """A line at each change of state, and one every 20 seconds."""
-        before = self._last or SweepStatus(status.total)
+        before = self._last or TaskStatus(status.total)
         names = {cell.name for cell in before.running}
         begun = [cell.name for cell in status.running if cell.name not in names]
         for name in begun:
@@ -69,7 +69,7 @@ class Board:
 class _View:
     """A status drawn for the terminal as wide and high as it is now."""
 
-    def __init__(self, status: SweepStatus) -> None:
+    def __init__(self, status: TaskStatus) -> None:
         self._status = status
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -107,18 +107,18 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}"
 
 
-def _counts(status: SweepStatus) -> tuple[int, ...]:
+def _counts(status: TaskStatus) -> tuple[int, ...]:
     return status.total, status.done, status.failed, status.pruned, len(status.running)
 
 
-def _sentence(status: SweepStatus) -> str:
+def _sentence(status: TaskStatus) -> str:
     counted = {"done": status.done, "running": len(status.running), "failed": status.failed,
                "pruned": status.pruned, "left": status.left}  # fmt: skip
     rare = ("failed", "pruned")
     return ", ".join(f"{n} {name}" for name, n in counted.items() if n or name not in rare)
 
 
-def _ends(status: SweepStatus) -> tuple[str, ...]:
+def _ends(status: TaskStatus) -> tuple[str, ...]:
     """What a plain line says after the counts."""
     best = f"best {status.best}" if status.best else ""
     steps = [f"{cell.name} at {_step(cell)}" for cell in status.running if cell.step is not None]
@@ -127,13 +127,13 @@ def _ends(status: SweepStatus) -> tuple[str, ...]:
     return tuple(words for words in (best, _left(status), at) if words)
 
 
-def _left(status: SweepStatus) -> str:
+def _left(status: TaskStatus) -> str:
     return "" if status.left_s is None else f"{clock(status.left_s)} left"
 
 
-def _step(cell: RunningCell) -> str:
+def _step(cell: RunningTask) -> str:
     return "" if cell.step is None else f"step {cell.step}" + (f"/{cell.of}" if cell.of else "")
 
 
-def _reward(cell: RunningCell) -> str:
+def _reward(cell: RunningTask) -> str:
     return "" if cell.reward is None else f"reward {cell.reward:.3f}"

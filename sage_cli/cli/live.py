@@ -26,7 +26,7 @@ from rich.text import Text
 
 from sage_cli.cli.board import PLAIN_LINE_EVERY_S, Board
 from sage_cli.cli.console import console
-from sage_cli.progress import SweepStatus
+from sage_cli.progress import TaskStatus
 
 QUIET_S = 1.5
 """Longest silence where there is no terminal."""
@@ -132,7 +132,7 @@ class Live:
                 f"{self._title}: {self._done}/{self._total} {self._unit}  {self._eta()}  {shown}"
             )
 
-    def board(self, status: SweepStatus) -> None:
+    def board(self, status: TaskStatus) -> None:
         """Show where a sweep stands, in the place of a bar or of what was shown before."""
         if self._bars is not None or self._status is not None:
             self.end()

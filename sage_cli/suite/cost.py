@@ -16,7 +16,7 @@ from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members
 from sage_cli.problems.sources import local_files
-from sage_cli.suite.tasks import CHECKPOINTS, RL, SFT, SuiteWork
+from sage_cli.suite.tasks import CHECKPOINTS, RL, SFT, SuiteTask
 
 
 @dataclass(frozen=True)
@@ -39,32 +39,32 @@ class Cost:
         )
 
 
-def cost(works: Iterable[SuiteWork]) -> Cost:
-    """What `works` cost from the beginning, whatever is stored of them."""
-    return sum(map(cost_of, works), Cost())
+def cost(tasks: Iterable[SuiteTask]) -> Cost:
+    """What `tasks` cost from the beginning, whatever is stored of them."""
+    return sum(map(cost_of, tasks), Cost())
 
 
-def cost_of(work: SuiteWork) -> Cost:
+def cost_of(task: SuiteTask) -> Cost:
     """Of one task; a base's demonstrations aren't counted, for which their data would be read."""
-    return _training(work) + _measuring(work)
+    return _training(task) + _measuring(task)
 
 
-def cost_left(works: Iterable[SuiteWork]) -> Cost:
-    """What `works`, which aren't done, still cost: a finished training nothing, another all."""
-    return sum(map(_left, works), Cost())
+def cost_left(tasks: Iterable[SuiteTask]) -> Cost:
+    """What `tasks`, which aren't done, still cost: a finished training nothing, another all."""
+    return sum(map(_left, tasks), Cost())
 
 
-def _left(work: SuiteWork) -> Cost:
-    trained = work.run is not None and work.run.finished
-    return _measuring(work) if trained else cost_of(work)
+def _left(task: SuiteTask) -> Cost:
+    trained = task.run is not None and task.run.finished
+    return _measuring(task) if trained else cost_of(task)
 
 
-def _training(work: SuiteWork) -> Cost:
-    config = work.config
-    if work.kind == SFT:
+def _training(task: SuiteTask) -> Cost:
+    config = task.config
+    if task.kind == SFT:
         steps = config.sft.steps
         return Cost(steps=steps) if steps else Cost(unknown=("the steps of supervised warm-up",))
-    if work.kind != RL:
+    if task.kind != RL:
         return Cost()
     completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
     tokens = completions * config.rollout.max_tokens
@@ -72,10 +72,10 @@ def _training(work: SuiteWork) -> Cost:
     return Cost(config.rl.steps, completions, tokens, hours)
 
 
-def _measuring(work: SuiteWork) -> Cost:
-    if not work.measures:
+def _measuring(task: SuiteTask) -> Cost:
+    if not task.measures:
         return Cost()
-    return _measurement(work.config, _kept(work) if work.kind == CHECKPOINTS else 1)
+    return _measurement(task.config, _kept(task) if task.kind == CHECKPOINTS else 1)
 
 
 def _measurement(config: SageConfig, policies: int) -> Cost:
@@ -110,9 +110,9 @@ def _counted(name: str, data_json: str) -> int | None:
         return None
 
 
-def _kept(work: SuiteWork) -> int:
+def _kept(task: SuiteTask) -> int:
     """How many policies a run has come to or will: its checkpoints, and the last one."""
-    rl, needs = work.config.rl, work.needs
+    rl, needs = task.config.rl, task.needs
     if needs is not None and needs.run is not None and needs.run.finished:
         return len(checkpoint_steps(needs.run)) + 1
     most = rl.steps // rl.save_every

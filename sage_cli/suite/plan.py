@@ -20,7 +20,7 @@ from sage_cli.suite.cost import Cost, cost, cost_left, cost_of
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.read import with_included
 from sage_cli.suite.stored import StoredMeasurements
-from sage_cli.suite.tasks import SuiteWork, Tasks
+from sage_cli.suite.tasks import SuiteTask, Tasks
 
 DONE = "done"
 
@@ -86,7 +86,7 @@ class Plan:
     overrides: Overrides
     config: SageConfig
     parts: Sequence[Part]
-    works: Sequence[SuiteWork]
+    tasks: Sequence[SuiteTask]
     stored: StoredMeasurements
 
     @property
@@ -97,43 +97,43 @@ class Plan:
     @cached_property
     def folder(self) -> Path:
         """Where its configurations, logs and report are; told by all that decides its results."""
-        tasks = sorted(f"{work.kind} {work.name}" for work in self.works)
+        tasks = sorted(f"{task.kind} {task.name}" for task in self.tasks)
         sweeps = [part.suite.sweep for part in self.parts if part.suite.sweep]
         identity = identity_of("suite", {"tasks": tasks, "sweeps": sweeps})
         return self.config.run.root / "suites" / f"{self.suite.name}-{identity[:8]}"
 
-    def state(self, work: SuiteWork) -> str:
+    def state(self, task: SuiteTask) -> str:
         """`done`, what is there of a task, or why that can't be told."""
         try:
-            if work.done():
+            if task.done():
                 return DONE
         except SageError as error:
             return f"refused: {error.cause}"
-        if work.run is not None and work.run.begun:
-            found = state(work.run)
+        if task.run is not None and task.run.begun:
+            found = state(task.run)
             return "trained, to be measured" if found == "finished" else found
         return "to do"
 
     def as_json(self) -> PlanJson:
         """The plan as plain values."""
-        states = {work.name: self.state(work) for work in self.works}
-        whole = cost(self.works)
-        left = cost_left(work for work in self.works if states[work.name] != DONE)
+        states = {task.name: self.state(task) for task in self.tasks}
+        whole = cost(self.tasks)
+        left = cost_left(task for task in self.tasks if states[task.name] != DONE)
         return {
             "suite": self.suite.name,
             "title": self.suite.title,
             "folder": str(self.folder),
             "tasks": [
                 {
-                    "name": work.name,
-                    "title": work.title,
-                    "command": work.command,
-                    "needs": work.needs.name if work.needs else None,
-                    "state": states[work.name],
-                    "suites": work.suites,
-                    "cost": cost_of(work),
+                    "name": task.name,
+                    "title": task.title,
+                    "command": task.typed,
+                    "needs": task.needs.name if task.needs else None,
+                    "state": states[task.name],
+                    "suites": task.suites,
+                    "cost": cost_of(task),
                 }
-                for work in self.works
+                for task in self.tasks
             ],
             "cost": whole,
             "left": left,
@@ -154,4 +154,4 @@ def planned(name: str, overrides: Overrides) -> Plan:
     tasks = Tasks(stored, share, alone, ("--runs", str(typed)) if typed else ())
     for part in parts:
         tasks.add(part.suite, part.arms)
-    return Plan(overrides, config, parts, list(tasks.works.values()), stored)
+    return Plan(overrides, config, parts, list(tasks.tasks.values()), stored)

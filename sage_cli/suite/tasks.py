@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.executor import Resources
-from sage_cli.executors.work import Work
 from sage_cli.policies.policy import Policy
 from sage_cli.store.identity import identity_of
 from sage_cli.suite.arms import Arm
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.stored import StoredMeasurements
+from sage_cli.trials.task import Task
 
 _OF_BASES = ("model.", "prompt.", "data.", "sft.")
 _OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "grading.")
@@ -27,7 +27,7 @@ LOOKED_AT = 4
 
 
 @dataclass(eq=False, kw_only=True)
-class SuiteWork(Work):
+class SuiteTask(Task):
     """A task of a suite. `options` make its configuration on a command line; `suites` want it."""
 
     kind: str
@@ -36,8 +36,8 @@ class SuiteWork(Work):
     suites: list[str] = field(default_factory=list)
 
     @property
-    def command(self) -> str:
-        """What a person would type."""
+    def typed(self) -> str:
+        """The command as a person would type it."""
         return shlex.join(("sage", *self.words, *self.options))
 
 
@@ -57,17 +57,17 @@ class Tasks:
     ) -> None:
         self._stored, self._share, self._alone = stored, share, alone
         self._everywhere = everywhere
-        self.works: dict[str, SuiteWork] = {}
-        self._measurements: dict[tuple[str, str], SuiteWork] = {}
+        self.tasks: dict[str, SuiteTask] = {}
+        self._measurements: dict[tuple[str, str], SuiteTask] = {}
 
     def add(self, suite: Suite, arms: Iterable[Arm]) -> None:
         """What a suite needs that isn't among the tasks yet."""
         for arm in arms:
-            for work in self._of(suite, arm):
-                if suite.name not in work.suites:
-                    work.suites.append(suite.name)
+            for task in self._of(suite, arm):
+                if suite.name not in task.suites:
+                    task.suites.append(suite.name)
 
-    def _of(self, suite: Suite, arm: Arm) -> list[SuiteWork]:
+    def _of(self, suite: Suite, arm: Arm) -> list[SuiteTask]:
         base = self._base(arm)
         found = [base] if base is not None else []
         if not arm.is_base:
@@ -80,53 +80,53 @@ class Tasks:
             found.append(self._look(arm))
         return found
 
-    def _base(self, arm: Arm) -> SuiteWork | None:
+    def _base(self, arm: Arm) -> SuiteTask | None:
         """Training what RL begins with; None for a model that is taken as it is."""
         base = arm.base
         if base.run is None:
             return None
         return self._put(
-            SuiteWork(
+            SuiteTask(
                 base.label, f"base {base.label}", ("sft",), arm.config, lambda: base.exists,
                 self._alone, base.run, kind=SFT, options=arm.options_about(*_OF_BASES),
                 measures=False,
             )
         )  # fmt: skip
 
-    def _training(self, suite: Suite, arm: Arm, base: SuiteWork | None) -> SuiteWork:
+    def _training(self, suite: Suite, arm: Arm, base: SuiteTask | None) -> SuiteTask:
         """Training an arm, and measuring it by the same command where this suite measures."""
         policy, run = arm.policy, arm.policy.run
         assert run is not None  # RL leads to one
-        if policy.label in self.works:
-            return self.works[policy.label]
+        if policy.label in self.tasks:
+            return self.tasks[policy.label]
 
         def is_done() -> bool:
             measured = not suite.measured or self._measured(policy, arm.config)
             return run.finished and measured
 
         words = ("rl", "--measure") if suite.measured else ("rl",)
-        work = self._put(
-            SuiteWork(
+        task = self._put(
+            SuiteTask(
                 policy.label, arm.title, words, arm.config, is_done, self._share, run, base,
                 kind=RL, options=arm.options, measures=suite.measured,
             )
         )  # fmt: skip
         if suite.measured:
-            self._measurements[policy.label, _key(arm.config)] = work
-        return work
+            self._measurements[policy.label, _key(arm.config)] = task
+        return task
 
-    def _measurement(self, arm: Arm) -> SuiteWork:
+    def _measurement(self, arm: Arm) -> SuiteTask:
         policy, key = arm.policy, _key(arm.config)
         if (known := self._measurements.get((policy.label, key))) is not None:
             return known
-        work = self._evaluation(
+        task = self._evaluation(
             arm, f"{policy.label}-on-{key}", policy.word, EVALUATE,
             lambda: self._measured(policy, arm.config),
         )  # fmt: skip
-        self._measurements[policy.label, key] = work
-        return work
+        self._measurements[policy.label, key] = task
+        return task
 
-    def _checkpoints(self, arm: Arm) -> SuiteWork:
+    def _checkpoints(self, arm: Arm) -> SuiteTask:
         run = arm.policy.run
         assert run is not None  # RL leads to one
         return self._evaluation(
@@ -134,28 +134,28 @@ class Tasks:
             lambda: self._stored.checkpoints_are_measured(run, arm.config),
         )  # fmt: skip
 
-    def _look(self, arm: Arm) -> SuiteWork:
+    def _look(self, arm: Arm) -> SuiteTask:
         """`sage guide show` of a method's first training."""
         run = arm.policy.run
         assert run is not None  # RL leads to one
         words = ("guide", "show", run.id, "--limit", str(LOOKED_AT), "--keep")
         return self._put(
-            SuiteWork(
+            SuiteTask(
                 f"{run.id}-guide", f"guide of {arm.label}", words, arm.config,
-                lambda: run.guide.is_file(), self._share, needs=self.works[run.id],
+                lambda: run.guide.is_file(), self._share, needs=self.tasks[run.id],
                 kind=GUIDE, options=(), measures=False,
             )
         )  # fmt: skip
 
     def _evaluation(
         self, arm: Arm, name: str, of: str, kind: str, done: Callable[[], bool]
-    ) -> SuiteWork:
+    ) -> SuiteTask:
         """`sage eval` of a policy, or of a run's checkpoints."""
         benchmarks = arm.config.evaluation.benchmark
         return self._put(
-            SuiteWork(
+            SuiteTask(
                 name, f"{of} on {benchmarks}", ("eval", of), arm.config, done, self._share,
-                needs=self.works.get(arm.policy.label),
+                needs=self.tasks.get(arm.policy.label),
                 kind=kind, options=arm.options_about(*_OF_MEASUREMENTS), measures=True,
             )
         )  # fmt: skip
@@ -163,9 +163,9 @@ class Tasks:
     def _measured(self, policy: Policy, config: SageConfig) -> bool:
         return self._stored.measured(policy, config) is not None
 
-    def _put(self, work: SuiteWork) -> SuiteWork:
-        work.options = (*work.options, *self._everywhere)
-        return self.works.setdefault(work.name, work)
+    def _put(self, task: SuiteTask) -> SuiteTask:
+        task.options = (*task.options, *self._everywhere)
+        return self.tasks.setdefault(task.name, task)
 
 
 def _key(config: SageConfig) -> str:

@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING
 from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import SageError
 from sage_cli.executors.executor import Executor
-from sage_cli.executors.failures import Failure, Kind
-from sage_cli.executors.run_works import run_until_idle
-from sage_cli.executors.work import Work
-from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.sweep.cells import ByBenchmark, Training, in_words, looks, mean_scores, score
 from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.proposal import Proposal, State
@@ -21,7 +17,10 @@ from sage_cli.sweep.pruning import reason_to_prune
 from sage_cli.sweep.replicates import missing_replicates
 from sage_cli.sweep.space import Cell, cell_key
 from sage_cli.sweep.sweep_progress import SweepProgress
-from sage_cli.sweep.works import CellWork, Works
+from sage_cli.sweep.works import TrialTask, TrialTasks
+from sage_cli.trials.failures import Failure, Kind
+from sage_cli.trials.queue import TaskQueue
+from sage_cli.trials.task import Task
 
 if TYPE_CHECKING:
     from sage_cli.sweep.study import Study
@@ -51,14 +50,14 @@ class Driver:
         self,
         settings: SweepSection,
         study: Study,
-        works: Works,
+        tasks: TrialTasks,
         executor: Executor,
         folder: SweepFolder,
         progress: SweepProgress,
     ) -> None:
-        self._settings, self._study, self._works = settings, study, works
+        self._settings, self._study, self._works = settings, study, tasks
         self._folder, self._progress = folder, progress
-        self._queue = WorkQueue(executor, folder.cells, settings.retries, self)
+        self._queue = TaskQueue(executor, folder.cells, settings.retries, self)
         self._pending: dict[int, Pending] = {}
         self._failed: set[int] = set()
         self._streak: list[tuple[Proposal, Failure]] = []
@@ -77,12 +76,11 @@ class Driver:
                 self._start(proposal)
             for proposal in lost:
                 self._expect_cell(proposal.cell)
-            run_until_idle(
-                self._queue,
+            self._queue.run(
                 self._progress,
                 further=self._propose,
                 enough=lambda: detach or self._folder.cancelled or self.stopped_by is not None,
-                look=self._prune,
+                check=self._prune,
             )
         finally:
             self._queue.close()
@@ -103,34 +101,34 @@ class Driver:
     @property
     def under_way(self) -> frozenset[int]:
         """The proposals that are being trained: after `run`, by jobs that outlive the driver."""
-        works = (work for work in self._queue.running if isinstance(work, CellWork))
-        return frozenset(work.proposal for work in works if work.proposal is not None)
+        tasks = (task for task in self._queue.running if isinstance(task, TrialTask))
+        return frozenset(task.proposal for task in tasks if task.proposal is not None)
 
-    def done(self, work: Work) -> None:
-        """A work's result is in the store: the study is told what it waits for."""
-        if not isinstance(work, CellWork):
+    def done(self, task: Task) -> None:
+        """A task's result is in the store: the study is told what it waits for."""
+        if not isinstance(task, TrialTask):
             return
-        training, counts = work.training, work.counts
+        training, counts = task.training, task.counts
         assert counts is not None  # that is what done means
-        self._progress.scored(work, score(self._settings.objectives, counts))
-        if (pending := self._pending_of(work)) is not None:
+        self._progress.scored(task, score(self._settings.objectives, counts))
+        if (pending := self._pending_of(task)) is not None:
             pending.counts[training.seed] = counts
             if self._settings.prune != "none" and not training.seed:
                 list(self._report(pending, training))  # what the rule judges others by
             self._settle(pending, training.seed)
 
-    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
+    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
-        self._progress.failed(work, why, log, again=again)
-        if again or not isinstance(work, CellWork):
+        self._progress.failed(task, why, log, again=again)
+        if again or not isinstance(task, TrialTask):
             return
-        if (pending := self._pending_of(work)) is not None:
+        if (pending := self._pending_of(task)) is not None:
             pending.failed = why
-            self._settle(pending, work.training.seed)
+            self._settle(pending, task.training.seed)
 
-    def waits(self, work: Work, who: str) -> None:
-        """Another process does the work."""
-        self._progress.waits(work, who)
+    def waits(self, task: Task, who: str) -> None:
+        """Another process does the task."""
+        self._progress.waits(task, who)
 
     def _propose(self) -> bool:
         """Take a further cell, or further seeds of the cells that may still be the best."""
@@ -167,58 +165,58 @@ class Driver:
     def _expect_cell(self, cell: Cell, number: int | None = None) -> Failure | None:
         """Make a cell's trainings due; why not, where its settings can't all hold."""
         try:
-            works = [self._works.cell(cell, seed, number) for seed in self._seeds]
+            tasks = [self._works.cell(cell, seed, number) for seed in self._seeds]
         except SageError as error:
             why = Failure(Kind.REFUSED, error.cause)
             self._progress.refused(in_words(cell), why, len(self._seeds))
             return why
-        for work in works:
-            self._expect(work)
+        for task in tasks:
+            self._expect(task)
         return None
 
-    def _expect(self, work: CellWork) -> None:
-        self._folder.remember(work.training)
-        self._progress.expect(work)
-        self._queue.add(work)
+    def _expect(self, task: TrialTask) -> None:
+        self._folder.remember(task.training)
+        self._progress.expect(task)
+        self._queue.add(task)
 
     def _race(self) -> bool:
         """Make further seeds of the cells due that may still be the best; whether there are any."""
         seeds, objectives = self._settings.seeds, self._settings.objectives
-        works = {
+        tasks = {
             cell_key(one.cell): [self._works.cell(one.cell, seed) for seed in range(seeds)]
             for one in self._study.proposals()
             if one.state is State.DONE
         }
         measured = {
             key: {
-                seed: tuple(work.counts.values())
-                for seed, work in enumerate(of_cell)
-                if work.done() and work.counts is not None
+                seed: tuple(task.counts.values())
+                for seed, task in enumerate(of_cell)
+                if task.done() and task.counts is not None
             }
-            for key, of_cell in works.items()
+            for key, of_cell in tasks.items()
         }
         wanted = missing_replicates(measured, objectives, seeds, race=True)
         further = [
-            works[key][seed] for key, seed in wanted if works[key][seed].name not in self._raced
+            tasks[key][seed] for key, seed in wanted if tasks[key][seed].name not in self._raced
         ]
-        for work in further:
-            self._raced.add(work.name)
-            self._expect(work)
+        for task in further:
+            self._raced.add(task.name)
+            self._expect(task)
         return bool(further)
 
     def _prune(self) -> None:
         """Report new looks at running trainings, and end those that the rule says lag behind."""
         if self._settings.prune == "none":
             return
-        for work in self._queue.running:
-            pending = self._pending_of(work) if isinstance(work, CellWork) else None
-            if pending is None or not isinstance(work, CellWork) or work.training.seed:
+        for task in self._queue.running:
+            pending = self._pending_of(task) if isinstance(task, TrialTask) else None
+            if pending is None or not isinstance(task, TrialTask) or task.training.seed:
                 continue
-            for step in self._report(pending, work.training):
-                if step >= work.training.config.rl.steps:
+            for step in self._report(pending, task.training):
+                if step >= task.training.config.rl.steps:
                     break  # all of it is spent: what is left is to measure it
                 if reason := self._reason_to_prune(pending.proposal.number):
-                    self._end_cell(pending, work, reason, step)
+                    self._end_cell(pending, task, reason, step)
                     break
 
     def _report(self, pending: Pending, training: Training) -> Iterator[int]:
@@ -236,16 +234,18 @@ class Driver:
         names = self._settings.objective
         return reason_to_prune(self._settings.prune, proposals[number], others, names)
 
-    def _end_cell(self, pending: Pending, work: CellWork, reason: str, step: int) -> None:
+    def _end_cell(self, pending: Pending, task: TrialTask, reason: str, step: int) -> None:
         """End a proposal's trainings; what they saved stays, and `sage rl` would go on with it.
 
         A training that has finished meanwhile, unseen or while it was being ended, is kept.
         """
-        if work.training.run.finished:
+        if task.training.run.finished:
             return
         number = pending.proposal.number
-        ended = self._queue.cancel(lambda one: isinstance(one, CellWork) and one.proposal == number)
-        if work.training.run.finished:
+        ended = self._queue.cancel(
+            lambda one: isinstance(one, TrialTask) and one.proposal == number
+        )
+        if task.training.run.finished:
             for one in ended:
                 self._queue.add(one)
             return
@@ -254,10 +254,10 @@ class Driver:
             if one.run is not None:
                 one.run.prune(reason)
         self._study.prune(pending.proposal, reason, step)
-        self._progress.pruned(work, reason, len(pending.due))
+        self._progress.pruned(task, reason, len(pending.due))
 
-    def _pending_of(self, work: CellWork) -> Pending | None:
-        return self._pending.get(work.proposal) if work.proposal is not None else None
+    def _pending_of(self, task: TrialTask) -> Pending | None:
+        return self._pending.get(task.proposal) if task.proposal is not None else None
 
     def _settle(self, pending: Pending, seed: int) -> None:
         """Tell the study, once all trainings of a proposal are settled.

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.executor import Resources
-from sage_cli.executors.work import Work
 from sage_cli.policies.policy import Policy
 from sage_cli.sweep.cells import ByBenchmark, Cells, Training, in_words
 from sage_cli.sweep.space import Cell
+from sage_cli.trials.task import Task
 
 
 @dataclass(eq=False, kw_only=True)
-class CellWork(Work):
+class TrialTask(Task):
     """A cell's training and its measurement; `counts` are there once it is done.
 
     `proposal` is the study's number of the cell; None for a further seed of one that is settled.
@@ -24,25 +24,25 @@ class CellWork(Work):
     counts: ByBenchmark | None = None
 
 
-class Works:
-    """The works of a sweep, by its name; `alone` is what a base gets, for which all cells wait."""
+class TrialTasks:
+    """The tasks of a sweep, by its name; `alone` is what a base gets, for which all cells wait."""
 
     def __init__(self, cells: Cells, sweep: str, share: Resources, alone: Resources) -> None:
         self._cells, self._sweep, self._share, self._alone = cells, sweep, share, alone
 
-    def base(self, base: Policy, config: SageConfig) -> Work | None:
+    def base(self, base: Policy, config: SageConfig) -> Task | None:
         """Training a base; None for a model that is taken as it is."""
         if base.run is None:
             return None
-        return Work(
+        return Task(
             base.label, f"base {base.label}", ("sft",), config,
             lambda: base.exists, self._alone, base.run,
         )  # fmt: skip
 
-    def base_measurement(self) -> Work:
+    def base_measurement(self) -> Task:
         """Measuring the shared base as the cells are, to lay it beside them."""
         base, config = self._cells.base, self._cells.shared
-        return Work(
+        return Task(
             f"{base.label}-measured",
             f"measuring {base.label}",
             ("eval", str(base.run.folder.resolve()) if base.run else base.path),
@@ -52,15 +52,15 @@ class Works:
             needs=self.base(base, config),
         )
 
-    def cell(self, cell: Cell, seed: int, proposal: int | None = None) -> CellWork:
+    def cell(self, cell: Cell, seed: int, proposal: int | None = None) -> TrialTask:
         """The `seed`-th training of a cell. Raises ConfigurationError where it can't be had."""
         training = self._cells.training(cell, seed)
 
         def is_done() -> bool:
-            work.counts = self._cells.trained(training)
-            return work.counts is not None
+            task.counts = self._cells.trained(training)
+            return task.counts is not None
 
-        work = CellWork(
+        task = TrialTask(
             training.run.id,
             in_words(cell) + (f", seed {seed + 1}" if seed else ""),
             ("rl", "--measure", "--set", f"run.sweep={self._sweep}"),
@@ -72,4 +72,4 @@ class Works:
             training=training,
             proposal=proposal,
         )
-        return work
+        return task

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from pathlib import Path
-
 from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.errors import SageError, TrainingError
 from sage_cli.executors.build import build_executor
-from sage_cli.executors.run_works import run_works
-from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page
-from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.suite.arms import Overrides
@@ -22,6 +16,8 @@ from sage_cli.suite.declaration import Analysis
 from sage_cli.suite.plan import DONE, Part, Plan, planned
 from sage_cli.suite.report import chapters, write_report
 from sage_cli.suite.results import results
+from sage_cli.trials.failures import stored_failures, write_failures
+from sage_cli.trials.queue import run_tasks
 from sage_cli.workflows.analyze import answer
 from sage_cli.workflows.suite_plan import sweeps_of
 
@@ -66,11 +62,10 @@ def carry_out(plan: Plan, progress: Progress) -> None:
     require_mirrors(config.tracking)
     executor = build_executor(config.executor, folder=tasks, processes=config.rl.processes)
     with writer(plan.folder):
-        failures = run_works(plan.works, executor, tasks, RETRIES, progress)
-        kept = {name: asdict(why) for name, why in failures.items()}
-        write_json(plan.folder / FAILURES, kept)
-    if failures and not any(plan.state(work) == DONE for work in plan.works if work.needs):
-        reasons = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
+        failures = run_tasks(plan.tasks, executor, tasks, RETRIES, progress)
+        write_failures(plan.folder / FAILURES, failures)
+    if failures and not any(plan.state(task) == DONE for task in plan.tasks if task.needs):
+        reasons = dict.fromkeys(map(str, failures.values()))
         raise TrainingError(
             "\n".join(["no task of any method was finished", *reasons]),
             f"read the logs in {tasks}; the same command tries again",
@@ -79,7 +74,7 @@ def carry_out(plan: Plan, progress: Progress) -> None:
 
 def report_of(plan: Plan, progress: Progress) -> Page:
     """The report of a plan, as far as it is done."""
-    failures = _failures(plan.folder / FAILURES)
+    failures = stored_failures(plan.folder / FAILURES)
     found = []
     for part in plan.parts:
         with progress.doing(f"counting what is stored of {part.suite.name}"):
@@ -99,15 +94,6 @@ def report_of(plan: Plan, progress: Progress) -> Page:
 def _planned(name: str, overrides: Overrides, progress: Progress) -> Plan:
     with progress.doing(f"planning {name}"):
         return planned(name, overrides)
-
-
-def _failures(path: Path) -> dict[str, str]:
-    """Why tasks were given up, by name; a torn file is as good as none: it is told again."""
-    try:
-        held = json_value(path.read_bytes())
-        return {name: f"{why['kind']}: {why['reason']}" for name, why in held.items()}
-    except (OSError, ValueError, TypeError, KeyError):
-        return {}
 
 
 def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:

@@ -31,7 +31,7 @@ from sage_cli.sweep.outcome import lost, outcome
 from sage_cli.sweep.prepared import Sweep, prepared
 from sage_cli.sweep.proposal import State
 from sage_cli.sweep.sweep_progress import SweepProgress
-from sage_cli.sweep.works import Works
+from sage_cli.sweep.works import TrialTasks
 from sage_cli.training.plugins import require_plugins
 from sage_cli.workflows.sft import plan_base
 
@@ -55,7 +55,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     share = task_resources(config.executor, config.rl.processes)
     # all cells wait for a base, which may have the threads of all on this machine
     among = executor.places if config.executor.name == "local" else 1
-    works = Works(
+    tasks = TrialTasks(
         search.cells, search.folder.name, share, replace(share, threads=share.threads * among)
     )
     with ExitStack() as held:
@@ -77,7 +77,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         again = lost(study, search)
         known = [one for one in study.proposals() if one not in again]
         shown.count_earlier([one.state for one in known], each)
-        drive = Driver(search.settings, study, works, executor, search.folder, shown)
+        drive = Driver(search.settings, study, tasks, executor, search.folder, shown)
         try:
             drive.run(again, detach=detach)
         finally:

@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.errors import ExecutorError
 from sage_cli.executors.contract import ExecutorContract, escaped, living, shell
-from sage_cli.executors.executor import End, Fate, Resources, Task
+from sage_cli.executors.executor import Command, End, Fate, Resources
 from sage_cli.executors.local import LocalExecutor
 
 
@@ -59,7 +59,7 @@ executor = LocalExecutor(3, grace_s=1)
 
         def seen(*counts):
             tasks = [
-                Task(str(n), ("sh", "-c", show), tmp_path / f"{n}.log", Resources(gpus=count))
+                Command(str(n), ("sh", "-c", show), tmp_path / f"{n}.log", Resources(gpus=count))
                 for n, count in enumerate(counts)
             ]
             self.ends(executor, executor.submit(tasks))
@@ -86,13 +86,13 @@ executor = LocalExecutor(3, grace_s=1)
     def test_more_tasks_than_places(self, tmp_path):
         with self.executor(tmp_path) as executor:
             tasks = [shell(tmp_path, name, "sleep 600") for name in "abcd"]
-            with pytest.raises(ValueError, match="4 tasks, 3 free places"):
+            with pytest.raises(ValueError, match="4 commands, 3 free places"):
                 executor.submit(tasks)
 
     def test_a_log_that_cannot_be_written(self, tmp_path):
         pids = tmp_path / "pids"
         first = shell(tmp_path, "a", escaped(pids) + "sleep 600")
-        second = Task("b", ("true",), tmp_path)  # a folder
+        second = Command("b", ("true",), tmp_path)  # a folder
         with self.executor(tmp_path) as executor:
             with pytest.raises(ExecutorError, match=r"b can't be started.*Is a directory"):
                 executor.submit([first, second])

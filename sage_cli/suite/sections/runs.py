@@ -43,10 +43,10 @@ def tasks(plan: Plan) -> Document:
     """The commands, which of them are done, and what all of them cost at most."""
     columns = tuple(map(Column, ("", "task", "state", "command")))
     rows = tuple(
-        Row((str(number), work.title, plan.state(work), work.command))
-        for number, work in enumerate(plan.works, 1)
+        Row((str(number), task.title, plan.state(task), task.typed))
+        for number, task in enumerate(plan.tasks, 1)
     )
-    spent = cost(plan.works)
+    spent = cost(plan.tasks)
     hours = f", {spent.gpu_hours:.0f} GPU hours by stated throughputs" if spent.gpu_hours else ""
     done = sum(row.cells[2] == DONE for row in rows)
     return Document(

@@ -9,13 +9,13 @@ from rich.console import Console
 
 from sage_cli.cli import board
 from sage_cli.cli.live import Live
-from sage_cli.progress import RunningCell, SweepStatus
+from sage_cli.progress import RunningTask, TaskStatus
 
 RUNNING = (
-    RunningCell("tau=0.465 rho=0.775 seed 0", 12, 40, 0.3125, 74),
-    RunningCell("tau=0.465 rho=1.0 seed 1", None, None, None, 3671),
+    RunningTask("tau=0.465 rho=0.775 seed 0", 12, 40, 0.3125, 74),
+    RunningTask("tau=0.465 rho=1.0 seed 1", None, None, None, 3671),
 )
-STATUS = SweepStatus(9, 4, 1, 0, RUNNING, "tau=0.3 rho=0.5: pass@1 0.451", 754)
+STATUS = TaskStatus(9, 4, 1, 0, RUNNING, "tau=0.3 rho=0.5: pass@1 0.451", 754)
 
 
 def plain(text):
@@ -28,7 +28,7 @@ def drawn(width, status=STATUS, height=30):
     file = io.StringIO()
     console = Console(width=width, height=height, force_terminal=True, file=file)
     with Live(console) as live:
-        live.board(SweepStatus(9))
+        live.board(TaskStatus(9))
         live.board(status)
     return plain(file.getvalue().rpartition("\x1b[2K")[2]).rstrip("\n").split("\n")
 
@@ -56,7 +56,7 @@ def test_a_long_name_is_cut_and_what_it_does_stays():
 
 def test_more_tasks_than_the_terminal_has_lines_are_counted():
     many = tuple(replace(RUNNING[0], name=f"cell {place}") for place in range(50))
-    lines = drawn(80, SweepStatus(60, running=many), height=20)
+    lines = drawn(80, TaskStatus(60, running=many), height=20)
     # 20 lines less the 6 around them hold 14 of the 50
     assert len(lines) < 20
     assert lines[-1].strip() == "and 36 more"
@@ -84,9 +84,9 @@ def spoken(monkeypatch, *moments):
 
 
 def test_without_a_terminal_what_changes_is_said_and_nothing_twice(monkeypatch):
-    first = SweepStatus(3, running=RUNNING[:1])
+    first = TaskStatus(3, running=RUNNING[:1])
     later = replace(first, running=(replace(RUNNING[0], step=13),))
-    done = SweepStatus(3, 1, best="tau=0.465: pass@1 0.4", left_s=61)
+    done = TaskStatus(3, 1, best="tau=0.465: pass@1 0.4", left_s=61)
     lines = spoken(monkeypatch, (100, first), (101, later), (102, done))
     assert lines == [
         "begun: tau=0.465 rho=0.775 seed 0",
@@ -96,6 +96,6 @@ def test_without_a_terminal_what_changes_is_said_and_nothing_twice(monkeypatch):
 
 
 def test_without_a_terminal_there_is_a_line_every_20_seconds(monkeypatch):
-    moments = [(second, SweepStatus(3, 1)) for second in (100, 101, 119, 120, 121, 140)]
+    moments = [(second, TaskStatus(3, 1)) for second in (100, 101, 119, 120, 121, 140)]
     # said at 100, 120 and 140
     assert len(spoken(monkeypatch, *moments)) == 3

@@ -14,7 +14,7 @@ from sage_cli.suite.arms import Arm, Overrides
 from sage_cli.suite.cost import Cost, cost_of
 from sage_cli.suite.plan import Plan, planned
 from sage_cli.suite.results import PartResult, refuse_other_settings, results
-from sage_cli.suite.tasks import SuiteWork
+from sage_cli.suite.tasks import SuiteTask
 
 PAPER = "qwen2.5-math-7b"
 
@@ -32,50 +32,50 @@ def finished(arm: Arm, **manifest: object) -> None:
 
 
 def titles(found: Plan) -> list[str]:
-    return [work.title for work in found.works]
+    return [work.title for work in found.tasks]
 
 
 def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path: Path) -> None:
     found = plan("table4", tmp_path, seeds=2)
-    base, measuring, first, *_ = found.works
-    assert [work.kind for work in found.works] == ["sft", "eval", "rl", "rl", "rl", "guide", "rl"]
+    base, measuring, first, *_ = found.tasks
+    assert [work.kind for work in found.tasks] == ["sft", "eval", "rl", "rl", "rl", "guide", "rl"]
     assert titles(found)[2:] == [
         "grpo, seed 1", "grpo, seed 2",
         "grpo-branch, seed 1", "guide of grpo-branch", "grpo-branch, seed 2",
     ]  # fmt: skip
     assert measuring.needs is base
     assert first.needs is base
-    assert shlex.split(first.command)[:3] == ["sage", "rl", "--measure"]
-    assert first.command.endswith(f"--runs {tmp_path}")
-    assert {found.state(work) for work in found.works} == {"to do"}
+    assert shlex.split(first.typed)[:3] == ["sage", "rl", "--measure"]
+    assert first.typed.endswith(f"--runs {tmp_path}")
+    assert {found.state(work) for work in found.tasks} == {"to do"}
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_suites_share_is_done_once(tmp_path: Path) -> None:
     found = plan("paper", tmp_path, preset=PAPER)
-    names = [work.name for work in found.works]
+    names = [work.name for work in found.tasks]
     assert len(names) == len(set(names))
     (grpo,) = [
-        work for work in found.works if work.kind == "rl" and work.title == "grpo"
+        work for work in found.tasks if work.kind == "rl" and work.title == "grpo"
         and "deepseek" not in work.config.model_dump_json()
     ]  # fmt: skip
     assert {"table1", "table2", "table5", "table9", "figure3"} <= set(grpo.suites)
-    again = [work for work in found.works if work.needs is grpo and work.kind == "eval"]
+    again = [work for work in found.tasks if work.needs is grpo and work.kind == "eval"]
     assert {work.config.evaluation.benchmark for work in again} == {
         "aime", "minerva", "kk", "aime,amc23,math500-l5"
     }  # fmt: skip
 
 
 def test_every_task_comes_after_what_it_needs(tmp_path: Path) -> None:
-    works = list(plan("paper", tmp_path).works)
+    works = list(plan("paper", tmp_path).tasks)
     for place, work in enumerate(works):
         assert work.needs is None or works.index(work.needs) < place  # type: ignore[arg-type]
 
 
 def test_a_suite_about_training_measures_nothing(tmp_path: Path) -> None:
     found = plan("table5", tmp_path, seeds=1)
-    assert [work.kind for work in found.works] == ["sft", "rl", "rl", "rl"]
-    assert not any("--measure" in work.words for work in found.works)
+    assert [work.kind for work in found.tasks] == ["sft", "rl", "rl", "rl"]
+    assert not any("--measure" in work.words for work in found.tasks)
 
 
 def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path: Path) -> None
 
 
 def cost_by_kind(found: Plan) -> dict[str, Cost]:
-    return {work.kind: cost_of(work) for work in found.works}
+    return {work.kind: cost_of(work) for work in found.tasks}
 
 
 def test_costs_by_hand(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_of_a_finished_training_only_its_measurement_is_left(tmp_path: Path) -> 
 
 
 def test_what_cannot_be_counted_is_named(tmp_path: Path) -> None:
-    found = [cost_of(work) for work in plan("figure4", tmp_path, preset=PAPER).works]
+    found = [cost_of(work) for work in plan("figure4", tmp_path, preset=PAPER).tasks]
     assert "the problems of kk" in sum(found, Cost()).unknown
     assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
 
@@ -143,7 +143,7 @@ def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
 
 def test_a_base_that_failed_is_why_nothing_else_is_there(tmp_path: Path) -> None:
     found = plan("table4", tmp_path, seeds=1)
-    base = found.works[0].name
+    base = found.tasks[0].name
     rows = result(found, {base: "timeout: it took too long"}).methods
     assert {row.why for row in rows} == {"timeout: it took too long"}
 
@@ -210,13 +210,13 @@ def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:
     assert grpo.policy.run is not None
     grpo.policy.run.model.mkdir()
     (grpo.policy.run.model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
-    states = {work.title: found.state(work) for work in found.works}
+    states = {work.title: found.state(work) for work in found.tasks}
     assert states["grpo"] == "trained, to be measured"
     assert len(Runs(tmp_path).all()) == 1
 
 
 def test_tasks_are_works_whose_files_have_their_names(tmp_path: Path) -> None:
-    for work in plan("paper", tmp_path).works:
-        assert isinstance(work, SuiteWork)
+    for work in plan("paper", tmp_path).tasks:
+        assert isinstance(work, SuiteTask)
         assert "/" not in work.name
         assert work.run is None or work.run.id == work.name

@@ -9,10 +9,8 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.executors.executor import Resources, Task
+from sage_cli.executors.executor import Command, Resources
 from sage_cli.executors.local import LocalExecutor
-from sage_cli.executors.work import Work
-from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
 from sage_cli.store.metrics_file import MetricsFile
@@ -24,7 +22,9 @@ from sage_cli.sweep.space import Parameter, Space, Values
 from sage_cli.sweep.stored import StoredSweep
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.sweep_progress import SweepProgress
-from sage_cli.sweep.works import CellWork
+from sage_cli.sweep.works import TrialTask
+from sage_cli.trials.queue import TaskQueue
+from sage_cli.trials.task import Task
 
 SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
 
@@ -33,16 +33,16 @@ FAILS: dict[float, tuple[int, str]] = {}
 """Exit code and last words of trainings that fail, by their cell's tau."""
 
 
-class Touch(CellWork):
+class Touch(TrialTask):
     """A training that is a file; it takes half a second, or hours where there is a file `slow`."""
 
-    def task(self, file: Path, log: Path) -> Task:
+    def command(self, file: Path, log: Path) -> Command:
         seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
         if (why := FAILS.get(self.training.cell["guide.tau"])) is not None:
             line = f"import sys; print({why[1]!r}); sys.exit({why[0]})"
         command = (sys.executable, "-c", line, f"{self.run.folder}.done")
-        return Task(self.name, command, log, self.resources)
+        return Command(self.name, command, log, self.resources)
 
 
 class Works:
@@ -54,7 +54,7 @@ class Works:
     config_of_cells = load().config
 
     def base_measurement(self):
-        return Work("base", "base", (), self.config, lambda: True, Resources())
+        return Task("base", "base", (), self.config, lambda: True, Resources())
 
     def cell(self, cell, seed, proposal=None):
         name = f"tau-{cell['guide.tau']}-{seed}"
@@ -83,7 +83,7 @@ class Impatient(SweepProgress):
 @pytest.fixture
 def drive(tmp_path, monkeypatch):
     """Drive a sweep of two cells with these settings; the driver."""
-    monkeypatch.setattr("sage_cli.executors.run_works.POLL_S", 0.02)
+    monkeypatch.setattr("sage_cli.trials.queue.POLL_S", 0.02)
 
     def drive(study, kind=SweepProgress, lost=(), places=2, **settings):
         section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
@@ -145,14 +145,14 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeyp
     steps = load(sets=["rl.steps=3"]).config
     monkeypatch.setattr(Works, "config_of_cells", steps)
     monkeypatch.setattr("sage_cli.sweep.driver.reason_to_prune", lambda *_: "it lags")
-    cancel = WorkQueue.cancel
+    cancel = TaskQueue.cancel
 
     def finishes(self, chosen):
         run.note(status="finished")
         (tmp_path / "tau-0.1-0.slow").unlink()
         return cancel(self, chosen)
 
-    monkeypatch.setattr(WorkQueue, "cancel", finishes)
+    monkeypatch.setattr(TaskQueue, "cancel", finishes)
     enough = Driver._prune
 
     def looked(self):

@@ -9,14 +9,14 @@ from typer.testing import CliRunner
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.executors.executor import Task
-from sage_cli.executors.work import Work
+from sage_cli.executors.executor import Command
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.sweep.prepared import prepared
 from sage_cli.sweep.shared import shared_config
-from sage_cli.sweep.works import Works
+from sage_cli.sweep.works import TrialTasks
+from sage_cli.trials.task import Task
 from sage_cli.workflows.sweep import _section, sweep
 
 
@@ -114,8 +114,8 @@ def typed(*words):
 def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypatch):
     """Two cells whose trainings take longer than anybody waits."""
     asleep = (sys.executable, "-c", "import time; time.sleep(9999)")
-    monkeypatch.setattr(Work, "task", lambda self, file, log: Task(self.name, asleep, log))
-    monkeypatch.setattr(Works, "base", lambda *_: None)  # nobody trains one
+    monkeypatch.setattr(Task, "command", lambda self, file, log: Command(self.name, asleep, log))
+    monkeypatch.setattr(TrialTasks, "base", lambda *_: None)  # nobody trains one
     root = tmp_path / "runs"
     sets = ["sweep.space=rho=0.3|0.8", "sweep.study=mine", "executor.workers=3"]
     flags = {"guide": {"name": "branch"}, "run": {"root": root}}

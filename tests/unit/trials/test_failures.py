@@ -3,7 +3,7 @@
 import pytest
 
 from sage_cli.executors.executor import End, Fate
-from sage_cli.executors.failures import LINES, Kind, failure, last_lines
+from sage_cli.trials.failures import LINES, Kind, failure, last_lines
 
 PANEL = """loading libraries
 ╭─ error ──────────────────────╮

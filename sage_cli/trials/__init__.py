@@ -1,0 +1,1 @@
+"""What is trained and measured: trials, the tasks that make them, and the queue of tasks."""
