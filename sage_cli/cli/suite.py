@@ -17,8 +17,8 @@ from sage_cli.cli.surroundings import ask_nobody
 
 if TYPE_CHECKING:
     from sage_cli.reports.page import Page
-    from sage_cli.suite.arms import Overrides
-    from sage_cli.suite.cost import Cost
+    from sage_cli.suite.overrides import Overrides
+    from sage_cli.trials.cost import Cost
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
@@ -97,7 +97,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Report what is there; nothing is run."""
-    from sage_cli.workflows.suite import report_suite
+    from sage_cli.workflows.suite_report import report_suite
 
     overrides = _overrides(preset, set_, seeds, runs)
     with Live() as live:
@@ -113,7 +113,7 @@ def _overrides(
     **executor: str | int | None,
 ) -> Overrides:
     from sage_cli.config.presets import DEFAULT_PRESET
-    from sage_cli.suite.arms import Overrides
+    from sage_cli.suite.overrides import Overrides
 
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
     return Overrides(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
@@ -144,11 +144,11 @@ def _show(page: Page, json: bool) -> None:
 
 def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
     ask_nobody()
-    from sage_cli.suite.plan import DONE
-    from sage_cli.workflows.suite_plan import plan_suite
+    from sage_cli.trials.task import DONE
+    from sage_cli.workflows.suite import dry_run
 
     with doing(f"planning {name}"):
-        found = plan_suite(name, overrides)
+        found = dry_run(name, overrides)
     if json:
         emit(found)
         return

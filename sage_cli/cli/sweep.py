@@ -126,9 +126,9 @@ def command(
         flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
     if dry_run:
-        from sage_cli.workflows.sweep import plan
+        from sage_cli.workflows.sweep import dry_run as planned
 
-        show_plan(lambda: plan(settings, gpu), json)
+        show_plan(lambda: planned(settings, gpu), json)
         return
     from sage_cli.workflows.sweep import sweep
 

@@ -18,7 +18,7 @@ from sage_cli.reports.published import other_table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict
-from sage_cli.suite.plan import DONE, Plan
+from sage_cli.suite.planned import PlannedSuite
 from sage_cli.suite.results import PartResult
 from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import differences
@@ -29,6 +29,7 @@ from sage_cli.suite.sections.runs import runs, tasks
 from sage_cli.suite.sections.spent import spent
 from sage_cli.suite.sections.summary import summary
 from sage_cli.suite.shown_samples import shown_samples
+from sage_cli.trials.task import DONE
 
 MARKS = {
     Verdict.HOLDS.value: "good",
@@ -55,7 +56,7 @@ class SuiteData(SuiteFacts, ChaptersData):
 
 
 def chapters(
-    plan: Plan, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
+    plan: PlannedSuite, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
 ) -> list[Chapter]:
     """A chapter for each suite that has methods or a sweep, and at the end all commands.
 
@@ -76,7 +77,7 @@ def chapters(
     return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
 
 
-def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
+def write_report(plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
     """Write every form, the page among them, into the suite's folder."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
@@ -92,7 +93,9 @@ def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapte
     return page
 
 
-def _facts(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> dict[str, str]:
+def _facts(
+    plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
+) -> dict[str, str]:
     """What stands at the top of the page."""
     claims = Counter(
         one["verdict"]
@@ -134,23 +137,23 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
     return [*sections, *analyses, runs(result)]
 
 
-def _provenance(plan: Plan, found: Sequence[PartResult]) -> Provenance:
+def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
     """Models by weights, problems by content, sample sets by key."""
     there = [method for result in found for method in result.there]
     if not there:
         return Provenance.here(surroundings())
-    config = there[0].arms[0].config
+    config = there[0].trial.config
     policies = {
-        arm.policy.label: PolicyUsed(
-            arm.policy.label,
-            arm.policy.place,
-            arm.policy.fingerprint,
-            arm.policy.run.id if arm.policy.run else None,
-            None if arm.is_base else arm.base.label,
+        one.policy.label: PolicyUsed(
+            one.policy.label,
+            one.policy.place,
+            one.policy.fingerprint,
+            one.policy.run.id if one.policy.run else None,
+            None if one.is_initial else one.initial.label,
         )
         for method in there
-        for arm in method.arms
-        if arm.policy.exists
+        for one in method.replicates
+        if one.policy.exists
     }
     samples = {
         one.sample_set: SamplesUsed(one.sample_set, one.policy, one.seed)

@@ -14,25 +14,25 @@ from sage_cli.json_value import json_value
 from sage_cli.metrics import pooled
 from sage_cli.reports.page import ShownSample, ShownToken
 from sage_cli.store.run import Run
-from sage_cli.suite.plan import Plan
+from sage_cli.suite.planned import PlannedSuite
 from sage_cli.suite.results import MethodResult, PartResult
 
 PROBLEMS, OF_EACH_VERDICT, LOOKED_AT = 8, 1, 32
 """Problems of a benchmark, completions of a verdict, samples of a problem that are looked at."""
 
 
-def shown_samples(plan: Plan, found: Sequence[PartResult]) -> list[ShownSample]:
+def shown_samples(plan: PlannedSuite, found: Sequence[PartResult]) -> list[ShownSample]:
     """Of each suite's methods, one completion of each verdict on some problems."""
     return [sample for result in found for one in result.there for sample in _of(one, result, plan)]
 
 
-def _of(method: MethodResult, result: PartResult, plan: Plan) -> Iterator[ShownSample]:
+def _of(method: MethodResult, result: PartResult, plan: PlannedSuite) -> Iterator[ShownSample]:
     """Those of the first training, on problems from the base's rarest to its surest."""
-    arm = next(one for one in method.arms if one.policy.exists)
-    recipe, reference = EvaluationRecipe.of(arm.config), result.base or result.there[0]
-    samples = PolicySamples.of_evaluation(arm.policy, recipe, arm.config.run.root)
-    guided = _guided(arm.policy.run)
-    for benchmark in plan.stored.benchmarks(arm.config):
+    replicate = next(one for one in method.replicates if one.policy.exists)
+    recipe, reference = EvaluationRecipe.of(replicate.config), result.base or result.there[0]
+    samples = PolicySamples.of_evaluation(replicate.policy, recipe, replicate.config.run.root)
+    guided = _guided(replicate.policy.run)
+    for benchmark in plan.stored.benchmarks(replicate.config):
         counts = pooled(reference.side(benchmark.name).counts)
         order = np.argsort(counts.c_P / counts.n_P, kind="stable")
         places = np.unique(np.linspace(0, len(order) - 1, PROBLEMS).round().astype(int))
@@ -47,7 +47,7 @@ def _of(method: MethodResult, result: PartResult, plan: Plan) -> Iterator[ShownS
             if seen[key] <= OF_EACH_VERDICT:
                 first = answer.completion.index == 0 and answer.seed == recipe.evaluation.seed
                 tokens = guided.get(answer.problem.id, ()) if first else ()
-                yield _shown(answer, arm.title, result.suite.name, benchmark.name, tokens)
+                yield _shown(answer, replicate.title, result.suite.name, benchmark.name, tokens)
 
 
 def _shown(

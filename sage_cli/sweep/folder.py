@@ -13,10 +13,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.json_object import read_object
-from sage_cli.store.ledger import Entry, Ledger
-from sage_cli.sweep.cells import Training
+from sage_cli.store.ledger import Entry, Ledger, Value
 
-STATE, CANCEL, MARK = "state.json", "cancel", "mark"
+STATE, CANCEL, MARK, TASKS = "state.json", "cancel", "mark", "tasks"
 """What the driver writes for readers, what a reader asks it to stop by, and what a study in a
 database knows the folder by."""
 AGAIN = "remove it and type the same command again"
@@ -97,19 +96,18 @@ class SweepFolder:
         return mark_of(self.path) or _new_mark(self.path)
 
     @property
-    def cells(self) -> Path:
+    def tasks(self) -> Path:
         """The folder of configurations and logs."""
-        return self.path / "cells"
+        return self.path / TASKS
 
     def write_state(self, state: SweepState) -> None:
         """Say what the sweep has come to."""
         write_json(self.path / STATE, state)
 
-    def remember(self, training: Training) -> None:
-        """Enter a training's run in the ledger, unless it is there."""
-        run = training.run.id
+    def remember(self, point: Mapping[str, Value], seed: int, run: str) -> None:
+        """Enter a replicate's run in the ledger, unless it is there."""
         if run not in {entry.run for entry in self.ledger.entries()}:
-            self.ledger.append(Entry(dict(training.cell), training.seed, run))
+            self.ledger.append(Entry(dict(point), seed, run))
 
     @property
     def cancelled(self) -> bool:

@@ -62,3 +62,9 @@ def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
 def sweep_folder(root: Path, name: str) -> Path:
     """Where a sweep's memory is, below the folder of runs."""
     return root / "sweeps" / name
+
+
+def point_config(shared: SageConfig, point: Mapping[str, Any], seed: int = 0) -> SageConfig:
+    """The configuration of a point's `seed`-th replicate."""
+    config = changed(shared, point)
+    return changed(config, {"rl.seed": config.rl.seed + seed}) if seed else config

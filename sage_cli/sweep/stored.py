@@ -14,7 +14,7 @@ from sage_cli.store.atomic import write_text
 from sage_cli.store.json_object import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.names import full_name
-from sage_cli.sweep.folder import AGAIN, CANCEL, STATE
+from sage_cli.sweep.folder import AGAIN, CANCEL, STATE, TASKS
 
 REPORT = "sweep.json"
 
@@ -58,7 +58,7 @@ class StoredSweep:
     @property
     def jobs(self) -> tuple[str, ...]:
         """The jobs that its drivers left with an executor that outlives them."""
-        path = self.folder / "cells" / "jobs.json"
+        path = self.folder / TASKS / "jobs.json"
         return tuple(read_object(path, AGAIN)) if path.is_file() else ()
 
     def cancel(self) -> None:

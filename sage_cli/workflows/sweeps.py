@@ -18,9 +18,8 @@ from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.reports.sweeps.data import SweepCell, SweepResult
 from sage_cli.store.json_object import read_object
-from sage_cli.sweep.cells import cell_config
-from sage_cli.sweep.folder import AGAIN, mark_of
-from sage_cli.sweep.shared import shared_config
+from sage_cli.sweep.folder import AGAIN, TASKS, mark_of
+from sage_cli.sweep.shared import point_config, shared_config
 from sage_cli.sweep.stored import StoredSweep
 
 
@@ -169,10 +168,10 @@ def command_of(sweep: StoredSweep, cell: SweepCell) -> str:
     Where settings can't be said in words it names the configuration that the driver kept.
     """
     stored = load(stored=read_layer(sweep.folder / "config.json")).config
-    config = cell_config(shared_config(stored), cell.settings)
+    config = point_config(shared_config(stored), cell.settings)
     words = options_for(config)
     if words is None:
-        (kept, *_) = [sweep.folder / "cells" / f"{run}.json" for run in cell.runs]
+        (kept, *_) = [sweep.folder / TASKS / f"{run}.json" for run in cell.runs]
         words = ("--config", str(kept))
     return shlex.join(("sage", "rl", *words))
 

@@ -13,7 +13,7 @@ def curves(result: PartResult) -> Document:
     """A panel per benchmark, a line per method."""
     lines = []
     for method in result.there:
-        evaluation = method.arms[0].config.evaluation
+        evaluation = method.trial.config.evaluation
         ks = curve_ks(evaluation.samples, result.ks)
         for benchmark in method.benchmarks:
             counts = method.side(benchmark).counts

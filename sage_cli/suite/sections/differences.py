@@ -115,7 +115,7 @@ def _shown(ks: Sequence[int]) -> Sequence[int]:
 def _contrast(
     a: MethodResult, b: MethodResult, ks: Sequence[int], by_method: ByMethod
 ) -> dict[str, Contrast]:
-    evaluation = a.arms[0].config.evaluation
+    evaluation = a.trial.config.evaluation
     shared = [name for name in a.benchmarks if name in b.benchmarks]
     sides = [(a.side(name), b.side(name)) for name in shared]
     # runs of methods that weren't measured on all of these can't tell how averages vary

@@ -45,7 +45,7 @@ def measured(result: PartResult) -> Document:
         tables.append(other)
     rows = [one for method in there for by in method.measured for seeds in by.values()
             for one in seeds]  # fmt: skip
-    titles = {arm.policy.label: arm.title for method in result.methods for arm in method.arms}
+    titles = {one.policy.label: one.title for method in result.methods for one in method.replicates}
     return Document(
         name="measured",
         title="Measured and published",
@@ -114,7 +114,7 @@ def _mean(scores: Scores, k: int) -> Measure:
 def _notes(result: PartResult) -> list[str]:
     if not result.there:
         return []
-    first = result.there[0].arms[0].config
+    first = result.there[0].trial.config
     trainings = max(len(one.measured) for one in result.there)
     over = "training seeds" if trainings > 1 else "evaluation seeds"
     notes = [

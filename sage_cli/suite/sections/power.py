@@ -18,7 +18,7 @@ def power(result: PartResult, base: MethodResult) -> Document:
 
     Training seeds come on top: this is about one trained model against its base.
     """
-    evaluation = base.arms[0].config.evaluation
+    evaluation = base.trial.config.evaluation
     ks = result.ks if len(result.ks) <= 4 else (result.ks[0], result.ks[-1])
     bases = []
     for benchmark in base.benchmarks:

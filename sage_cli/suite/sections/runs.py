@@ -5,9 +5,10 @@ from __future__ import annotations
 from sage_cli.policies.state import state
 from sage_cli.reports.document import Document
 from sage_cli.reports.table import Column, Measure, Row, Table
-from sage_cli.suite.cost import cost
-from sage_cli.suite.plan import DONE, Plan
+from sage_cli.suite.planned import PlannedSuite
 from sage_cli.suite.results import PartResult
+from sage_cli.trials.cost import cost
+from sage_cli.trials.task import DONE
 
 
 def runs(result: PartResult) -> Document:
@@ -15,17 +16,17 @@ def runs(result: PartResult) -> Document:
     names = ("method", "seed", "policy", "state", "steps", "minutes")
     rows, spent_s = [], {}
     for method in result.methods:
-        for arm in method.arms:
-            run = arm.policy.run
+        for one in method.replicates:
+            run = one.policy.run
             manifest = run.known if run else {}
             seconds = float(manifest.get("seconds", "nan"))
-            spent_s[arm.policy.label] = seconds
-            of = arm.config.sft if arm.is_base else arm.config.rl
+            spent_s[one.policy.label] = seconds
+            of = one.config.sft if one.is_initial else one.config.rl
             found = state(run) if run else "taken as it is"
             number = (of.steps or "–") if run else "–"
             minutes = Measure(seconds / 60, digits=1)
             rows.append(
-                Row((method.label, arm.seed + 1, arm.policy.label, found, str(number), minutes))
+                Row((method.label, one.seed + 1, one.policy.label, found, str(number), minutes))
             )
     whole = sum(value for value in spent_s.values() if value == value)
     table = Table("Policies", tuple(map(Column, names)), tuple(rows))
@@ -39,11 +40,11 @@ def runs(result: PartResult) -> Document:
     )
 
 
-def tasks(plan: Plan) -> Document:
+def tasks(plan: PlannedSuite) -> Document:
     """The commands, which of them are done, and what all of them cost at most."""
     columns = tuple(map(Column, ("", "task", "state", "command")))
     rows = tuple(
-        Row((str(number), task.title, plan.state(task), task.typed))
+        Row((str(number), task.title, task.state, task.typed))
         for number, task in enumerate(plan.tasks, 1)
     )
     spent = cost(plan.tasks)

@@ -9,8 +9,8 @@ from math import nan
 from sage_cli.reports.document import Document
 from sage_cli.reports.render import to_records
 from sage_cli.reports.table import Column, Measure, Row, Table
-from sage_cli.suite.arms import Arm
 from sage_cli.suite.results import MethodResult, PartResult
+from sage_cli.trials.trial import Replicate
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Spent:
 def spent(result: PartResult) -> Document:
     """A row for each trained method, and how often what the first of `against` took."""
     first = result.suite.against[0]
-    found = {one.label: of_method(one) for one in result.methods if not one.arms[0].is_base}
+    found = {one.label: of_method(one) for one in result.methods if not one.is_base}
     beside = found.get(result.same.get(first, first), Spent(nan, nan, nan))
     rows = []
     for label, one in found.items():
@@ -59,11 +59,11 @@ def spent(result: PartResult) -> Document:
 
 def of_method(method: MethodResult) -> Spent:
     """The mean over its finished trainings."""
-    return Spent.mean([_of_training(arm) for arm in method.arms if arm.policy.exists])
+    return Spent.mean([_of_training(one) for one in method.replicates if one.policy.exists])
 
 
-def _of_training(arm: Arm) -> Spent:
-    run = arm.policy.run
+def _of_training(one: Replicate) -> Spent:
+    run = one.policy.run
     records = run.metrics.read() if run else []
     completions, tokens = (
         sum(float(one.get(f"drawn/{of}", nan)) for one in records) if records else nan

@@ -18,8 +18,8 @@ def summary(result: PartResult) -> str:
         f"{_counted(len(seeds[0].counts), 'problem')} of {name}"
         for name, seeds in first.measured[0].items()
     ]
-    evaluation = first.arms[0].config.evaluation
-    trainings = [len(one.measured) for one in result.there if not one.arms[0].is_base]
+    evaluation = first.trial.config.evaluation
+    trainings = [len(one.measured) for one in result.there if not one.is_base]
     parts = [
         *([f"{_range(trainings)} of each method"] if trainings else []),
         f"{evaluation.samples} samples of each problem",

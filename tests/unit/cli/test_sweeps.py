@@ -105,7 +105,7 @@ def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, fo
 def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monkeypatch):
     monkeypatch.setattr("sage_cli.workflows.sweeps.options_for", lambda _: None)
     (best,) = json.loads(sweeps("best", "tau", "--json").stdout)["best"]
-    assert best["words"] == f"sage rl --config {folder}/cells/{best['runs'][0]}.json"
+    assert best["words"] == f"sage rl --config {folder}/tasks/{best['runs'][0]}.json"
 
 
 def test_each_objective_has_a_best_cell_and_others_are_refused(sweeps, tmp_path):
@@ -154,7 +154,7 @@ def test_cancel_without_a_driver_names_the_jobs_that_are_left_or_says_there_is_n
     assert typed.code == 2
     assert "nobody drives" in typed.words
     assert not (folder / "cancel").exists()
-    write_json(folder / "cells" / "jobs.json", {"17_0": "rl-a", "17_1": "rl-b"})
+    write_json(folder / "tasks" / "jobs.json", {"17_0": "rl-a", "17_1": "rl-b"})
     typed = sweeps("cancel", "0123")
     assert typed.code == 0
     assert "2 jobs of it are left with the cluster: `scancel 17_0 17_1`" in typed.words

@@ -15,8 +15,8 @@ from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.sweep.prepared import prepared
 from sage_cli.sweep.shared import shared_config
-from sage_cli.sweep.works import TrialTasks
 from sage_cli.trials.task import Task
+from sage_cli.trials.tasks import TaskList
 from sage_cli.workflows.sweep import _section, sweep
 
 
@@ -115,7 +115,7 @@ def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypa
     """Two cells whose trainings take longer than anybody waits."""
     asleep = (sys.executable, "-c", "import time; time.sleep(9999)")
     monkeypatch.setattr(Task, "command", lambda self, file, log: Command(self.name, asleep, log))
-    monkeypatch.setattr(TrialTasks, "base", lambda *_: None)  # nobody trains one
+    monkeypatch.setattr(TaskList, "initial", lambda *_: None)  # nobody trains one
     root = tmp_path / "runs"
     sets = ["sweep.space=rho=0.3|0.8", "sweep.study=mine", "executor.workers=3"]
     flags = {"guide": {"name": "branch"}, "run": {"root": root}}

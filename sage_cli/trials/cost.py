@@ -1,10 +1,11 @@
-"""What tasks cost at most: steps, completions, tokens; GPU hours where a throughput is stated."""
+"""The cost of tasks: steps, completions and tokens at most, GPU hours, and expected minutes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from sage_cli.config.data import DataSection
 from sage_cli.config.schema import SageConfig
@@ -16,12 +17,14 @@ from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members
 from sage_cli.problems.sources import local_files
-from sage_cli.suite.tasks import CHECKPOINTS, RL, SFT, SuiteTask
+from sage_cli.store.run import Run, Runs
+from sage_cli.trials.task import Task
+from sage_cli.trials.tasks import CHECKPOINTS, RL, SFT
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one task or several; `unknown` names what couldn't be counted and is left out."""
+    """The cost of one task or several; `unknown` names what cannot be counted and is left out."""
 
     steps: int = 0
     completions: int = 0
@@ -39,27 +42,28 @@ class Cost:
         )
 
 
-def cost(tasks: Iterable[SuiteTask]) -> Cost:
-    """What `tasks` cost from the beginning, whatever is stored of them."""
+def cost(tasks: Iterable[Task]) -> Cost:
+    """The cost of `tasks` from the beginning, whatever is stored of them."""
     return sum(map(cost_of, tasks), Cost())
 
 
-def cost_of(task: SuiteTask) -> Cost:
-    """Of one task; a base's demonstrations aren't counted, for which their data would be read."""
-    return _training(task) + _measuring(task)
+def cost_of(task: Task) -> Cost:
+    """The cost of a task; demonstrations are not counted, since their data would be read."""
+    return training_cost(task) + measuring_cost(task)
 
 
-def cost_left(tasks: Iterable[SuiteTask]) -> Cost:
-    """What `tasks`, which aren't done, still cost: a finished training nothing, another all."""
+def cost_left(tasks: Iterable[Task]) -> Cost:
+    """The cost that is left of `tasks` that are not done; a finished training costs nothing."""
     return sum(map(_left, tasks), Cost())
 
 
-def _left(task: SuiteTask) -> Cost:
+def _left(task: Task) -> Cost:
     trained = task.run is not None and task.run.finished
-    return _measuring(task) if trained else cost_of(task)
+    return measuring_cost(task) if trained else cost_of(task)
 
 
-def _training(task: SuiteTask) -> Cost:
+def training_cost(task: Task) -> Cost:
+    """The cost of the training that a task does."""
     config = task.config
     if task.kind == SFT:
         steps = config.sft.steps
@@ -72,7 +76,8 @@ def _training(task: SuiteTask) -> Cost:
     return Cost(config.rl.steps, completions, tokens, hours)
 
 
-def _measuring(task: SuiteTask) -> Cost:
+def measuring_cost(task: Task) -> Cost:
+    """The cost of the measurement that a task does."""
     if not task.measures:
         return Cost()
     return _measurement(task.config, _kept(task) if task.kind == CHECKPOINTS else 1)
@@ -92,7 +97,7 @@ def _measurement(config: SageConfig, policies: int) -> Cost:
 
 
 def problem_count(name: str, data: DataSection) -> int | None:
-    """How many problems a benchmark has; None where only data tell that aren't here."""
+    """The number of a benchmark's problems; None if its data, which are not here, tell it."""
     entry = None if is_file_name(name) else find(name)
     if isinstance(entry, DataSet | Group) and entry.count is not None:
         return entry.count
@@ -101,7 +106,7 @@ def problem_count(name: str, data: DataSection) -> int | None:
 
 @cache
 def _counted(name: str, data_json: str) -> int | None:
-    """The same by reading, the Hub left alone."""
+    """The number of problems by reading them, without the Hub."""
     data = DataSection.model_validate_json(data_json)
     try:
         here = all(not isinstance(one, DataSet) or local_files(one, data) for one in members(name))
@@ -110,10 +115,47 @@ def _counted(name: str, data_json: str) -> int | None:
         return None
 
 
-def _kept(task: SuiteTask) -> int:
-    """How many policies a run has come to or will: its checkpoints, and the last one."""
+def _kept(task: Task) -> int:
+    """The number of a run's policies, now or at its end: its checkpoints, and the last one."""
     rl, needs = task.config.rl, task.needs
     if needs is not None and needs.run is not None and needs.run.finished:
         return len(checkpoint_steps(needs.run)) + 1
     most = rl.steps // rl.save_every
     return 1 + (most if rl.keep_checkpoints is None else min(most, rl.keep_checkpoints))
+
+
+LATEST = 5
+"""Earlier runs on which an estimate of time rests."""
+_SHAPE = (
+    ("rl", "prompts_per_step"),
+    ("rl", "rollouts_per_prompt"),
+    ("rl", "iterations"),
+    ("rl", "processes"),
+    ("rollout", "max_tokens"),
+    ("rollout", "backend"),
+)
+"""Settings that decide how long a step takes, besides the model."""
+
+
+def seconds_per_step(runs: Runs, config: SageConfig) -> tuple[float, int] | None:
+    """The mean time of a step over the latest finished runs with the same model and batch.
+
+    Comes with the number of these runs; None if there are none.
+    """
+    wanted = _shape(config.model_dump(mode="json"))
+    found = [each for run in reversed(runs.whole()) if (each := _per_step(run, wanted)) is not None]
+    latest = found[:LATEST]
+    return (sum(latest) / len(latest), len(latest)) if latest else None
+
+
+def _per_step(run: Run, wanted: object) -> float | None:
+    manifest = run.manifest
+    if not run.finished or manifest.get("kind") != "rl" or not manifest.get("seconds"):
+        return None
+    config = run.config
+    steps = config.get("rl", {}).get("steps")
+    return float(manifest["seconds"]) / steps if steps and _shape(config) == wanted else None
+
+
+def _shape(config: Mapping[str, Mapping[str, Any]]) -> object:
+    return config.get("model"), [config.get(section, {}).get(key) for section, key in _SHAPE]
