@@ -34,11 +34,6 @@ class TaskStatus:
     left_s: float | None = None
 
     @property
-    def left(self) -> int:
-        """How many have not started."""
-        return max(0, self.total - self.ended - len(self.running))
-
-    @property
     def ended(self) -> int:
         """How many have ended, with or without a result."""
         return self.done + self.failed + self.pruned

@@ -72,7 +72,7 @@ class ExecutorContract(ABC):
         assert task.log.read_text().splitlines() == ["earlier", "out", "err", "out again"]
 
     def test_a_command_that_does_not_exist(self, tmp_path: Path) -> None:
-        """It ends by itself, its log says why, and the others run."""
+        """It ends by itself, its log says why, and other commands run."""
         missing = Command("missing", ("no-such-command", "1"), tmp_path / "missing.log")
         with self.executor(tmp_path) as executor:
             ends = self.run(executor, [missing, shell(tmp_path, "other", "true")])
@@ -158,7 +158,7 @@ class ExecutorContract(ABC):
             assert executor.ended() == {}
 
     def test_no_job_is_invented(self, tmp_path: Path) -> None:
-        """A job of which nothing is known isn't adopted."""
+        """An unknown job is not adopted."""
         with self.executor(tmp_path) as executor:
             assert not executor.adopt("4711")
             assert executor.ended() == {}

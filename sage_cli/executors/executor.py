@@ -67,19 +67,19 @@ class Executor(Protocol):
     """
 
     outlives: bool
-
-    @property
-    def places(self) -> int:
-        """How many commands may run, or wait in the executor's own queue, at the same time."""
+    places: int
+    """How many commands may run, or wait in the executor's own queue, at the same time."""
 
     def submit(self, commands: Sequence[Command]) -> list[str]:
         """Start or queue commands; returns a job for each. Raises ExecutorError if that fails."""
 
-    def adopt(self, job: str) -> bool:
+    def adopt(self, job: str) -> bool:  # noqa: ARG002
         """Take over a job that an earlier driver submitted; False if the job is unknown."""
+        return False
 
-    def waits(self, job: str) -> bool:
+    def waits(self, job: str) -> bool:  # noqa: ARG002
         """Return True if a job is known to be queued, also again because its node was lost."""
+        return False
 
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; does not wait."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.executor import Command, End
+from sage_cli.executors.executor import Command, End, Executor
 from sage_cli.executors.leashed import GRACE_S, GuardedProcess
 
 
@@ -17,7 +17,7 @@ class _Job:
     gpus: list[str]
 
 
-class LocalExecutor:
+class LocalExecutor(Executor):
     """Runs at most `places` commands at once, each with GPUs of its own.
 
     A job is named by its process group. With `gpus`, as CUDA_VISIBLE_DEVICES names them, a
@@ -46,14 +46,6 @@ class LocalExecutor:
             self.ended()
             raise
         return started
-
-    def adopt(self, job: str) -> bool:  # noqa: ARG002
-        """False: an earlier driver left no jobs."""
-        return False
-
-    def waits(self, job: str) -> bool:  # noqa: ARG002
-        """False: a job starts when it is submitted."""
-        return False
 
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; their places and GPUs are free from then on."""

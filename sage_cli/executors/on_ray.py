@@ -16,7 +16,7 @@ from pathlib import Path
 import ray
 
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.executor import Command, End, Fate, Resources
+from sage_cli.executors.executor import Command, End, Executor, Fate, Resources
 from sage_cli.executors.leashed import GRACE_S, PATIENCE_S, GuardedProcess
 from sage_cli.executors.ray_head import RayHead, connect
 
@@ -26,7 +26,7 @@ _CONNECT_S = 10.0
 _POLL_S = 0.1
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """Runs commands with `resources` as Ray's tasks, whose ids are the jobs' names."""
 
     outlives = False
@@ -57,14 +57,6 @@ class RayExecutor:
         self._jobs.update(zip(names, jobs, strict=True))
         return names
 
-    def adopt(self, job: str) -> bool:  # noqa: ARG002
-        """False: an earlier driver left no jobs."""
-        return False
-
-    def waits(self, job: str) -> bool:  # noqa: ARG002
-        """False: Ray does not tell."""
-        return False
-
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; none while the cluster's head is silent.
 
@@ -93,7 +85,7 @@ class RayExecutor:
         self._end([job])
 
     def close(self) -> None:
-        """End every job; without a head Ray can't, and ends them with its nodes."""
+        """End every job; without a head Ray ends them with its nodes."""
         if self._head.reached():
             self._end(list(self._jobs))
 
@@ -105,7 +97,7 @@ class RayExecutor:
             num_gpus=wanted.gpus,
             memory=None if wanted.memory_gb is None else int(wanted.memory_gb * 2**30),
         )
-        # as an argument: Ray would write what a runtime_env has into its logs
+        # as an argument: Ray writes the content of a runtime_env to its logs
         return run.remote(command, dict(os.environ), Path.cwd(), self._grace_s)
 
     def _end(self, names: Sequence[str]) -> None:

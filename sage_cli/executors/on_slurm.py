@@ -138,7 +138,7 @@ class SlurmExecutor:
             ) from error
 
     def _check(self) -> None:
-        """Ask Slurm for the states of all jobs; where it doesn't answer, the last ones hold."""
+        """Ask Slurm for the states of all jobs; if it does not answer, the last ones hold."""
         self._checked_at = time.monotonic()
         asked = ("--me", "--noheader", "--array", "--states=all", "--format=%i %T %r")
         try:

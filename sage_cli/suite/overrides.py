@@ -22,7 +22,7 @@ from sage_cli.trials.trial import Replicate, Trial, Words
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the user typed beside a suite: presets, `--set`, the number of seeds, flags."""
+    """The words typed beside a suite: presets, `--set`, the number of seeds, flags."""
 
     presets: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()

@@ -40,11 +40,11 @@ MARKS = {
     Verdict.OPEN_MODELS.value: "open",
     DONE: "good",
 }
-"""Words in the page's tables that have a colour."""
+"""Colours of words in the page's tables."""
 
 
 class SuiteFacts(TypedDict):
-    """Which suite it is, under which presets, and what was chosen where the paper is silent."""
+    """The suite, its presets, and the choices where the paper is silent."""
 
     suite: str
     presets: list[str]
@@ -52,7 +52,7 @@ class SuiteFacts(TypedDict):
 
 
 class SuiteData(SuiteFacts, ChaptersData):
-    """What the report's data are."""
+    """The report's data."""
 
 
 def chapters(
@@ -60,7 +60,7 @@ def chapters(
 ) -> list[Chapter]:
     """A chapter for each suite that has methods or a sweep, and at the end all commands.
 
-    `analyses` are further sections by suite, among them what its sweep found.
+    `analyses` are further sections by suite, among them that of its sweep.
     """
     every = [
         Chapter(
@@ -96,7 +96,7 @@ def write_report(plan: PlannedSuite, found: Sequence[PartResult], every: Sequenc
 def _facts(
     plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
 ) -> dict[str, str]:
-    """What stands at the top of the page."""
+    """The facts at the top of the page."""
     claims = Counter(
         one["verdict"]
         for chapter in every
@@ -138,7 +138,7 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
 
 
 def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
-    """Models by weights, problems by content, sample sets by key."""
+    """The provenance: models by weights, problems by content, sample sets by key."""
     there = [method for result in found for method in result.there]
     if not there:
         return Provenance.here(surroundings())

@@ -55,28 +55,28 @@ class MethodResult:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The names of what it was measured on."""
+        """The benchmarks on which it was measured."""
         return tuple(self.measured[0]) if self.measured else ()
 
     def side(self, benchmark: str) -> Side:
-        """Its models on a benchmark, one for each training seed."""
+        """Its models on a benchmark, one for each replicate."""
         runs = tuple([one.counts for one in by[benchmark]] for by in self.measured)
         return Side(self.label, runs, base=self.is_base)
 
     def spread(self, benchmark: str) -> list[Counts]:
-        """What deviations are over: training seeds where there are several, else evaluation's."""
+        """The counts over which deviations are computed: replicates, or else evaluation seeds."""
         runs = self.side(benchmark).runs
         return [pooled(run) for run in runs] if len(runs) > 1 else list(runs[0])
 
 
 @dataclass(frozen=True, eq=False)
 class PartResult:
-    """A suite's methods, with those left out that are the same as another under this model."""
+    """The results of a suite's methods, without those that equal another under this model."""
 
     suite: Suite
     methods: Sequence[MethodResult]
     same: Mapping[str, str]
-    """Label -> the method that leads to the same policies."""
+    """Label -> the method with the same policies."""
 
     @cached_property
     def there(self) -> list[MethodResult]:
@@ -85,22 +85,22 @@ class PartResult:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """What was measured on."""
+        """The benchmarks on which methods were measured."""
         return self.there[0].benchmarks if self.there else ()
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The ks to be shown."""
+        """The values of k that are shown."""
         evaluation = self.methods[0].trial.config.evaluation
         return tuple(powers_of_two(parse_ks(evaluation.k, evaluation.samples)))
 
     @property
     def base(self) -> MethodResult | None:
-        """The first method that is no training, if it was measured."""
+        """The result of the initial policy, if it was measured."""
         return next((one for one in self.there if one.is_base), None)
 
     def method(self, label: str) -> MethodResult | None:
-        """The measured method of that label, or the one that is the same."""
+        """The measured method of that label, or the one that equals it."""
         wanted = self.same.get(label, label)
         return next((one for one in self.there if one.label == wanted), None)
 
@@ -168,6 +168,6 @@ def refuse_other_settings(one: Replicate) -> None:
             raise ConfigurationError(
                 f"the samples of {one.title} on {benchmark} are of other settings than the "
                 f"suite's: {', '.join(differing)}",
-                "`sage suite run` draws the suite's own; or give the suite those settings with "
-                "--set",
+                "`sage suite run` samples with the suite's own; or give the suite those settings "
+                "with --set",
             )

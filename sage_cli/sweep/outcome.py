@@ -60,7 +60,7 @@ def _stored(one: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str 
                 found[replicate.policy.label] = counts
             elif replicate.seed in sweep.first_seeds:
                 run = replicate.policy.label
-                missing = missing or f"{run}, or some of its samples, can't be read"
+                missing = missing or f"{run}, or some of its samples, cannot be read"
     except SageError as error:
         missing = error.cause
     return found, missing

@@ -65,7 +65,7 @@ class Sweep:
 
     @property
     def determinants(self) -> dict[str, Any]:
-        """What decides the trials' results besides what is searched."""
+        """The settings that decide the trials' results, without those that are searched."""
         return sweep_settings(self.shared, self.space.keys)
 
     @property
@@ -104,7 +104,7 @@ class Sweep:
         return self.tasks.measurement(self.initial)
 
     def counts(self, one: Replicate) -> ByBenchmark | None:
-        """What a replicate got right by benchmark; None unless all of it is stored.
+        """The counts of a replicate by benchmark; None unless all of them are stored.
 
         Raises SageError if what is stored cannot be counted.
         """
@@ -112,7 +112,7 @@ class Sweep:
         return None if measured is None else counts_of(measured)
 
     def facts(self, study: Study) -> SweepFacts:
-        """What the sweep's state says besides its counts."""
+        """The content of the sweep's state besides its counts."""
         return {
             "name": self.folder.name,
             "space": self.space.plain(),

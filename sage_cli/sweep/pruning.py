@@ -106,7 +106,7 @@ def _behind_at_rung(
     if sum(value > own for value in theirs) < kept:
         return None
     return (
-        f"{name} {own:.3f} at step {step} isn't among the best {kept} of {len(theirs) + 1} "
+        f"{name} {own:.3f} at step {step} is not among the best {kept} of {len(theirs) + 1} "
         "that came so far"
     )
 

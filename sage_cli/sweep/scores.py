@@ -9,7 +9,7 @@ from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.store.run import Run
 
 ByBenchmark = Mapping[str, Counts]
-"""What a policy got right on each benchmark."""
+"""The counts of a policy on each benchmark."""
 
 
 def score(objectives: Sequence[Objective], counts: ByBenchmark) -> tuple[float, ...]:

@@ -163,7 +163,7 @@ class Study:
         """End a trial with these values of the objectives."""
         self._require_held()
         if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
-            raise ValueError(f"{', '.join(self.objectives)} can't be {list(values)}")
+            raise ValueError(f"{', '.join(self.objectives)} cannot be {list(values)}")
         self._trials.complete(trial, values)
 
     def fail(self, trial: StudyTrial, failure: str, reason: str) -> None:

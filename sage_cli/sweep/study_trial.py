@@ -11,7 +11,7 @@ from sage_cli.sweep.space import Cell
 
 
 class State(StrEnum):
-    """What became of a trial."""
+    """The states of a trial."""
 
     RUNNING = "running"
     DONE = "done"

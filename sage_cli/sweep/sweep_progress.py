@@ -37,8 +37,11 @@ class SweepProgress(TaskProgress):
         """A replicate was trained and measured."""
         self.done(task, self._valued(values))
 
-    def write_state(self, under_way: Collection[int] = ()) -> None:
-        """Write how many trials ended how, and the best one; `under_way` run on by themselves."""
+    def write_state(self, under_way: Collection[int] | None = None) -> None:
+        """Write how many trials ended how, and the best one.
+
+        Once the driver ends, `under_way` are the trials that run on by themselves.
+        """
         trials, folder = self._study.trials(), self._sweep.folder
         done = [(one.values, one.point) for one in trials if one.values is not None]
         if done:
@@ -46,11 +49,12 @@ class SweepProgress(TaskProgress):
             self.best = f"{describe(point)}: {self._valued(values)}"
         states = Counter(one.state for one in trials)
         ended = {str(state): states[state] for state in (State.DONE, State.FAILED, State.PRUNED)}
-        cancelled = states[State.RUNNING] - len(under_way) if folder.cancelled else 0
+        stops = under_way is not None and folder.cancelled
+        cancelled = states[State.RUNNING] - len(under_way or ()) if stops else 0
         left = max(0, self._sweep.total - sum(ended.values()) - cancelled)
         counts = {**ended, "cancelled": cancelled, "left": left}
         facts = self._sweep.facts(self._study)
-        folder.write_state({**facts, "cells": counts, "best": self.best})
+        folder.write_state({**facts, "trials": counts, "best": self.best})
         if cancelled:
             trials_ = f"{cancelled} trial" + ("" if cancelled == 1 else "s")
             self._say("yellow", "cancelled", f"{trials_}; run the same command again to resume")

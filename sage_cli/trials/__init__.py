@@ -1,1 +1,1 @@
-"""What is trained and measured: trials, the tasks that make them, and the queue of tasks."""
+"""Trials, which are trained and measured, their tasks, and the queue of tasks."""

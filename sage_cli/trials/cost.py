@@ -41,6 +41,14 @@ class Cost:
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),
         )
 
+    def describe(self) -> str:
+        """The cost in words; what is not counted at the end."""
+        said = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
+        said.append(f"{self.tokens:,} tokens at most")
+        if self.gpu_hours:
+            said.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
+        return "; ".join([*said, *(f"not counted: {one}" for one in self.unknown)])
+
 
 def cost(tasks: Iterable[Task]) -> Cost:
     """The cost of `tasks` from the beginning, whatever is stored of them."""

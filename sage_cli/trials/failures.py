@@ -101,7 +101,7 @@ def last_lines(log: Path) -> tuple[str, ...]:
 
 
 def _last_message(lines: Sequence[str]) -> str:
-    """What an error panel says, or the last line."""
+    """The text of the last error panel, or the last line."""
     titles = [place for place, line in enumerate(lines) if line == "error"]
     return " ".join(lines[titles[-1] + 1 :]) if titles else (lines[-1] if lines else "")
 

@@ -71,7 +71,7 @@ class TaskProgress:
 
     def waits(self, task: Task, who: str) -> None:
         """Another process does the task; this one continues when that has ended."""
-        self._say("yellow", "waiting", f"{task.title}: {who}, does it")
+        self._say("yellow", "waiting", f"{task.title}, run by {who}")
 
     def pruned(self, task: Task, reason: str, count: int = 1) -> None:
         """A trial of `count` tasks was ended because it lagged behind."""

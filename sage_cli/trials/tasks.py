@@ -139,7 +139,7 @@ class TaskList:
 
 
 def _key(config: SageConfig) -> str:
-    """Eight digits of which samples of a policy are drawn and how they are graded."""
+    """Eight digits of what decides the samples of a policy and their grades."""
     recipe = EvaluationRecipe.of(config)
     sampled = recipe.evaluation.model_dump(mode="json", include=set(_SAMPLED))
     settings = [sampled, recipe.sampling.determinants(), recipe.grading.determinants()]

@@ -1,4 +1,4 @@
-"""A trial: what is trained and measured. A point, a replicate for each seed, and their parent."""
+"""Trials, which are trained and measured: a point, and a replicate for each seed."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
 
 
 def dry_run(name: str, overrides: Overrides) -> SuitePlan:
-    """The tasks that `run_suite` would carry out, what is done of them, and what they cost."""
+    """The tasks that `run_suite` carries out, with their states and costs."""
     plan = planned(name, overrides)
     tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
     states = [task["state"] for task in tasks]
@@ -176,7 +176,7 @@ def _shown(task: Task) -> TaskJson:
 
 
 def _notes(plan: PlannedSuite) -> list[str]:
-    """What a reader has to know about names and numbers of a plan."""
+    """Notes on the names and numbers of a plan."""
     notes = ["measurements that share samples are counted as if each sampled its own"]
     models: dict[str, str | None] = {}
     for part in plan.parts:

@@ -48,16 +48,11 @@ def tasks(plan: PlannedSuite) -> Document:
         for number, task in enumerate(plan.tasks, 1)
     )
     spent = cost(plan.tasks)
-    hours = f", {spent.gpu_hours:.0f} GPU hours by stated throughputs" if spent.gpu_hours else ""
     done = sum(row.cells[2] == DONE for row in rows)
     return Document(
         name="tasks",
         title="Commands and cost",
         data={"cost": spent, "done": done, "tasks": len(rows)},
         tables=(Table(f"{done} of {len(rows)} tasks are done", columns, rows),),
-        notes=(
-            f"all tasks from nothing: {spent.steps:,} steps, {spent.completions:,} completions, "
-            f"{spent.tokens:,} tokens at most{hours}",
-            *(f"not counted: {one}" for one in spent.unknown),
-        ),
+        notes=(f"all tasks from the beginning: {spent.describe()}",),
     )

@@ -37,11 +37,11 @@ def drawn(width, status=STATUS, height=30):
 def test_counts_rows_best_and_time_left_stand_on_lines_of_their_own(width):
     head, counts, first, second, best = drawn(width)
     assert max(map(len, (head, counts, first, second, best))) <= width
-    # 4 done and 1 failed of 9 are over; 9 - 5 - 2 running = 2 are left; 754 s = 12 min 34 s
+    # 4 done and 1 failed of 9 have ended; 754 s = 12 min 34 s
     assert head.split()[0] == "tasks"
     assert "5/9" in head
-    assert "0:12:34 left" in head
-    assert counts.strip() == "4 done, 2 running, 1 failed, 2 left"
+    assert "about 13 min left" in head
+    assert counts.strip() == "4/9 done, 2 running, 1 failed"
     assert re.search(r"tau=0.465 rho=0.775.*step 12/40 +reward 0\.31[23] +0:01:14", first)
     assert re.search(r"tau=0.465 rho=1.0.* 1:01:11", second)
     assert best.strip() == "best tau=0.3 rho=0.5: pass@1 0.451"
@@ -69,7 +69,7 @@ def test_a_line_that_is_said_stays_above_the_board():
         live.say("cell 3 failed: out of memory")
         live.board(STATUS)
     last = plain(file.getvalue())
-    assert last.index("cell 3 failed") < last.rindex("4 done")
+    assert last.index("cell 3 failed") < last.rindex("4/9 done")
 
 
 def spoken(monkeypatch, *moments):
@@ -90,8 +90,8 @@ def test_without_a_terminal_what_changes_is_said_and_nothing_twice(monkeypatch):
     lines = spoken(monkeypatch, (100, first), (101, later), (102, done))
     assert lines == [
         "begun: tau=0.465 rho=0.775 seed 0",
-        "0 done, 1 running, 2 left  tau=0.465 rho=0.775 seed 0 at step 12/40",
-        "1 done, 0 running, 2 left  best tau=0.465: pass@1 0.4  0:01:01 left",
+        "0/3 done, 1 running  tau=0.465 rho=0.775 seed 0 at step 12/40",
+        "1/3 done, 0 running  best tau=0.465: pass@1 0.4  about 61 s left",
     ]
 
 

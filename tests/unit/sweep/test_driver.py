@@ -132,7 +132,7 @@ def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_
         study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
         return study, [(one.number, one.state) for one in study.trials()]
 
-    counts = lambda: json.loads((tmp_path / "state.json").read_text())["cells"]  # noqa: E731
+    counts = lambda: json.loads((tmp_path / "state.json").read_text())["trials"]  # noqa: E731
     (tmp_path / "tau-0.2-0.slow").touch()
     driver = drive(found()[0], Impatient)
     assert driver.under_way == frozenset()
@@ -203,7 +203,7 @@ def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, 
     monkeypatch.setattr(Lab, "trainings", refuse)
     monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
     drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), total=2, seeds=2)
-    cells = json.loads((tmp_path / "state.json").read_text())["cells"]
+    cells = json.loads((tmp_path / "state.json").read_text())["trials"]
     assert cells == {"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0}
     assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
 
@@ -216,7 +216,7 @@ def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypat
     study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
     drive(study, prune="median", seeds=2, total=2)
     state = json.loads((tmp_path / "state.json").read_text())
-    assert state["cells"] == {"done": 1, "failed": 0, "pruned": 1, "cancelled": 0, "left": 0}
+    assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "cancelled": 0, "left": 0}
     assert state["best"] == "tau 0.2: pass@1 0.500"
 
 

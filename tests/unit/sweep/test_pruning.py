@@ -55,7 +55,7 @@ def test_asha_keeps_a_quarter_at_each_rung():
         reason_to_prune("asha", cell(9, {5: [0.55]}, State.RUNNING), seven, ONE) is None
     )  # 2nd of 8
     assert reason_to_prune("asha", cell(9, {5: [0.45]}, State.RUNNING), seven, ONE) == (
-        "asha: pass@1 0.450 at step 5 isn't among the best 2 of 8 that came so far"
+        "asha: pass@1 0.450 at step 5 is not among the best 2 of 8 that came so far"
     )
 
 

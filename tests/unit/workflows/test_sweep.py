@@ -132,7 +132,7 @@ def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypa
     assert (root / "sweeps/mine/sweep.md").read_text().count("| cancelled") == 2
     (listed,) = typed("sweeps", "list", "--runs", root, "--json")["sweeps"]
     counts = {"done": 0, "failed": 0, "pruned": 0, "cancelled": 2, "left": 0}
-    assert listed["cells"] == counts
+    assert listed["trials"] == counts
     assert "mine grid 0 0 0 2 0" in " ".join(typed("sweeps", "list", "--runs", root).split())
     shown = typed("sweeps", "show", "mine", "--runs", root, "--json")
     assert [cell["state"] for cell in shown["report"]["cells"]] == ["cancelled"] * 2
