@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -104,6 +104,14 @@ def _last_message(lines: Sequence[str]) -> str:
     """The text of the last error panel, or the last line."""
     titles = [place for place, line in enumerate(lines) if line == "error"]
     return " ".join(lines[titles[-1] + 1 :]) if titles else (lines[-1] if lines else "")
+
+
+def all_failed(reasons: Iterable[str], logs: Path) -> errors.TrainingError:
+    """The error of a suite or a sweep without a result: every trial failed for these reasons."""
+    return errors.TrainingError(
+        "\n".join(["every trial failed", *dict.fromkeys(reasons)]),
+        f"read the logs in {logs}; the same command tries again",
+    )
 
 
 def write_failures(file: Path, failures: Mapping[str, Failure]) -> None:

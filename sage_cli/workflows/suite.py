@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.ks import capped_ks
 from sage_cli.config.model import PretrainedModel
-from sage_cli.errors import TrainingError
 from sage_cli.executors.build import build_executor
 from sage_cli.executors.executor import Resources
 from sage_cli.models.folders import pinned_revision
@@ -22,7 +21,7 @@ from sage_cli.suite.planned import Part, PlannedSuite, planned
 from sage_cli.sweep.read import guide_of, read_space
 from sage_cli.sweep.shared import shared_config, sweep_folder, sweep_name
 from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
-from sage_cli.trials.failures import write_failures
+from sage_cli.trials.failures import all_failed, write_failures
 from sage_cli.trials.queue import run_tasks
 from sage_cli.trials.task import DONE, TO_DO, Task
 
@@ -114,11 +113,7 @@ def carry_out(plan: PlannedSuite, progress: Progress) -> None:
         failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress)
         write_failures(plan.folder / FAILURES, failures)
     if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
-        reasons = dict.fromkeys(map(str, failures.values()))
-        raise TrainingError(
-            "\n".join(["no task of any method was finished", *reasons]),
-            f"read the logs in {folder}; the same command tries again",
-        )
+        raise all_failed(map(str, failures.values()), folder)
 
 
 def dry_run(name: str, overrides: Overrides) -> SuitePlan:

@@ -26,6 +26,7 @@ from sage_cli.sweep.prepared import Sweep, prepared
 from sage_cli.sweep.study_trial import State
 from sage_cli.training.plugins import require_plugins
 from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
+from sage_cli.trials.failures import all_failed
 from sage_cli.trials.task import DONE, Task
 from sage_cli.trials.trial import Replicate
 from sage_cli.workflows.sft import plan_base
@@ -72,10 +73,8 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
             "trials count as not tried; sweep.stop_after=null continues regardless",
         )
     if trials and all(one.state is State.FAILED for one in trials):
-        raise TrainingError(
-            f"every trial failed; the first: {trials[0].attrs.get('reason')}",
-            f"read the logs in {folder.tasks}; the same command tries again",
-        )
+        reasons = (f"{one.attrs.get('failure')}: {one.attrs.get('reason')}" for one in trials)
+        raise all_failed(reasons, folder.tasks)
     return report
 
 

@@ -221,11 +221,12 @@ def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypat
 
 
 def test_trials_count_points_and_not_their_replicates(tmp_path, drive):
-    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
-    drive(study, trials=1, seeds=2)
-    assert len(study.trials()) == 1
-    assert sorted(path.name for path in tmp_path.glob("*.done")) == [
-        "tau-0.1-0.done", "tau-0.1-1.done"
+    space = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2, 0.3))),))
+    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    drive(study, trials=2, seeds=2)
+    assert len(study.trials()) == 2
+    assert sorted(path.stem for path in tmp_path.glob("*.done")) == [
+        "tau-0.1-0", "tau-0.1-1", "tau-0.2-0", "tau-0.2-1"
     ]  # fmt: skip
 
 
