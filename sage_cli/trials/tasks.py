@@ -45,7 +45,6 @@ class TaskList:
         self._alone = replace(self._share, threads=self._share.threads * places)
         self._stored, self._flags, self._training = stored, flags, training
         self.tasks: dict[str, Task] = {}
-        self._measurements: dict[tuple[str, str], Task] = {}
 
     def initial(self, one: Replicate) -> Task | None:
         """Train the initial policy; None if it is a model that is taken as it is."""
@@ -73,19 +72,18 @@ class TaskList:
             policy.label, one.title, (*words, *self._training), one, is_done, RL, one.words.all,
             run=run, needs=self.initial(one), measures=measure, replicate=one,
         )  # fmt: skip
-        if measure:
-            self._measurements[policy.label, _key(one.config)] = task
         return task
 
     def measurement(self, one: Replicate) -> Task:
         """Measure the policy of a replicate, unless its training does."""
         policy, key = one.policy, _key(one.config)
-        if (policy.label, key) not in self._measurements:
-            self._measurements[policy.label, key] = self._evaluation(
-                one, f"{policy.label}-on-{key}", policy.word, EVALUATE,
-                lambda: self._stored.measured(policy, one.config) is not None,
-            )  # fmt: skip
-        return self._measurements[policy.label, key]
+        training = self.tasks.get(policy.label)
+        if training is not None and training.measures and _key(training.config) == key:
+            return training
+        return self._evaluation(
+            one, f"{policy.label}-on-{key}", policy.word, EVALUATE,
+            lambda: self._stored.measured(policy, one.config) is not None,
+        )  # fmt: skip
 
     def checkpoints(self, one: Replicate) -> Task:
         """Measure all that a training keeps on its way."""
