@@ -70,9 +70,10 @@ def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
     """By objective the share of each parameter. Raises StoreError while they are unknown."""
     result = reported(sweep)
     if not result.importances:
+        done = len(result.done)
         raise StoreError(
             f"the importance of the parameters of {sweep.name} is not known yet: "
-            f"{len(result.done)} of its trials are done",
+            f"{done} of its trials {'is' if done == 1 else 'are'} done",
             "it takes four done trials or more, of different values",
         )
     return result.importances
@@ -93,7 +94,7 @@ def cancel(sweep: StoredSweep) -> str:
         raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _resume(sweep))
     jobs = " ".join(sweep.jobs)
     return (
-        f"nobody drives {sweep.name}, and {len(sweep.jobs)} jobs of it are left with the cluster: "
+        f"nobody drives {sweep.name}, and {_jobs_left(sweep)}: "
         f"`scancel {jobs}` ends those that still run; {_resume(sweep)}"
     )
 
@@ -111,7 +112,7 @@ def remove(sweep: StoredSweep) -> list[str]:
         )
     if sweep.jobs:
         raise StoreError(
-            f"{len(sweep.jobs)} jobs of {sweep.name} are left with the cluster",
+            _jobs_left(sweep),
             f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
             f"{sweep.folder / TASKS / 'jobs.json'}, and remove the sweep then",
         )
@@ -175,6 +176,12 @@ def command_of(sweep: StoredSweep, cell: SweepCell) -> str:
     if words is None:
         words = ("--config", str(sweep.folder / TASKS / f"{cell.runs[0]}.json"))
     return shlex.join(("sage", "rl", *words))
+
+
+def _jobs_left(sweep: StoredSweep) -> str:
+    count = len(sweep.jobs)
+    jobs = "1 job" if count == 1 else f"{count} jobs"
+    return f"{jobs} of {sweep.name} {'is' if count == 1 else 'are'} left with the cluster"
 
 
 def _resume(sweep: StoredSweep) -> str:

@@ -17,17 +17,17 @@ from sage_cli.executors.local import LocalExecutor
 executor = LocalExecutor(3, grace_s=1)
 """
 
-    @pytest.mark.parametrize("whom", ["watcher", "leash", "group"])
+    @pytest.mark.parametrize("whom", ["watcher", "guard", "group"])
     def test_its_processes_are_killed(self, tmp_path, whom):
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
         with self.executor(tmp_path) as executor:
             (job,) = executor.submit([task])
             self.until(lambda: len(living(pids)) == 3)
-            _escaped, _shell, leash = living(pids)
+            _escaped, _shell, guard = living(pids)
             {
                 "watcher": lambda: os.kill(int(job), signal.SIGKILL),
-                "leash": lambda: os.kill(leash, signal.SIGKILL),
+                "guard": lambda: os.kill(guard, signal.SIGKILL),
                 "group": lambda: os.killpg(int(job), signal.SIGKILL),
             }[whom]()
             assert self.ends(executor, [job]) == [End(Fate.KILLED, -9)]
@@ -35,8 +35,8 @@ executor = LocalExecutor(3, grace_s=1)
         if whom == "group":  # with all who knew of it, the one that had left it goes on
             os.kill(_escaped, signal.SIGKILL)
 
-    @pytest.mark.parametrize("whom", ["watcher", "leash"])
-    def test_driver_and_leash_are_killed_in_one_moment(self, tmp_path, whom):
+    @pytest.mark.parametrize("whom", ["watcher", "guard"])
+    def test_driver_and_guard_are_killed_in_one_moment(self, tmp_path, whom):
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
         stopped = []
@@ -44,8 +44,8 @@ executor = LocalExecutor(3, grace_s=1)
         def one_is_stopped():  # so that it can't do anything about the driver's death
             if len(numbers := living(pids)) < 3:
                 return False
-            leash = numbers[2]
-            stopped.append(os.getpgid(leash) if whom == "watcher" else leash)
+            guard = numbers[2]
+            stopped.append(os.getpgid(guard) if whom == "watcher" else guard)
             os.kill(stopped[0], signal.SIGSTOP)
             return True
 
