@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo docs test test-fast test-interrupted test-resume test-cluster test-vllm test-gpu
+.PHONY: demo docs test test-fast test-faults test-interrupted test-resume test-cluster test-vllm test-gpu
 .PHONY: check smoke format clean
 
 demo: $(VENV)/.installed
@@ -27,10 +27,14 @@ test-fast: $(VENV)/.installed-dev
 test-resume: $(VENV)/.installed-dev
 	$(PYTEST) tests/resume
 
+# Commands that several processes share, and that are killed, raced and refused by servers.
+test-faults: $(VENV)/.installed-dev
+	$(PYTEST) tests/faults
+
 # Interruptions once more as a background job of a script: shells start it with SIGINT ignored.
 test-interrupted: $(VENV)/.installed-dev
 	trap '' INT; $(PYTEST) tests/invariant/test_kill.py tests/unit/training/test_interruption.py \
-	    tests/integration/test_rl_launched.py::test_interrupted_processes_lose_nothing_and_end_as_one \
+	    tests/faults/test_rl_launched.py::test_interrupted_processes_lose_nothing_and_end_as_one \
 	    tests/cluster/test_ray_executor.py::test_a_task_that_is_cancelled_while_it_is_started_may_save
 
 test-gpu: $(VENV)/.installed-dev

@@ -23,7 +23,7 @@ import optuna
 
 from sage_cli.sweep.optuna_space import OptunaSpace
 from sage_cli.sweep.samplers import sampler
-from sage_cli.sweep.space import Parameter, Range, Space
+from sage_cli.sweep.space import Range, Space
 
 SURFACES = Path(__file__).parent / "surfaces"
 SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes")
@@ -43,12 +43,12 @@ class Surface:
     @property
     def space(self) -> Space:
         """All between the outermost cells."""
-        ends = (("tau", self.tau_T), ("rho", self.rho_R))
+        ends = {"tau": self.tau_T, "rho": self.rho_R}
         return Space(
-            tuple(
-                Parameter(name, f"guide.{name}", Range(float(all_[0]), float(all_[-1])))
-                for name, all_ in ends
-            )
+            parameters={
+                name: Range(key=f"guide.{name}", range=(float(all_[0]), float(all_[-1])))
+                for name, all_ in ends.items()
+            }
         )
 
     def at(self, tau: float, rho: float) -> float:

@@ -40,12 +40,12 @@ from simulated import (
 )
 
 from sage_cli.metrics import Crossing, curve_ks, find_crossing, pass_at_k
-from sage_cli.metrics.comparison import Difference, gap_interval, gap_intervals
-from sage_cli.metrics.gaffke import gaffke
-from sage_cli.metrics.interval import Interval
-from sage_cli.metrics.methods import error_of, error_over
-from sage_cli.metrics.precision import Precision
-from sage_cli.metrics.student import two_sided_p, two_sided_reach
+from sage_cli.metrics.comparisons.paired_difference import Difference, gap_interval, gap_intervals
+from sage_cli.metrics.comparisons.seed_noise import error_over
+from sage_cli.metrics.design.precision import Precision
+from sage_cli.metrics.intervals.distributions import two_sided_p, two_sided_reach
+from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.metrics.intervals.interval import Interval
 
 KS = (1, 64, 256)
 RESAMPLES = 799
@@ -268,13 +268,13 @@ def methods(
         for gain in (0.0, 0.5):
             generator = np.random.default_rng(3)
             logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
-            a_TPR = runs_of(logit_PR + gain, training, training.sd_a, generator)
-            b_TPR = runs_of(logit_PR, training, training.sd_b, generator)
-            gap_R = a_TPR.mean(axis=(0, 1)) - b_TPR.mean(axis=(0, 1))
-            error_R, freedom_R = error_of(a_TPR, b_TPR)
+            a_IPR = runs_of(logit_PR + gain, training, training.sd_a, generator)
+            b_IPR = runs_of(logit_PR, training, training.sd_b, generator)
+            gap_R = a_IPR.mean(axis=(0, 1)) - b_IPR.mean(axis=(0, 1))
+            error_R, freedom_R = error_over([(a_IPR, b_IPR)])
             t_R = np.divide(gap_R, error_R, out=np.zeros_like(gap_R), where=error_R > 0)
             rates.append(np.mean(two_sided_p(t_R, freedom_R) <= 0.05))
-            rates.append(np.mean(_pooled_t(a_TPR.mean(axis=1), b_TPR.mean(axis=1)) <= 0.05))
+            rates.append(np.mean(_pooled_t(a_IPR.mean(axis=1), b_IPR.mean(axis=1)) <= 0.05))
         yield {
             "seeds": training.seeds, "samples": training.samples,
             "deviations of the seeds": f"{training.sd_a:g}, {training.sd_b:g}",
@@ -303,13 +303,13 @@ def base(
     for problems, training in cases:
         generator = np.random.default_rng(4)
         logit_PR = generator.normal(-1, 1.5, (problems, repetitions))
-        a_TPR = runs_of(logit_PR + 0.5, training, training.sd_a, generator)
-        b_TPR = runs_of(logit_PR, Training(1, training.samples, 0, 0), 0, generator)
+        a_IPR = runs_of(logit_PR + 0.5, training, training.sd_a, generator)
+        b_IPR = runs_of(logit_PR, Training(1, training.samples, 0, 0), 0, generator)
         away = np.hypot(training.sd_a, training.problem_sd)
         truth = solved(0.5, away) - solved(0.0, 0.0)
-        gap_PR = a_TPR.mean(axis=0) - b_TPR[0]
+        gap_PR = a_IPR.mean(axis=0) - b_IPR[0]
         missed_R = np.abs(gap_PR.mean(axis=0) - truth)
-        error_R, freedom_R = error_of(a_TPR, b_TPR)
+        error_R, freedom_R = error_over([(a_IPR, b_IPR)])
         models_R = gap_PR.std(axis=0, ddof=1) / np.sqrt(problems)
         reach_R = two_sided_reach(0.05, freedom_R) * error_R
         own_R = two_sided_reach(0.05, np.array(problems - 1.0)) * models_R
@@ -333,15 +333,15 @@ def pooled(
         suite = [runs_of(logit_PR, training, sd, generator) for sd in deviations]
         one_base = runs_of(logit_PR, Training(1, N, 0, 0), 0, generator)
         mean_a, mean_b = (solved(0.0, float(np.hypot(sd, 0.3))) for sd in (sd_a, sd_b))
-        pool = [[runs_TPR] for runs_TPR in suite]
-        for against, (b_TPR, truth) in {
+        pool = [[runs_IPR] for runs_IPR in suite]
+        for against, (b_IPR, truth) in {
             "another method": (suite[1], mean_a - mean_b),
             "the base": (one_base, mean_a - solved(0.0, 0.0)),
         }.items():
-            gap_R = suite[0].mean(axis=(0, 1)) - b_TPR.mean(axis=(0, 1))
+            gap_R = suite[0].mean(axis=(0, 1)) - b_IPR.mean(axis=(0, 1))
             row: dict[str, object] = {"deviations of the seeds": name, "against": against}
             for words, over in {"own seeds": None, "pooled": pool}.items():
-                error_R, freedom_R = error_over([(suite[0], b_TPR)], over)
+                error_R, freedom_R = error_over([(suite[0], b_IPR)], over)
                 reach_R = two_sided_reach(0.05, freedom_R) * error_R
                 row[f"{words}: covers"] = np.mean(np.abs(gap_R - truth) <= reach_R)
                 row[f"{words}: width"] = np.mean(2 * reach_R)

@@ -22,13 +22,13 @@ from pathlib import Path
 from math_verify import parse, verify
 
 from sage_cli.grading import Grader
-from sage_cli.grading.mathematics import expression, literal, normalise, shape
+from sage_cli.grading.mathematics import expression, literal, normalise, structure
 
 Pairs = list[tuple[str, str]]
 CACHES = (
     normalise.normalise,
     literal.read_number,
-    shape.read_shape,
+    structure.read_structure,
     expression.read_expression,
 )
 

@@ -28,8 +28,8 @@ from sage_cli.config.training import batch_of
 from sage_cli.planning.memory import training_memory
 from sage_cli.planning.shape import shape_of
 from sage_cli.planning.stages import how_trained
+from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Silent
 
 ALLOWED = 0.15
@@ -65,7 +65,7 @@ def planned_mb(config: SageConfig, prompt: int) -> float:
 
 def measure(preset: str, root: Path) -> None:
     """Train, and print what the process was before and at its peak, in MB."""
-    from sage_cli.policies.planned import planned_base
+    from sage_cli.models.policies.planned import planned_base
     from sage_cli.store.run import Runs
     from sage_cli.training.order import training_order
     from sage_cli.workflows.rl import SftRecipe, rl

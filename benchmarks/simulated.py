@@ -211,5 +211,5 @@ def runs_of(logit_PR: Array, training: Training, sd: float, generator: Generator
     """pass@1 of a method's runs, shape (T, P, R): a seed moves all problems of a repetition."""
     own_PR = logit_PR + generator.normal(0, training.problem_sd, logit_PR.shape)
     shift_T1R = generator.normal(0, sd, (training.seeds, 1, logit_PR.shape[1]))
-    right_TPR = generator.binomial(training.samples, 1 / (1 + np.exp(-own_PR - shift_T1R)))
-    return right_TPR / training.samples
+    right_IPR = generator.binomial(training.samples, 1 / (1 + np.exp(-own_PR - shift_T1R)))
+    return right_IPR / training.samples

@@ -1,4 +1,4 @@
-"""Write docs/reference/ and sage_cli/schemas/ from the code.
+"""Write docs/reference/ from the code.
 
 python docs/generate.py          # writes the files
 python docs/generate.py --check  # exits with 1 where one isn't current
@@ -23,7 +23,7 @@ from sage_cli.config.meaning import Meaning, meanings
 from sage_cli.store.recorded import RECORDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-REFERENCE, SCHEMAS = "docs/reference", "sage_cli/schemas"
+REFERENCE = "docs/reference"
 MADE = "<!-- Made by docs/generate.py. -->\n\n"
 SECTIONS = "SageConfig"
 """What an answer says of settings is on a page of its own."""
@@ -31,15 +31,9 @@ SECTIONS = "SageConfig"
 ANSWERED = """# JSON
 
 With `--json` a command prints one object on stdout and nothing else. This page shows its form; a
-schema says the same to a validator. The schemas (JSON Schema 2020-12, a file for each command) come
-with the package:
-
-```python
-import json
-from importlib.resources import files
-
-schema = json.loads((files("sage_cli") / "schemas" / "runs-list.json").read_text())
-```
+schema says the same to a validator. `sage schema` lists the commands that have one, and
+`sage schema runs list` prints one (JSON Schema 2020-12). On the documentation's site they are below
+`reference/schemas/`.
 
 A key that is marked with `?` isn't there in every answer; all others are. A number that is
 undefined is `null`, an infinite one the text `"inf"` or `"-inf"`. A command that fails, by its exit
@@ -60,30 +54,18 @@ def main() -> int:
         print(f"{name} is not current: run docs/generate.py")
         if not check:
             (REPOSITORY / name).write_text(made[name])
-    left = {str(file.relative_to(REPOSITORY)) for file in (REPOSITORY / SCHEMAS).glob("*.json")}
-    for name in sorted(left - set(made)):
-        print(f"{name} is of no command: remove it")
-    return 1 if (stale and check) or left - set(made) else 0
+    return 1 if stale and check else 0
 
 
 def files() -> dict[str, str]:
     """The text of every file that is made, by its path in the repository."""
-    schemas = {name: schema(name) for name in ANSWERS}
     made = {
         "commands.md": "\n".join(_commands()),
         "settings.md": "\n".join(_settings()),
         "records.md": "\n".join(_records()),
-        "json.md": "\n".join(_answers(schemas)),
+        "json.md": "\n".join(_answers({name: schema(name) for name in ANSWERS})),
     }
-    pages = {f"{REFERENCE}/{name}": MADE + text.rstrip() + "\n" for name, text in made.items()}
-    return pages | {
-        f"{SCHEMAS}/{_stem(name)}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n"
-        for name, one in schemas.items()
-    }
-
-
-def _stem(command: str) -> str:
-    return command.replace(" ", "-")
+    return {f"{REFERENCE}/{name}": MADE + text.rstrip() + "\n" for name, text in made.items()}
 
 
 def _is_current(file: Path, text: str) -> bool:
@@ -156,7 +138,7 @@ def _answers(schemas: Mapping[str, Any]) -> Iterator[str]:
     parts = {name: part for one in schemas.values() for name, part in one.get("$defs", {}).items()}
     for name, one in schemas.items():
         yield f"## {'Errors' if name == ERROR else f'sage {name}'}\n"
-        yield f"Schema: `{SCHEMAS}/{_stem(name)}.json`.\n"
+        yield f"Schema: `sage schema {name}`.\n"
         if len(several := one.get("anyOf", [one])) > 1:
             yield "One of these:\n"
         for answer in several:

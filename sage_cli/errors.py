@@ -6,17 +6,17 @@ import signal
 from collections.abc import Mapping
 
 EXIT_OTHER = 1
-"""A question that was answered with no, and, with a traceback, a bug."""
+"""A check that failed, and, with a traceback, a bug."""
 EXIT_USER = 2
 EXIT_BUSY = 75
-"""Another process is writing what this one wanted to write (EX_TEMPFAIL of sysexits.h)."""
+"""Another process writes the same folder (EX_TEMPFAIL of sysexits.h)."""
 EXIT_INTERRUPTED = 130
 
 
 class Interrupted(KeyboardInterrupt):
-    """The signal `number` ended the work; `saved` says what was kept of it, where that is known.
+    """The signal `number` ended the command; `saved` names the saved part, where it is known.
 
-    A KeyboardInterrupt, so that nothing that handles errors takes it for one.
+    A KeyboardInterrupt, so that no handler of errors catches it.
     """
 
     def __init__(self, number: int, saved: str | None = None) -> None:
@@ -28,8 +28,8 @@ class Interrupted(KeyboardInterrupt):
 class SageError(Exception):
     """A cause and, where one is known, the next step; shown as one panel, without a traceback.
 
-    `cause` says what is wrong with the user's words and values in it; `next_step` says what to
-    type or change. `exit_code` is that of a command which ends with it.
+    `cause` names the fault with the user's words and values; `next_step` says what to type or
+    change. `exit_code` is that of a command which ends with it.
     """
 
     exit_code = EXIT_USER
@@ -49,7 +49,7 @@ class DataError(SageError, ValueError):
 
 
 class AbsentModelError(DataError):
-    """A model of the Hub that neither this machine nor the Hub has for us."""
+    """A model that is neither on this machine nor on the Hub."""
 
 
 class StoreError(SageError, RuntimeError):
@@ -57,7 +57,7 @@ class StoreError(SageError, RuntimeError):
 
 
 class BusyError(StoreError):
-    """A folder that another living process is writing; later it can be had."""
+    """A folder that another living process is writing."""
 
     exit_code = EXIT_BUSY
 
@@ -67,7 +67,7 @@ class SamplingError(SageError, RuntimeError):
 
 
 class RefusedPromptsError(SamplingError):
-    """Problems some of whose samples a sampler can't give, with its reasons; all else was drawn."""
+    """Problems of which a sampler refuses samples, with its reasons; all others were sampled."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         shown = [f"{problem}: {reason}" for problem, reason in list(reasons.items())[:5]]
@@ -84,7 +84,7 @@ class RefusedPromptsError(SamplingError):
 
 
 class TrainingError(SageError, RuntimeError):
-    """A training that was stopped because going on would be pointless or impossible."""
+    """A training that was stopped because it can't continue."""
 
 
 class OutOfMemoryError(TrainingError):
@@ -92,12 +92,12 @@ class OutOfMemoryError(TrainingError):
 
 
 class DivergedError(TrainingError):
-    """A training whose loss or gradient stopped being a number, or that can't learn any more."""
+    """A training whose loss or gradient is not finite, or that can't learn any more."""
 
 
 class ExecutorError(SageError, RuntimeError):
-    """A place where tasks run that can't be reached, or refuses what it is asked for."""
+    """An executor that can't be reached, or refuses a request."""
 
 
 class MetricError(SageError, ValueError):
-    """A statistic asked for where it is undefined, as pass@k for k > n."""
+    """A statistic that is undefined, as pass@k for k > n."""

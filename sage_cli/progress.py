@@ -1,10 +1,10 @@
-"""What a workflow tells whoever watches it."""
+"""Messages of a command about its progress."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class RunningTask:
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """How far the tasks of a sweep or a suite are.
+    """How far the tasks of a sweep or a suite are; `total` counts the running ones, too.
 
-    `best` is the best trial so far with its value; `left_s` is None while it is unknown.
+    `best` says which trial leads and with which value; `left_s` is None while it is unknown.
     """
 
     total: int
@@ -35,7 +35,7 @@ class TaskStatus:
 
     @property
     def ended(self) -> int:
-        """How many have ended, with or without a result."""
+        """The number of tasks that have ended, with or without a result."""
         return self.done + self.failed + self.pruned
 
 
@@ -43,16 +43,16 @@ class Progress(Protocol):
     """One bar or board at a time, and lines between them."""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Show a line that stays."""
 
     def doing(self, text: str) -> AbstractContextManager[None]:
-        """Say what is being done inside the block, where that isn't over at once."""
+        """Show `text` while the block runs, unless it is over at once."""
 
     def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
-        """Start a bar of `total` units, `done` of which are behind us."""
+        """Start a bar of `total` units, `done` of which are done."""
 
     def advance(self, amount: int = 1, **numbers: float) -> None:
-        """Go on by `amount`; `numbers` are shown beside the bar."""
+        """Advance the bar by `amount`; `numbers` are shown beside it."""
 
     def board(self, status: TaskStatus) -> None:
         """Show how far tasks are, in the place of what was shown before."""
@@ -62,23 +62,12 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Nobody watches."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
+    """A progress that nobody watches."""
 
     def doing(self, text: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Say nothing."""
+        """Return a context that says nothing."""
         return nullcontext()
 
-    def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
-        """Begin nothing."""
+    def _nothing(self, *_: Any, **__: Any) -> None: ...
 
-    def advance(self, amount: int = 1, **numbers: float) -> None:
-        """Show nothing."""
-
-    def board(self, status: TaskStatus) -> None:
-        """Show nothing."""
-
-    def end(self) -> None:
-        """End nothing."""
+    say = begin = advance = board = end = _nothing

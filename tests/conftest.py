@@ -32,7 +32,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "NETRC": os.devnull}
 settings.register_profile("sage", deadline=None)
 settings.load_profile("sage")
 
-TIERS = ("integration", "invariant", "contract")
+TIERS = ("faults", "integration", "invariant", "contract")
 HEAVY = (
     "guides",
     "models",

@@ -2,8 +2,8 @@
 
 import re
 
+from sage_cli.grading.grades import Status
 from sage_cli.grading.judges import Judge
-from sage_cli.grading.status import Status
 
 TIME = re.compile(r"\s*(\d{1,2}):(\d\d)\s*([ap]m)?\s*", re.IGNORECASE)
 

@@ -1,1 +1,1 @@
-"""What stored samples and records tell: one analysis a file, from a `Material` to a `Document`."""
+"""Analyses of stored samples and training records: inputs, selection, scoring, tables."""

@@ -1,34 +1,83 @@
-"""The contract of an analysis."""
+"""The contract of an analysis: its inputs, its options, and what it declares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from sage_cli.analysis.material import Material
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.texts import Detector
+from sage_cli.metrics import Counts
 from sage_cli.reports.document import Document
+from sage_cli.reports.provenance import Provenance
 
 Option = Literal["delta", "patterns"]
+Scorer = Literal["base", "self", "self if stored", "modes"]
+ModeChances = Mapping[str, Mapping[str, float]]
+"""Problem id -> mode -> the chance that a completion announces it."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Confidence and resamples of intervals, deltas for `support`, detectors for `patterns`."""
+
+    confidence: float = 0.95
+    resamples: int = 2000
+    deltas: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5)
+    detectors: tuple[Detector, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run's id, its records, and counts of its checkpoints: benchmark -> step -> counts."""
+
+    run: str
+    records: Sequence[Mapping[str, Any]]
+    measured: Mapping[str, Mapping[int, Counts]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of an analysis, in the order in which policies are shown.
+
+    `answers` are by benchmark, the base's first if the analysis needs a base; `trained` is by the
+    run's label; `modes` by benchmark and policy. Only what the analysis declares is there.
+    """
+
+    answers: Mapping[str, tuple[Answers, ...]] = field(default_factory=dict)
+    trained: Mapping[str, TrainedRun] = field(default_factory=dict)
+    modes: Mapping[tuple[str, str], ModeChances] = field(default_factory=dict)
+    options: Options = Options()
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def each(self) -> Iterator[Answers]:
+        """Yield each policy's answers, benchmark after benchmark."""
+        for answers in self.answers.values():
+            yield from answers
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Return the policies' labels."""
+        first: tuple[Answers, ...] = next(iter(self.answers.values()), ())
+        return tuple(answers.policy for answers in first)
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A question to stored results, answered by the pure function `of`.
+    """A pure function `of` inputs, with a sentence `says` and the type of its document's `data`.
 
-    `says` is one sentence for people, `data` the type of the document's data. It needs samples
-    with verdicts, or with `records` what the runs' trainings wrote; with `base` those of the base
-    too, and two policies at least. `reader` names a model that has to read first: the base or the
-    policy itself reads the completions, or the policy itself the `announcements` of modes; this
-    loads a model, and what it found is kept. `itself, where kept` takes what the policy has read of
-    its own completions, and loads nothing. `options` are those of the command that it looks at.
+    It needs graded samples, or with `records` the runs' training records; with `base` also those
+    of the base. `scorer` loads a model: the base or the policy itself (`self`) computes surprisal
+    and entropy of completions, or the policy itself the chances of `modes`; results are stored.
+    `self if stored` takes stored scores and loads nothing. `options` are those that it uses.
     """
 
     name: str
     says: str
-    of: Callable[[Material], Document]
+    of: Callable[[Inputs], Document]
     data: type
     records: bool = False
     base: bool = False
-    reader: Literal["base", "itself", "itself, where kept", "announcements"] | None = None
+    scorer: Scorer | None = None
     options: frozenset[Option] = frozenset()

@@ -1,4 +1,4 @@
-"""What a policy answered on a benchmark: a stream of (problem, completion, grade)."""
+"""A policy's graded samples on a benchmark, as a stream of (problem, completion, grade)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.counted import counts_of
-from sage_cli.grading.status import Grade
+from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
-from sage_cli.metrics.majority import RIGHT
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.counts.majority import RIGHT
+from sage_cli.metrics.counts.variety import entropy_of_counts
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
 from sage_cli.store.readings import ReadingStore
@@ -20,7 +24,7 @@ from sage_cli.store.verdicts import VerdictStore
 
 
 class GradedSample(NamedTuple):
-    """One stored sample of a problem with its verdict."""
+    """A stored sample of a problem with its grade."""
 
     problem: Problem
     completion: Completion
@@ -28,14 +32,14 @@ class GradedSample(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether it was graded right."""
+        """Return True if it was graded right."""
         return self.grade.status == "right"
 
     @property
     def final_answer(self) -> str | None:
-        """RIGHT, or a wrong answer's text without blanks and case; None where there is no answer.
+        """Return RIGHT, a wrong answer's text without blanks and case, or None for no answer.
 
-        Two spellings of one wrong answer count as two: only the gold is compared as mathematics.
+        Two spellings of a wrong answer count as two: only the gold is compared as mathematics.
         """
         if self.right:
             return RIGHT
@@ -45,7 +49,7 @@ class GradedSample(NamedTuple):
         return "= " + "".join(extracted.split()).casefold()
 
 
-class Reading(NamedTuple):
+class Score(NamedTuple):
     """Mean surprisal and entropy of a completion's `length` tokens under a model, in nats."""
 
     surprisal: float
@@ -57,48 +61,58 @@ class Reading(NamedTuple):
 class Answers:
     """The first `n` samples of each of a benchmark's problems, with a store per evaluation seed.
 
-    Samples of several seeds are draws from one policy: they are taken together. `readings` hold
-    what a model says of them, a store per seed, where an analysis needs it.
+    Samples of several seeds are from one policy and are pooled. `scores` are a model's surprisal
+    and entropy, a store per seed, if an analysis needs them.
     """
 
     policy: str
     benchmark: Benchmark
     n: int
     verdicts: tuple[VerdictStore, ...]
-    readings: tuple[ReadingStore, ...] = ()
+    scores: tuple[ReadingStore, ...] = ()
 
     @cached_property
     def problems(self) -> dict[str, Problem]:
-        """Problems by id, in the benchmark's order."""
+        """Return problems by id, in the benchmark's order."""
         return {problem.id: problem for problem in self.benchmark.problems}
 
     def rows(self, problem_ids: Collection[str] | None = None) -> Iterator[GradedSample]:
-        """Every sample with its verdict, as they are stored; in memory is one part at a time."""
+        """Yield each sample with its grade in stored order, one part in memory at a time."""
         for store in self.verdicts:
             for completion, status, extracted in store.stream(problem_ids or self.problems, self.n):
                 problem = self.problems[completion.problem_id]
                 yield GradedSample(problem, completion, Grade(status, extracted))
 
     def final_answers(self) -> dict[str, Counter[str | None]]:
-        """Problem id -> how often each final answer was given, None being one more."""
+        """Return problem id -> how often each final answer was given; None counts as one."""
         counted: dict[str, Counter[str | None]] = {id_: Counter() for id_ in self.problems}
         for row in self.rows():
             counted[row.problem.id][row.final_answer] += 1
         return counted
 
-    def read_rows(self) -> Iterator[tuple[GradedSample, Reading]]:
-        """The same with what the model said of each, which must have been asked of all."""
-        for verdicts, readings in zip(self.verdicts, self.readings, strict=True):
-            graded, read = (store.count(self.problems, self.n) for store in (verdicts, readings))
-            if graded != read:
-                raise ValueError(f"{graded - read} samples have a verdict and no reading")
+    def scored_rows(self) -> Iterator[tuple[GradedSample, Score]]:
+        """Yield each sample with its score. Raises ValueError if a graded sample has none."""
+        for stores in zip(self.verdicts, self.scores, strict=True):
+            graded, scored = (store.count(self.problems, self.n) for store in stores)
+            if graded != scored:
+                raise ValueError(f"{graded - scored} samples have a grade and no score")
         rows = self.rows()
-        for store in self.readings:
+        for store in self.scores:
             for _, *values in store.stream(self.problems, self.n):
-                yield next(rows), Reading(*values)
+                yield next(rows), Score(*values)
 
     @cached_property
     def counts(self) -> Counts:
-        """Samples and right ones of each problem, over all seeds; no text is read."""
+        """Return samples and right samples of each problem over all seeds; no text is read."""
         ids = tuple(self.problems)
         return pooled([counts_of(one.tally(ids, self.n), one.seed) for one in self.verdicts])
+
+    @property
+    def right_shares(self) -> FloatArray:
+        """Return the share of right samples of each problem."""
+        return self.counts.c_P / self.counts.n_P
+
+    def answer_entropies(self) -> FloatArray:
+        """Return the entropy of each problem's final answers in nats; None counts as one."""
+        counted = self.final_answers().values()
+        return np.array([entropy_of_counts(list(answers.values())) for answers in counted])

@@ -1,4 +1,4 @@
-"""Forward passes of a policy over texts that are given."""
+"""Forward passes of a policy over given texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sage_cli.progress import Progress
 from sage_cli.store.completion import Completion, token_ids
 
 NUMBERS_AT_ONCE = 1 << 27
-"""Logits that one pass may give: rows x tokens x vocabulary."""
+"""Limit of the logits of a pass: rows x tokens x vocabulary."""
 ROWS_AT_ONCE = 256
 
 Ids = tuple[int, ...]
@@ -22,7 +22,7 @@ Pair = tuple[Ids, Ids]
 
 
 class Forward:
-    """The model and the tokenizer of a policy, each loaded when it is first used."""
+    """A policy's model and tokenizer, each loaded at its first use."""
 
     def __init__(self, own: PolicySamples, temperature: float, progress: Progress) -> None:
         self._own, self._temperature, self._progress = own, temperature, progress
@@ -30,60 +30,57 @@ class Forward:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The policy's own."""
+        """Return the policy's tokenizer."""
         return self._own.policy.tokenizer()
 
-    def readings(
+    def scores(
         self, rows: Sequence[Completion], problems: Mapping[str, Problem]
     ) -> list[tuple[Any, ...]]:
-        """Each completion with mean surprisal, mean entropy and length, as a store takes them."""
+        """Return each completion with mean surprisal, mean entropy and length, as stored."""
         stop = self._template.stop
         pairs = [
             (self._prompt(problems[row.problem_id]), tuple(token_ids(self.tokenizer, row, stop)))
             for row in rows
         ]
         signals = self._signals(pairs)
-        found = []
+        scores = []
         for row, pair in zip(rows, pairs, strict=True):
             logps_T, entropy_T = signals[pair]
             surprisal = 0.0 - float(logps_T.double().mean())
-            found.append((row, surprisal, float(entropy_T.double().mean()), len(pair[1])))
+            scores.append((row, surprisal, float(entropy_T.double().mean()), len(pair[1])))
         self._progress.advance(len(rows))
-        return found
+        return scores
 
     def chances(
         self, problems: Sequence[Problem], words: Mapping[str, Sequence[str]]
     ) -> dict[str, dict[str, float]]:
-        """Problem id -> name -> the chance that a completion begins with one of the name's words.
+        """Return problem id -> name -> the chance that a completion begins with the name's words.
 
-        Words of one name must not begin with each other.
+        No word of a name may begin with another one of it.
         """
-        begun = {name: [self._ids(one) for one in of] for name, of in words.items()}
-        pairs = [
-            (self._prompt(problem), ids)
-            for problem in problems for of in begun.values() for ids in of
-        ]  # fmt: skip
-        signals = self._signals(pairs)
+        ids = {name: [self._ids(word) for word in of] for name, of in words.items()}
+        every = [one for of in ids.values() for one in of]
+        signals = self._signals(
+            [(self._prompt(problem), one) for problem in problems for one in every]
+        )
 
-        def chance(problem: Problem, ids: Ids) -> float:
-            return float(signals[self._prompt(problem), ids][0].double().sum().exp())
+        def chance(problem: Problem, one: Ids) -> float:
+            return float(signals[self._prompt(problem), one][0].double().sum().exp())
 
         return {
-            problem.id: {
-                name: sum(chance(problem, ids) for ids in of) for name, of in begun.items()
-            }
+            problem.id: {name: sum(chance(problem, one) for one in of) for name, of in ids.items()}
             for problem in problems
         }
 
     def _signals(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[Any, Any]]:
-        """(logps_T, entropy_T) of each; equal ones are computed once."""
+        """Return (logps_T, entropy_T) of each pair; equal pairs are computed once."""
         from sage_cli.models.signals import batch_signals
 
-        different = sorted(dict.fromkeys(pairs), key=_length)
-        found: dict[Pair, tuple[Any, Any]] = {}
-        for batch in batches(different, int(self._model.config.vocab_size)):
-            found |= zip(batch, batch_signals(self._model, batch, self._temperature), strict=True)
-        return found
+        distinct = sorted(dict.fromkeys(pairs), key=_length)
+        signals: dict[Pair, tuple[Any, Any]] = {}
+        for batch in batches(distinct, int(self._model.config.vocab_size)):
+            signals |= zip(batch, batch_signals(self._model, batch, self._temperature), strict=True)
+        return signals
 
     def _prompt(self, problem: Problem) -> Ids:
         if problem.id not in self._prompts:
@@ -108,10 +105,10 @@ class Forward:
 
 
 def batches(pairs: Sequence[Pair], vocabulary: int) -> Iterator[list[Pair]]:
-    """Pairs of ascending length in batches whose logits fit; each has one at least."""
+    """Yield pairs of ascending length in batches whose logits fit, at least one a batch."""
     batch: list[Pair] = []
     for pair in pairs:
-        # the longest so far, to which the others are padded
+        # this pair is the longest so far, to which the others are padded
         rows = min(ROWS_AT_ONCE, max(1, NUMBERS_AT_ONCE // (_length(pair) * vocabulary)))
         if batch and len(batch) >= rows:
             yield batch

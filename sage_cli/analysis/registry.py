@@ -1,33 +1,30 @@
-"""All analyses by name."""
+"""The analyses by name."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 
 from sage_cli.analysis.analysis import Analysis
-from sage_cli.analysis.cases import CASES
-from sage_cli.analysis.diversity import DIVERSITY
-from sage_cli.analysis.dynamics import DYNAMICS
-from sage_cli.analysis.entropy import ENTROPY
-from sage_cli.analysis.lengths import LENGTHS
-from sage_cli.analysis.levels import LEVELS
-from sage_cli.analysis.majority import MAJORITY
-from sage_cli.analysis.modes import MODES
-from sage_cli.analysis.patterns import PATTERNS
-from sage_cli.analysis.perplexity import PERPLEXITY
-from sage_cli.analysis.support import SUPPORT
+from sage_cli.analysis.measures.cases import CASES
+from sage_cli.analysis.measures.diversity import DIVERSITY
+from sage_cli.analysis.measures.dynamics import DYNAMICS
+from sage_cli.analysis.measures.entropy import ENTROPY
+from sage_cli.analysis.measures.lengths import LENGTHS
+from sage_cli.analysis.measures.levels import LEVELS
+from sage_cli.analysis.measures.majority import MAJORITY
+from sage_cli.analysis.measures.modes import MODES
+from sage_cli.analysis.measures.patterns import PATTERNS
+from sage_cli.analysis.measures.perplexity import PERPLEXITY
+from sage_cli.analysis.measures.support import SUPPORT
 from sage_cli.errors import ConfigurationError
 
-ANALYSES = {
-    one.name: one
-    for one in (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS,
-                LEVELS, DYNAMICS, MODES)
-}  # fmt: skip
-"""A new one is a file beside this one, and its name here."""
+_ANALYSES = (PATTERNS, PERPLEXITY, SUPPORT, DIVERSITY, ENTROPY, CASES, MAJORITY, LENGTHS, LEVELS)
+ANALYSES = {analysis.name: analysis for analysis in (*_ANALYSES, DYNAMICS, MODES)}
+"""A new analysis is a file beside this one and its name here."""
 
 
 def find_analysis(name: str) -> Analysis:
-    """The analysis of that name; ConfigurationError with the nearest name where there is none."""
+    """Return the analysis of that name. Raises ConfigurationError with the nearest name."""
     if name in ANALYSES:
         return ANALYSES[name]
     near = get_close_matches(name, ANALYSES, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""`sage analyze`: what stored samples and records tell."""
+"""`sage analyze`: analyses of stored samples and training records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def command(
         ),
     ] = None,
     problem: Annotated[
-        list[str] | None, typer.Option("--problem", help="Only problems whose id begins so.")
+        list[str] | None, typer.Option("--problem", help="Only problems whose id has this prefix.")
     ] = None,
     delta: Annotated[
         str | None,
@@ -72,29 +72,29 @@ def command(
     if name is None:
         _list(json)
         return
-    from sage_cli.analysis.options import Options
     from sage_cli.analysis.registry import find_analysis
+    from sage_cli.analysis.selection import Request
     from sage_cli.workflows.analyze import analyze, plan
 
     find_analysis(name)
     named, labels = labelled_names(names or [])
     flags = evaluation_flags(benchmark, None, n, seeds, limit, allow_template_mismatch)
     settings = load_for_measuring(named, preset, config, set_, runs, evaluation=flags).config
-    options = Options(
-        base, tuple(problem or ()), delta, patterns,
-        _words({"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit,
-                "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}),
-    )  # fmt: skip
+    flags = {"--benchmark": benchmark, "--n": n, "--seeds": seeds, "--limit": limit}
+    sampling = _words(
+        {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
+    )
+    request = Request(base, tuple(problem or ()), delta, patterns, sampling)
     if dry_run:
-        show_plan(lambda: plan(settings, name, named, options), json)
+        show_plan(lambda: plan(settings, name, named, request), json)
         return
     with Live() as live:
-        report = analyze(settings, name, named, options, live, labels)
+        report = analyze(settings, name, named, request, live, labels)
     show_report(report, json)
 
 
 def _list(json: bool) -> None:
-    """What there is to ask."""
+    """List the analyses."""
     from sage_cli.analysis.registry import ANALYSES
 
     if json:
@@ -112,9 +112,7 @@ def _list(json: bool) -> None:
 
 
 def _words(flags: dict[str, object], repeated: dict[str, Sequence[str] | None]) -> tuple[str, ...]:
-    """Options as they were typed, for a command that draws what this one reads."""
-    words = [word for flag, value in flags.items() if value is not None
-             for word in (flag, str(value))]  # fmt: skip
-    words += [word for flag, values in repeated.items() for value in values or ()
-              for word in (flag, value)]  # fmt: skip
-    return tuple(words)
+    """Return typed options as words, for a command that samples what this one needs."""
+    typed = [(flag, str(value)) for flag, value in flags.items() if value is not None]
+    typed += [(flag, value) for flag, values in repeated.items() for value in values or ()]
+    return tuple(word for pair in typed for word in pair)

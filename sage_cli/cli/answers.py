@@ -1,4 +1,4 @@
-"""What commands print with `--json`, as types. Only types read this file: it imports every room."""
+"""The types of `--json` output. They import every room, so commands import them for types only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing_extensions import TypedDict
 from sage_cli.config.meaning import Meaning
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.answers import StoredAnswer
-from sage_cli.grading.status import Status
+from sage_cli.grading.grades import Status
 from sage_cli.problems.problem import Problem
-from sage_cli.reports.document import ReportJson
+from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData
-from sage_cli.reports.written import Written
 from sage_cli.store.manifest import Manifest
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.report import SuiteData
@@ -23,11 +22,11 @@ from sage_cli.workflows.grade import Malformed
 
 
 class PasskReport(ReportJson, PasskData):
-    """Curves, and where their report is."""
+    """Curves and the folder of their report."""
 
 
 class Error(TypedDict):
-    """What went wrong, to what, and what to do; `exit_code` is the command's."""
+    """The cause of a failure and the next step; `exit_code` is the command's."""
 
     cause: str
     next_step: str | None
@@ -35,14 +34,14 @@ class Error(TypedDict):
 
 
 class ErrorAnswer(TypedDict):
-    """The answer of any command that didn't get to its own."""
+    """The answer of a command that failed."""
 
     error: Error
 
 
 @with_config(ConfigDict(extra="allow"))
 class PlannedStage(TypedDict):
-    """A stage of the work; its other keys are facts in words."""
+    """A stage of the plan; its other keys are facts in words."""
 
     stage: str
 
@@ -54,13 +53,13 @@ class PlanAnswer(TypedDict):
 
 
 class Trained(Manifest):
-    """The manifest of a finished run; `evaluations` where `--measure` was asked for."""
+    """The manifest of a finished run; `evaluations` with `--measure`."""
 
     evaluations: NotRequired[dict[str, Any]]
 
 
 class AnalysisSays(TypedDict):
-    """An analysis, and what it tells."""
+    """An analysis with its description."""
 
     name: str
     says: str
@@ -73,7 +72,7 @@ class AnalysesAnswer(TypedDict):
 
 
 class RemovedAnswer(TypedDict):
-    """What was removed, and where it lay."""
+    """The removed run and its folder."""
 
     removed: str
     folder: str
@@ -102,19 +101,19 @@ GradedRow = TypedDict(
         "extracted": str | None,
     },
 )
-"""A completion by its line and its place among the line's: its status in each mode that was asked
-for, and the answer that was found in it."""
+"""A completion by its line and its place in the line: its status in each requested mode, and its
+extracted answer."""
 
 
 class Place(TypedDict):
-    """A completion by its line and its place among the line's."""
+    """A completion by its line and its place in the line."""
 
     line: int
     index: int
 
 
 class GradeAnswer(TypedDict):
-    """Verdicts counted by mode, where modes differ, lines that aren't graded, and every grade."""
+    """Grades counted by mode, differences between modes, malformed lines, and every grade."""
 
     file: str
     judge: str
@@ -126,8 +125,7 @@ class GradeAnswer(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class AlgorithmJson(TypedDict):
-    """An algorithm: where it is from, and how near to that it comes. Its other keys are settings
-    of `rl`."""
+    """An algorithm: its source, and how it differs from it. Other keys are settings of `rl`."""
 
     source: str
     form: str
@@ -154,8 +152,7 @@ class SourcesAnswer(TypedDict):
 
 
 class SourceAnswer(TypedDict):
-    """How many problems a source has, where they are from, the groups that ask the same, and the
-    first problems."""
+    """A source: its problems, their origins, groups with the same question, the first ones."""
 
     name: str
     problems: int
@@ -173,8 +170,8 @@ class RunJson(Manifest):
 
 @with_config(ConfigDict(extra="allow"))
 class TornRun(TypedDict):
-    """A run whose manifest or configuration can't be read, and why. Its other keys are those of
-    the manifest, where that is whole."""
+    """A run whose manifest or configuration is torn, and why. Other keys are the manifest's, if it
+    is whole."""
 
     id: str
     status: Literal["torn"]
@@ -182,21 +179,20 @@ class TornRun(TypedDict):
 
 
 class RunsAnswer(TypedDict):
-    """Runs, oldest first; those that are torn before all others."""
+    """Runs, oldest first, after the torn ones."""
 
     runs: list[RunJson | TornRun]
 
 
 class RunColumnsAnswer(TypedDict):
-    """Runs that fit, oldest first: a value for each of the columns, null where there is none."""
+    """Selected runs, oldest first: a value for each of the columns, null for none."""
 
     columns: list[str]
     runs: list[dict[str, Any]]
 
 
 class RunAnswer(TypedDict):
-    """A run: its manifest, its method's settings, its last record, the last look at development
-    problems, what evaluations found, and how fast it was."""
+    """A run: manifest, method settings, last record, last validation, evaluations, and speed."""
 
     manifest: Manifest
     method: dict[str, Any]
@@ -208,7 +204,7 @@ class RunAnswer(TypedDict):
 
 
 class DifferencesAnswer(TypedDict):
-    """By name what two runs say differently, a's value before b's; null where one says nothing."""
+    """Differences of two runs by name, a's value before b's; null for none."""
 
     a: str
     b: str
@@ -224,7 +220,7 @@ class FolderAnswer(TypedDict):
 
 
 class RestoredAnswer(TypedDict):
-    """The runs that are new, the archive's digest and its sample sets."""
+    """The restored runs, the archive's digest, and its sample sets."""
 
     restored: list[str]
     digest: str
@@ -244,28 +240,27 @@ class SamplesAnswer(TypedDict):
 
 
 class OriginsAnswer(TypedDict):
-    """Every setting, and by dotted name where its value came from."""
+    """Every setting, and the origin of its value by dotted name."""
 
     config: SageConfig
     origins: dict[str, str]
 
 
 class SettingsAnswer(TypedDict):
-    """What settings mean."""
+    """The meanings of settings."""
 
     settings: list[Meaning]
 
 
 class CheckedAnswer(TypedDict):
-    """A file of settings that are valid."""
+    """A file of valid settings."""
 
     file: str
     valid: Literal[True]
 
 
 class CheckJson(TypedDict):
-    """What one check says; `fine` where there is nothing to mend, an `obstacle` where commands of
-    this configuration would be refused."""
+    """The result of a check: `fine` if nothing is to mend, `obstacle` if commands would fail."""
 
     check: str
     said: str
@@ -275,7 +270,7 @@ class CheckJson(TypedDict):
 
 
 class DoctorAnswer(TypedDict):
-    """Whether a configuration can run here, and what each check says."""
+    """True `can_run` if a configuration can run here, with the result of each check."""
 
     configuration: str
     can_run: bool
@@ -283,7 +278,7 @@ class DoctorAnswer(TypedDict):
 
 
 class WrittenAnswer(TypedDict):
-    """A folder, and the files that were written into it."""
+    """A folder and the files written into it."""
 
     folder: str
     written: list[str]

@@ -44,6 +44,7 @@ COMMANDS = {
     "plot": "plot",
     "samples": "samples",
     "config": "config",
+    "schema": "schema",
     "doctor": "doctor",
     "init": "init",
 }
@@ -59,7 +60,7 @@ class Commands(SageGroup):
         self.commands = {**{name: TyperCommand(name) for name in COMMANDS}, **self.commands}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command with its options, or None where there is none of that name."""
+        """Return a command with its options, or None if no command has that name."""
         return (
             command_named(cmd_name) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
         )
@@ -67,7 +68,7 @@ class Commands(SageGroup):
 
 @cache
 def command_named(name: str) -> Any:
-    """The command that a module defines, or the group of them where it has an application."""
+    """Load a command, or a group of commands if its module has an application."""
     module = import_module(f"sage_cli.cli.{COMMANDS[name]}")
     app = getattr(module, "app", None)
     if app is None:
@@ -98,7 +99,7 @@ def options(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What `sage` takes before a command."""
+    """Options of `sage` before a command."""
 
 
 def main() -> None:

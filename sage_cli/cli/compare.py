@@ -44,7 +44,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
-    from sage_cli.policies.names import split_label
+    from sage_cli.models.policies.names import split_label
     from sage_cli.workflows.compare import compare, is_counts_file
 
     pairs = [split_label(side) for side in (a, b)]

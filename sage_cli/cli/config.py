@@ -56,7 +56,7 @@ def explain(
     ],
     json: Json = False,
 ) -> None:
-    """Say what a setting means: type, default, choices, and whether it decides results."""
+    """Explain a setting: type, default, choices, and whether it changes results."""
     from sage_cli.config.meaning import meant_settings
 
     found = meant_settings(key)

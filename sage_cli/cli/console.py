@@ -18,20 +18,20 @@ from sage_cli.errors import SageError
 from sage_cli.store.json_text import json_text
 
 console = SafeConsole(highlight=False)
-"""Everything for people. With `--json` it writes to stderr, so that stdout holds JSON alone."""
+"""The console for people. With `--json` it writes to stderr, so that stdout has JSON only."""
 
 
 def name_column(title: str, names: Iterable[str]) -> Column:
-    """A column as wide as its longest name: one that is cut is no name."""
+    """Return a column as wide as its longest name: a truncated name is of no use."""
     return Column(title, no_wrap=True, min_width=max(map(len, names), default=0))
 
 
 _answers: list[TextIO] = []
-"""Where the object goes while a `--json` command works; taken away once it has been written."""
+"""The stream of the object while a `--json` command runs; removed once it is written."""
 
 
 def wants_json(words: Sequence[str]) -> bool:
-    """Whether a command line asks for one JSON object."""
+    """Return True if a command line has `--json`."""
     words = list(words)
     return "--json" in words[: words.index("--") if "--" in words else None]
 
@@ -40,7 +40,7 @@ def wants_json(words: Sequence[str]) -> bool:
 def one_object() -> Iterator[None]:
     """Keep stdout for the one object of a `--json` command.
 
-    Whatever prints meanwhile, in Python or below it, writes to stderr.
+    All other output, of Python or of libraries below it, goes to stderr.
     """
     with _kept(sys.stdout) as answer, redirect_stdout(sys.stderr):
         console.stderr = True
@@ -53,20 +53,20 @@ def one_object() -> Iterator[None]:
 
 
 def emit(value: Any) -> None:
-    """Print the one machine-readable object of a `--json` command."""
+    """Print the object of a `--json` command."""
     answer = _answers.pop() if _answers else sys.stdout
     answer.write(visible_json(json_text(value)))
     answer.flush()
 
 
 def emit_error(cause: str, next_step: str | None, exit_code: int) -> None:
-    """The object of a `--json` command that didn't get to its own; nothing without `--json`."""
+    """Print the error object of a `--json` command; nothing without `--json`."""
     if _answers:
         emit({"error": {"cause": cause, "next_step": next_step, "exit_code": exit_code}})
 
 
 def show_error(error: SageError, exit_code: int) -> None:
-    """One panel on stderr, the cause and the next step; with `--json` the error object too."""
+    """Print a panel with cause and next step on stderr; with `--json` also the error object."""
     cause, step = without_passwords(error.cause), without_passwords(error.next_step or "")
     text = Text(visible(cause))
     if step:
@@ -78,21 +78,21 @@ def show_error(error: SageError, exit_code: int) -> None:
 
 @contextmanager
 def _kept(out: TextIO) -> Iterator[TextIO]:
-    """A stream to where `out` goes, whose file descriptor writes to stderr inside the block."""
+    """Yield a stream to the target of `out`, whose file descriptor writes to stderr meanwhile."""
     out.flush()
     try:
         descriptor, errors = out.fileno(), sys.stderr.fileno()
-    except OSError:  # no file: a test's, or another program's around this one
+    except OSError:  # not a file, as in a test or inside another program
         yield out
         return
     own = os.dup(descriptor)
     os.dup2(errors, descriptor)
-    # a lone surrogate becomes \udc80, which is what JSON calls it
+    # a lone surrogate becomes \\udc80, its escape in JSON
     answer = os.fdopen(os.dup(own), "w", encoding="utf-8", errors="backslashreplace")
     try:
         yield answer
     finally:
-        with suppress(BrokenPipeError):  # whoever reads has seen enough
+        with suppress(BrokenPipeError):  # the reader has closed its end
             answer.close()
         out.flush()
         os.dup2(own, descriptor)

@@ -87,6 +87,6 @@ def command(
     trained = may_train(train, names, settings, chosen=bool(preset or config))
     with Live() as live:
         report = evaluate(
-            settings, names, live, paper=paper, k_draws=protocol == "paper", train=trained
+            settings, names, live, paper=paper, k_samples=protocol == "paper", train=trained
         )
     show_report(report, json)

@@ -1,4 +1,4 @@
-"""How every command ends: users' mistakes as a panel, interruptions with a way to go on."""
+"""The end of every command: a panel for a user's mistake, a way to resume when interrupted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SageGroup(TyperGroup):
 def new_app(
     help_text: str, group: type[SageGroup] = SageGroup, *, completion: bool = False
 ) -> typer.Typer:
-    """A Typer application with the house's manners; `completion` offers a shell's."""
+    """Make a Typer application with the settings that all commands share."""
     return typer.Typer(
         cls=group,
         help=help_text,

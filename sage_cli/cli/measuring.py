@@ -37,7 +37,7 @@ def load_for_measuring(
     from sage_cli.config.ks import capped_ks, parse_ks
     from sage_cli.config.load import load, runs_root
     from sage_cli.config.presets import read_layer
-    from sage_cli.policies.prompting import refuse_other_path
+    from sage_cli.models.policies.prompting import refuse_other_path
     from sage_cli.store.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())
@@ -62,8 +62,8 @@ def load_for_measuring(
 def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:
     """What the first of the models says of itself; None where none is named and there is no run."""
     from sage_cli.config.presets import read_layer
-    from sage_cli.policies.names import named_policy, named_run
-    from sage_cli.policies.prompting import require_prompt
+    from sage_cli.models.policies.names import named_policy, named_run
+    from sage_cli.models.policies.prompting import require_prompt
 
     made_by = {name: named_run(name, runs) for name in names}
     foreign = [name for name, run in made_by.items() if run is None]
@@ -84,7 +84,7 @@ def measured_names(
 
     Raises ConfigurationError for `--k 1 8 64`, whose 8 and 64 would be runs.
     """
-    from sage_cli.policies.prompting import set_path
+    from sage_cli.models.policies.prompting import set_path
 
     loose = [name for name in names or () if name.isdecimal() and not Path(name).exists()]
     if k is not None and loose:
@@ -98,7 +98,7 @@ def measured_names(
 
 def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """`RUN=Label` as the run's name, and the labels by name; a path that exists has none."""
-    from sage_cli.policies.names import split_label
+    from sage_cli.models.policies.names import split_label
 
     pairs = [split_label(text) for text in typed]
     return [name for name, _ in pairs], {name: label for name, label in pairs if label}

@@ -75,8 +75,7 @@ def command(
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
-        report = power(
-            settings, names or [], live, problems=problems, samples=samples, seeds=seeds, k=k,
-            loss=loss, heterogeneity=heterogeneity, correlation=correlation, like=like,
-        )  # fmt: skip
+        designs = {"problems": problems, "samples": samples, "seeds": seeds, "k": k}
+        assumed = {"heterogeneity": heterogeneity, "correlation": correlation, "like": like}
+        report = power(settings, names or [], live, loss=loss, **designs, **assumed)  # type: ignore[arg-type]
     show_report(report, json)

@@ -19,7 +19,7 @@ PICTURES = (".pdf", ".png", ".svg")
 
 
 def _is_picture(file: Path | None) -> Path | None:
-    """Refuse an ending that no picture has, before anything is measured."""
+    """Return the file. Raises ConfigurationError for an ending that is no picture's."""
     if file is not None and file.suffix not in PICTURES:
         raise ConfigurationError(
             f"--out {file}: a picture ends in {', '.join(PICTURES)}", "for example --out curves.pdf"
@@ -38,9 +38,9 @@ Out = Annotated[
 
 
 def show_report(report: Report, json: bool = False, out: Path | None = None) -> None:
-    """The tables, the notes and where the files are; or all numbers as JSON.
+    """Print tables, notes and the files' folder, or all numbers as JSON.
 
-    `out` gets the report's first figure.
+    The report's first figure is saved as `out`.
     """
     if out is not None and report.document.figures:
         report.document.figures[0].save(out)

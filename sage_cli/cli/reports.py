@@ -19,25 +19,25 @@ app = new_app("Find the reports that commands have written.")
 
 @app.callback()
 def options() -> None:
-    """What `sage reports` takes before a command: nothing."""
+    """Find the reports that commands have written."""
 
 
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
     """List all reports, newest first, with the command that wrote each."""
     from sage_cli.config.records import default_root
-    from sage_cli.reports.written import written_reports
+    from sage_cli.reports.document import written_reports
 
-    found = written_reports(runs or default_root())
+    reports = written_reports(runs or default_root())
     if json:
-        answer: ReportsAnswer = {"reports": found}
+        answer: ReportsAnswer = {"reports": reports}
         emit(answer)
         return
-    if not found:
+    if not reports:
         console.print("no reports yet: `sage passk`, `eval`, `compare` and others write them")
         return
     table = Table("written", "report", "folder", box=None, padding=(0, 2, 0, 0))
-    for one in found:
+    for one in reports:
         about = Text(f"{one.title}\n{one.command or ''}".strip())
         table.add_row(one.written.replace("T", " ")[:16], about, Text(one.folder))
     console.print(table)

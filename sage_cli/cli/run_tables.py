@@ -26,7 +26,7 @@ def list_facts(
     found: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
 ) -> None:
     """Runs that fit, with the columns that are asked for."""
-    from sage_cli.reports.render import no_formula
+    from sage_cli.reports.tables.render import no_formula
     from sage_cli.store.run_facts import RunFacts, chosen, expanded
 
     facts = [RunFacts.listed(run) for run in found]

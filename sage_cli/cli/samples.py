@@ -30,7 +30,7 @@ def _group() -> None:
 def show(
     run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
     problem: Annotated[
-        str | None, typer.Option("--problem", help="A problem's id, or how it begins.")
+        str | None, typer.Option("--problem", help="A prefix of a problem's id.")
     ] = None,
     verdict: Annotated[
         str | None,
@@ -44,7 +44,7 @@ def show(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Show stored completions with their problems and verdicts; nothing is drawn or graded."""
+    """Show stored completions with their problems and verdicts; nothing is sampled or graded."""
     evaluation = {"benchmark": benchmark}
     settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
     from sage_cli.workflows.samples_show import samples_show
@@ -61,7 +61,7 @@ def show(
         told = visible(f"{answer}, gold {one.problem.gold}")
         head = f"[{colour}]{one.status}[/]  {escape(told)}"
         where = f"problem {one.problem.id}, seed {one.seed}, sample {one.completion.index}"
-        ended = ", cut off" if one.completion.finish_reason == "length" else ""
+        ended = ", truncated" if one.completion.finish_reason == "length" else ""
         console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
         console.print(Text(visible(one.problem.question), style="bold"), soft_wrap=True)
         console.print(Text(visible(one.completion.text)), soft_wrap=True)

@@ -1,6 +1,6 @@
-"""The JSON schema of each command's answer, from the types of `answers.py` and the rooms'.
+"""The JSON schema of each command's answer, from the types of `answers.py` and of the rooms.
 
-Read by docs/generate.py, which writes sage_cli/schemas/, and by tests; no command imports it.
+It imports every room, so only `sage schema`, the documentation's build and tests read it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ ERROR = "error"
 
 
 def _report(name: str, data: type) -> type:
-    """A document with these data, and where its report is."""
-    return new_class(name, (ReportJson, data), exec_body=lambda space: space.update(
-        __module__=data.__module__, __doc__=data.__doc__, __annotations__={}
-    ))  # fmt: skip
+    """Return the type of a report with these data: TypedDicts can't be joined at run time."""
+    names: Any = {"__module__": data.__module__, "__doc__": data.__doc__, "__annotations__": {}}
+    return new_class(name, (ReportJson, data), exec_body=lambda space: space.update(names))
 
 
 def _flat(name: str, of: type, said: str, **more: Any) -> Any:
-    """The fields of a dataclass, with more keys beside them."""
+    """Return a TypedDict with the fields of a dataclass and `more` keys."""
     make: Any = TypedDict
     made = make(name, {**more, **get_type_hints(of, include_extras=True)})
     made.__doc__ = said
@@ -49,7 +48,6 @@ def _flat(name: str, of: type, said: str, **more: Any) -> Any:
 
 
 _PLAN = answers.PlanAnswer
-
 
 ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "sft": (answers.Trained, _PLAN),
@@ -103,11 +101,11 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "init": (answers.WrittenAnswer,),
     ERROR: (answers.ErrorAnswer,),
 }
-"""What a command answers, without `sage`; `error` is the answer of any that fails."""
+"""Command without `sage` -> types of its output; `error` is that of a failed command."""
 
 
 def schema(command: str) -> dict[str, Any]:
-    """The schema of what a command prints with `--json`, where it comes to its end."""
+    """Return the schema (JSON Schema 2020-12) of what a command that succeeds prints."""
     found = json_schema(*ANSWERS[command])
     return {
         "$schema": DIALECT,

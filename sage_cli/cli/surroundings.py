@@ -1,4 +1,4 @@
-"""Environment of the libraries underneath, set before any of them is loaded."""
+"""The environment of the libraries underneath, set before any of them is loaded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOAD = Path("/proc/loadavg")
 
 
 def prepare(load: Path = _LOAD) -> None:
-    """Calm threads, no telemetry, no progress bars but ours; what the user has set stays.
+    """Set threads, telemetry and progress bars of libraries; variables that are set stay.
 
     A warning is a line of its words, without the line of code that gave it.
     """
@@ -44,7 +44,7 @@ def prepare(load: Path = _LOAD) -> None:
 
 
 def _alone(load: Path) -> bool:
-    """Whether no other thread of the machine is running or ready to: `0.52 0.4 0.3 1/123 4567`."""
+    """Return True if no other thread of the machine runs; reads `0.52 0.4 0.3 1/123 4567`."""
     try:
         return load.read_text().split()[3].startswith("1/")
     except (OSError, IndexError):  # not Linux
@@ -52,5 +52,5 @@ def _alone(load: Path) -> bool:
 
 
 def ask_nobody() -> None:
-    """Have the Hub's clients look into their cache alone: a plan waits for no network."""
+    """Restrict the Hub's clients to their cache, so a dry run waits for no network."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -1,4 +1,4 @@
-"""Texts of models, servers and files as a terminal may show them: characters, and no commands."""
+"""Text from models, servers and files made safe for a terminal: no control sequences."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def _escaped(one: re.Match[str]) -> str:
 
 
 class SafeConsole(Console):
-    """A console on which nothing but its own styles and movements is a terminal's command."""
+    """A console that passes only its own control sequences to the terminal."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The segments of what is to be shown, with visible texts."""
+        """Return the segments with control characters escaped."""
         for segment in super().render(renderable, options):
             if segment.control or not _COMMANDS.search(segment.text):
                 yield segment
@@ -50,8 +50,8 @@ class SafeConsole(Console):
 
 
 class SafeFormatter(logging.Formatter):
-    """Log lines that name files and texts, as a terminal may show them."""
+    """A formatter of log lines that escapes control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line with control characters escaped."""
         return visible(super().format(record))

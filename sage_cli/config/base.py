@@ -1,4 +1,4 @@
-"""What every section shares: unknown keys refused, frozen after loading, numbers finite."""
+"""The base of every section: unknown keys are errors, values are frozen and numbers finite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Section(BaseModel):
 
 
 def is_cosmetic(section: type[BaseModel], name: str) -> bool:
-    """Whether the schema marks the field `name` of `section` as one that changes no result."""
+    """Return True if the schema marks a section's field `name` as changing no result."""
     extra = section.model_fields[name].json_schema_extra
     return isinstance(extra, dict) and bool(extra.get("cosmetic"))
 

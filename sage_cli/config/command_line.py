@@ -56,7 +56,7 @@ def typed(value: object) -> str:
 def _sets(
     config: SageConfig, sections: Sequence[str], preset: str, flags: Mapping[str, Any]
 ) -> list[str] | None:
-    """What is to be said beside a preset and the choices; None where they don't go together."""
+    """Return the settings to add to a preset and the choices; None if they contradict."""
     sets: list[str] = []
     for _ in range(3):  # a setting such as model.kind brings others along
         made = _loaded(preset, flags, sets)

@@ -27,13 +27,13 @@ def without_consent(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asks_for_code(stored: Mapping[str, Any]) -> bool:
-    """Whether what a stored configuration describes was made with code that its model brought."""
+    """Return True if a stored configuration's model was run with code of its own."""
     model = stored.get("model")
     return isinstance(model, Mapping) and bool(model.get("trust_remote_code"))
 
 
 def consents(model: PretrainedModel | ScratchModel | None) -> bool:
-    """Whether the configured model says that code which a model brings may be run."""
+    """Return True if the configuration allows code that a model brings."""
     return isinstance(model, PretrainedModel) and model.trust_remote_code
 
 

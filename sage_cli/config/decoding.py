@@ -1,4 +1,4 @@
-"""What `rollout` and `sampling` share: how a completion's tokens are chosen."""
+"""Decoding settings that `rollout` and `sampling` share."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class DecodingSection(Section):
 
     @property
     def truncates(self) -> bool:
-        """Whether min_p, top_p or top_k leave tokens out."""
+        """Return True if min_p, top_p or top_k exclude tokens."""
         return self.min_p > 0 or self.top_p < 1 or self.top_k > 0

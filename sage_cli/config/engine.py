@@ -44,7 +44,7 @@ OF_ANOTHER_MODEL = (
 
 
 def engine_problems(settings: Mapping[str, Any]) -> list[str]:
-    """What is wrong with `sampling.vllm`, a sentence each; whether vLLM knows a key isn't asked."""
+    """Return the problems of `sampling.vllm`, one sentence each; unknown keys are left to vLLM."""
     found = [
         f"vllm.{name} is decided by {DECIDED_ELSEWHERE[name]}: leave it out"
         for name in settings

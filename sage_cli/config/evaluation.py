@@ -11,7 +11,7 @@ from sage_cli.config.data import FieldsSection
 
 
 class EvaluationSection(Section):
-    """Which problems, how many samples, which k."""
+    """Problems, number of samples and values of k of a measurement."""
 
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
     """`official`: the authors' settings of an evaluation, as docs/fidelity.md lists them."""

@@ -10,7 +10,7 @@ from sage_cli.config.base import COSMETIC, Section
 
 
 class ExecutorSection(Section):
-    """Where tasks run; nothing here changes a result."""
+    """The place where tasks run; no setting here changes a result."""
 
     name: Literal["local", "ray", "slurm"] = Field("local", json_schema_extra=COSMETIC)
     """`local`: this machine; `ray`: a Ray cluster; `slurm`: jobs under Slurm."""

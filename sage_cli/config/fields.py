@@ -1,4 +1,4 @@
-"""What the schema's sections hold: their keys, and every setting by its dotted name."""
+"""Keys of the schema's sections, and every setting by its dotted name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs are called, from their settings."""
+"""Labels of runs, made from their settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 
 
 def base_label(recipe: SftRecipe) -> str:
-    """What a base is called: its model, or for one from scratch what it is taught."""
+    """Return the label of an initial policy: its model, or its task for one from scratch."""
     if isinstance(recipe.model, ScratchModel):
         return Path(recipe.data.sft.name).stem.lower()
     return Path(recipe.model.path).name.lower()

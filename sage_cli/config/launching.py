@@ -1,4 +1,4 @@
-"""What an accelerate configuration says of how a model is spread over processes."""
+"""Reads from an accelerate configuration how a model is sharded over processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ZERO_3, FSDP_2 = 3, 2
 
 @dataclass(frozen=True)
 class Sharding:
-    """How a launcher spreads a model.
+    """The way a launcher shards a model.
 
     `kind` is one of SHARDED, `level` the version of FSDP or the stage of ZeRO.
     """
@@ -30,7 +30,7 @@ class Sharding:
 
 
 def unfit_for(sharding: Sharding | None, rl: RlSection, tuning: str) -> list[str]:
-    """What can't be trained under this sharding, one sentence each."""
+    """Return what cannot be trained under this sharding, one sentence each."""
     found = []
     if sharding == Sharding("DEEPSPEED", ZERO_3) and tuning == "lora":
         found.append(
@@ -82,7 +82,7 @@ def spread_over(processes: int, rl: RlSection) -> str | None:
 
 
 def launch_problems(rl: RlSection, tuning: str) -> list[str]:
-    """What stands against `rl.accelerate` beside `rl` and `model.tuning`, one sentence each.
+    """Return the conflicts of `rl.accelerate` with `rl` and `model.tuning`, one sentence each.
 
     A broken file is refused later.
     """
@@ -115,7 +115,7 @@ def launch_problems(rl: RlSection, tuning: str) -> list[str]:
 
 
 def _sharding(settings: Mapping[str, Any]) -> Sharding | None:
-    """What an accelerate configuration says, with accelerate's defaults; None without sharding."""
+    """Return the sharding of an accelerate configuration; None if it has none."""
     kind = _type(settings)
     if kind not in SHARDED:
         return None

@@ -1,4 +1,4 @@
-"""What a setting means, from the schema alone: type, bounds, default, docstring."""
+"""The meaning of a setting, from the schema alone: type, bounds, default, docstring."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _below(models: Sequence[type[BaseModel]], above: str) -> Iterator[Meaning]:
 
 
 def _member(model: type[BaseModel]) -> str:
-    """What tells a member of a union apart, as its `name` or `kind` has it."""
+    """Return the value of `name` or `kind` that selects a member of a union."""
     for tag in ("name", "kind"):
         if tag in model.model_fields:
             named = get_args(model.model_fields[tag].annotation)

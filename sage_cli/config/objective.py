@@ -1,4 +1,4 @@
-"""What a sweep wants high: pass@k, or a weighted sum of several."""
+"""The objective of a sweep: pass@k, or a weighted sum of several."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ _TERM = re.compile(r"(?:(?P<weight>\d+(?:\.\d*)?|\.\d+)\*)?pass@(?P<k>[1-9]\d*)"
 
 @dataclass(frozen=True)
 class Objective:
-    """`weights` of pass@k by k; `name` is how it was written."""
+    """The `weights` of pass@k by k; `name` is the objective as it was written."""
 
     name: str
     weights: Mapping[int, float]
 
     @property
     def largest_k(self) -> int:
-        """How many samples a problem needs at least."""
+        """The number of samples per problem that the objective needs at least."""
         return max(self.weights)
 
     def value(self, pass_at: Mapping[int, float]) -> float:
-        """The sum, from pass@k by k."""
+        """Return the weighted sum, from pass@k by k."""
         return sum(weight * pass_at[k] for k, weight in self.weights.items())
 
 
 def parse_objective(text: str) -> Objective:
-    """`pass@8`, or terms with weights: `0.5*pass@1+0.5*pass@64`. Raises ValueError otherwise."""
+    """Return the objective that `text` means: `pass@8`, or `0.5*pass@1+0.5*pass@64`.
+
+    Raises ValueError for anything else.
+    """
     name = "".join(text.split())
     weights: dict[int, float] = {}
     for part in name.split("+"):

@@ -1,4 +1,4 @@
-"""What other packages register: found by entry-point group and name, loaded, refused by name.
+"""Plug-ins of other packages: found by entry-point group and name, loaded, checked.
 
 Free of pydantic, for worker processes.
 """
@@ -52,7 +52,7 @@ class Plugin:
         return f"{_kind(self.group)} '{self.name}' ({where})"
 
     def refused(self, wrong: str, next_step: str) -> ConfigurationError:
-        """What to raise when the object isn't what its group asks for."""
+        """Return the error for an object that does not fit its group."""
         return ConfigurationError(f"{self} {wrong}", next_step)
 
     def blamed(
@@ -112,12 +112,12 @@ def require_name(group: str, name: str, built_in: Sequence[str], info: Validatio
 
 
 def is_to_be_checked(info: ValidationInfo, group: str) -> bool:
-    """Whether the names of `group` have to be known: not where they were stored with a run."""
+    """Return True if names of `group` must be registered; stored configurations are exempt."""
     return NAMED_BY[group] not in (info.context or ())
 
 
 def load_plugin(group: str, name: str) -> Plugin:
-    """What is registered under `name`.
+    """Load the object that is registered under `name`.
 
     Raises ConfigurationError where nothing is, where two packages do, or where it can't be
     imported.

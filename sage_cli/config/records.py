@@ -39,7 +39,7 @@ class TrackingSection(Section):
 
 
 class RunSection(Section):
-    """Where results go; nothing here changes a result."""
+    """The place of results; no setting here changes a result."""
 
     root: Path = Field(default_factory=default_root, json_schema_extra=COSMETIC)
     """Folder of runs: `--runs`, this setting, `$SAGE_RUNS`, or `runs`, the first that is there."""

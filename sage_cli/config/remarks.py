@@ -1,4 +1,4 @@
-"""What a run should say of its objective before it starts."""
+"""Warnings about a run's objective, given before it starts."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class VllmRolloutSection(Section):
 
 
 class RolloutSection(DecodingSection):
-    """How training samples."""
+    """Sampling during training."""
 
     backend: Backend = "auto"
     """`sampler`: what `sage passk` draws with; `transformers`: that library's `generate`. `auto`:
@@ -75,12 +75,12 @@ class RolloutSection(DecodingSection):
 
     @property
     def may_use_vllm(self) -> bool:
-        """Whether vLLM draws, or may where `auto` finds it."""
+        """Return True if vLLM samples, or may where `auto` finds it."""
         return self.backend in ("auto", "vllm")
 
     @property
     def logprobs_mode(self) -> LogprobsMode:
-        """Which log-probabilities vLLM returns, so that the trainer's are of the same distribution.
+        """Return the kind of log-probabilities that vLLM returns, so that they match the trainer's.
 
         The trainer's are tempered, over the whole vocabulary. vLLM's `processed` ones are tempered
         and renormalised over the tokens that truncation keeps; its `raw` ones are neither.
@@ -89,7 +89,7 @@ class RolloutSection(DecodingSection):
         return "raw_logprobs" if whole else "processed_logprobs"
 
     def correction_problem(self) -> tuple[str, str] | None:
-        """Why the ratio to vLLM's probabilities would be wrong, and what to do; None if it isn't.
+        """Return why the ratio to vLLM's probabilities would be wrong and the remedy, or None.
 
         Of tempered and truncated samples vLLM has no log-probabilities over the whole vocabulary:
         each token's ratio would be the share of probability that is kept, on the policy's term

@@ -18,7 +18,7 @@ ServerForm = Literal["completions", "chat"]
 
 
 class SamplingSection(DecodingSection):
-    """How evaluation samples: as in training but for the temperature (Appendix F)."""
+    """Sampling during evaluation: as in training but for the temperature (Appendix F)."""
 
     backend: str = Field("auto", json_schema_extra=COSMETIC)
     """What draws: `auto`, `transformers`, `vllm`, `server`, or what a package registers."""
@@ -83,12 +83,12 @@ class SamplingSection(DecodingSection):
 
     @property
     def asks_servers(self) -> bool:
-        """Whether servers draw; `auto` takes those that are named."""
+        """Return True if servers sample; `auto` takes those that are named."""
         return self.backend == "server" or (self.backend == "auto" and bool(self.servers))
 
     @property
     def served(self) -> dict[str, str]:
-        """What servers decide of the samples besides how they are computed, by setting.
+        """Return the settings through which a server decides the samples themselves.
 
         Nothing where they complete the prompt as it is with the very model that is meant.
         """

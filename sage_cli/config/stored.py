@@ -1,4 +1,4 @@
-"""A stored configuration in today's words, without what only the person who types may say."""
+"""Reads stored configurations without the settings that only the person who types may give."""
 
 from __future__ import annotations
 
@@ -26,28 +26,21 @@ SERVICES: Mapping[str, Mapping[str, Any]] = {
 """By section, the settings that name servers, databases and clusters, or what is done there, with
 their defaults. Runs are copied between people, so a stored file never decides where requests, keys
 and commands go: these settings are typed, or said in a preset that is named."""
-NOT_TAKEN_OVER = {"run": ("name", "tags", "root", "sweep"), "sweep": ("k",)}
-"""Settings that a stored configuration may hold and that don't travel with it: where and for what
-it was made, and those of earlier releases, none of which changed a run's result."""
+NOT_TAKEN_OVER = {"run": ("root", "sweep")}
+"""Settings that do not travel with a stored configuration: where and for what it was made."""
 
 
 def current(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """`stored` without what doesn't travel with it, in today's words."""
+    """Return `stored` without services and without what does not travel with it."""
     kept = {
         section: _without(section, inside, NOT_TAKEN_OVER.get(section, ()))
         if isinstance(inside, Mapping)
         else inside
         for section, inside in stored.items()
     }
-    sweep = stored.get("sweep")
-    if isinstance(sweep, Mapping) and "k" in sweep:  # what objectives were called before
-        kept["sweep"]["objective"] = [f"pass@{k}" for k in sweep["k"]]
     tracking = kept.get("tracking")
     if isinstance(tracking, Mapping) and tracking.get("wandb") == "online":  # a run may be copied
         kept["tracking"] = {**tracking, "wandb": "offline"}
-    rollout = kept.get("rollout")
-    if isinstance(rollout, Mapping) and "importance_cap" in rollout:
-        kept["rollout"] = _rollout(rollout)
     return kept
 
 
@@ -78,7 +71,7 @@ def service_words(
 def _without(
     section: str, inside: Mapping[str, Any], left_out: Sequence[str], above: str = ""
 ) -> dict[str, Any]:
-    """The settings of a section, or nested in it below `above`, but services and `left_out`."""
+    """Return the settings of a section, or of a part of it, but services and `left_out`."""
     kept: dict[str, Any] = {}
     for key, value in inside.items():
         name = f"{above}{key}"
@@ -91,17 +84,7 @@ def _without(
 
 
 def _names_a_service(section: str, name: str) -> bool:
-    """Whether a setting is one of `SERVICES`, or one inside of it."""
+    """Return True if a setting is one of `SERVICES` or lies inside one."""
     if section == "sampling" and name in _KEPT_OF_SAMPLING:
         return False
     return any(f"{name}.".startswith(f"{one}.") for one in SERVICES.get(section, ()))
-
-
-def _rollout(before: Mapping[str, Any]) -> dict[str, Any]:
-    """vLLM's settings have a section of their own now."""
-    now = {**before}
-    vllm = {"importance_cap": now.pop("importance_cap")}
-    if now.get("backend") == "vllm-server":
-        now["backend"] = "vllm"
-        vllm["mode"] = "server"
-    return {**now, "vllm": vllm}

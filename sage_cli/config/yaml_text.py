@@ -12,7 +12,7 @@ _LIBYAML = getattr(yaml, "CSafeLoader", None)
 
 
 def yaml_value(text: str) -> Any:
-    """What `text` says. Raises yaml.YAMLError, in the words of PyYAML's own reader."""
+    """Parse `text`. Raises yaml.YAMLError with the message of PyYAML's own reader."""
     if _LIBYAML is not None:
         with suppress(yaml.YAMLError):
             return yaml.load(text, Loader=_LIBYAML)

@@ -13,12 +13,11 @@ from sage_cli.config.grading import GradingSection
 from sage_cli.config.model import PromptSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
-from sage_cli.grading.golds import check_golds
+from sage_cli.grading.grader import check_golds
 from sage_cli.problems.data_set import Group
-from sage_cli.problems.load import benchmark_names, load_problems
+from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
-from sage_cli.problems.training import load_training_problems
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of

@@ -15,7 +15,7 @@ from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import parse_ks
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.store.mirror import Follower
 from sage_cli.store.run import Run

@@ -12,8 +12,8 @@ from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.measure import Measurements
 from sage_cli.metrics import parse_ks
-from sage_cli.metrics.bands import pass_matrix
-from sage_cli.policies.policy import Policy
+from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.models.policies.policy import Policy
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.lock import writer

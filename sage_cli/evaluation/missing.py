@@ -12,8 +12,8 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_verdicts
+from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.hours import hours_fact
-from sage_cli.policies.policy import Policy
 
 
 @dataclass(frozen=True)

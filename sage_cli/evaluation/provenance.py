@@ -8,7 +8,7 @@ from dataclasses import replace
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.reports.provenance import (
     BenchmarkUsed,
     GraderUsed,

@@ -10,10 +10,10 @@ from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.training import RlSection
 from sage_cli.errors import DataError
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import reference_policy
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import reference_policy
+from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.training import load_training_problems
 from sage_cli.store.completion import Completion
 from sage_cli.training.order import rows_seen
 

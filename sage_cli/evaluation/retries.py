@@ -19,8 +19,8 @@ from sage_cli.evaluation.drawing import Drawing
 from sage_cli.evaluation.measure import draw_and_grade
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import policy_and_reference
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.hints import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress

@@ -17,8 +17,8 @@ from sage_cli.evaluation.reference import (
 )
 from sage_cli.evaluation.rollouts import sampled_rollouts
 from sage_cli.grading import Grade
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import policy_and_reference
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.run import Run

@@ -11,7 +11,7 @@ from sage_cli.config.rollout import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
 from sage_cli.models.architecture import facts_of_path
 from sage_cli.models.folders import adapter_base, is_adapter, read_json
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 
 if TYPE_CHECKING:
     from sage_cli.training.rl_inputs import Draw

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sage_cli.config.model import PromptSection, sampled_dtype
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
-from sage_cli.policies.compatibility import refuse_other_template
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.compatibility import refuse_other_template
+from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
 from sage_cli.store.samples import SampleIdentity, SampleSet

@@ -10,7 +10,7 @@ from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.counted import counts_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.samples import SampleSet
 from sage_cli.store.verdicts import VerdictStore

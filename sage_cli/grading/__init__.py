@@ -1,11 +1,10 @@
 """Completion to grade.
 
 `extract.py` finds the answer, a judge (`judges/`) compares it with the gold, by the rules of
-`mathematics/` where it is mathematics and in a process of `workers/` where that may take long.
+`mathematics/` for formulas, and in a process of `workers/` if that may take long.
 """
 
 from sage_cli.grading.grader import Grader, grade
-from sage_cli.grading.identity import GRADING_VERSION, GraderIdentity
-from sage_cli.grading.status import Grade
+from sage_cli.grading.grades import GRADING_VERSION, Grade, GraderIdentity
 
 __all__ = ["GRADING_VERSION", "Grade", "Grader", "GraderIdentity", "grade"]

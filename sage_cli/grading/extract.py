@@ -1,16 +1,16 @@
-r"""The final answer of a completion: between tags, in \boxed{}, or wherever it stands."""
+r"""The final answer of a completion: between tags, in \boxed{}, or the whole text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sage_cli.boxed import last_boxes
 from sage_cli.config.judging import Extraction
+from sage_cli.latex_boxed import last_boxes
 
 
 @dataclass(frozen=True)
 class AnswerTags:
-    """What encloses the final answer."""
+    """The tags that enclose the final answer."""
 
     open: str = "<SOLUTION>"
     close: str = "</SOLUTION>"
@@ -33,7 +33,7 @@ def extract(completion: str, tags: AnswerTags, place: Extraction = "tags") -> st
 
 
 def answer_begin(text: str, tags: AnswerTags) -> int | None:
-    """Where the answer in the last closed pair of tags begins; None where no pair is closed."""
+    """The position of the answer in the last closed pair of tags; None where no pair is closed."""
     last_close = text.rfind(tags.close)
     opened = text.rfind(tags.open, 0, max(last_close, 0))
     begin = opened + len(tags.open)
@@ -42,7 +42,5 @@ def answer_begin(text: str, tags: AnswerTags) -> int | None:
 
 def _last_tagged(text: str, tags: AnswerTags) -> str | None:
     begin = answer_begin(text, tags)
-    if begin is None:
-        return None
-    # before the last closing tag where several follow each other
-    return text[begin : text.find(tags.close, begin)]
+    # closing tags may follow each other: the answer ends at the first of them
+    return None if begin is None else text[begin : text.find(tags.close, begin)]

@@ -7,14 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache, partial
-from types import TracebackType
 
 from sage_cli.config.judging import Extraction
 from sage_cli.grading.extract import AnswerTags, extract
-from sage_cli.grading.identity import GraderIdentity, grading_version
+from sage_cli.grading.grades import GRADING_VERSION, STATUSES, Grade, GraderIdentity, Status
 from sage_cli.grading.judges.registry import find_judge, package_of
 from sage_cli.grading.mathematics.normalise import MAX_LENGTH, gold_text
-from sage_cli.grading.status import STATUSES, Grade, Status
 from sage_cli.grading.workers.pool import WorkerPool
 from sage_cli.grading.workers.process import WorkerProcess
 
@@ -22,7 +20,7 @@ _REMEMBERED = 65_536
 _MAX_TEXT = 100_000
 """Characters of a whole completion that are searched for an answer."""
 _GRACE_S = 1.0
-"""What a worker has beyond its own whole-second alarms before it is killed."""
+"""Time of a worker beyond its own whole-second alarms before it is killed."""
 
 Pair = tuple[str, str]
 log = logging.getLogger(__name__)
@@ -31,15 +29,14 @@ log = logging.getLogger(__name__)
 class Grader:
     """Grades completions against golds; a context manager, because it keeps worker processes.
 
-    `judge` says what kind of answer it is, `mode` how strictly mathematics is judged (`strict` or
-    `math-verify`), `tolerance` is relative and None where answers must be exact. `extract` says
-    where the answer stands (see `extract.py`); `boxed` is short for `extract="boxed"`. A pair has
-    `timeout_s` whole seconds, and a worker may grow by `memory_mb`. Workers start with the first
-    pair that needs one. `identity` is all of that but the number of workers: what grades may be
-    stored by.
+    `judge` is the kind of answer, `mode` the strictness of mathematics (`strict` or `math-verify`),
+    `tolerance` is relative and None where answers must be exact. `extract` is the place of the
+    answer (see `extract.py`); `boxed` is short for `extract="boxed"`. A pair has `timeout_s` whole
+    seconds, and a worker may grow by `memory_mb`. Workers start with the first pair that needs
+    one. `identity` is all of that but the number of workers: the key of stored grades.
 
     Only mathematics is searched for in a whole text: under `text` other judges take the tags.
-    Raises ConfigurationError for a judge or mode that doesn't exist, and for `text` under `strict`.
+    Raises ConfigurationError for an unknown judge or mode, and for `text` under `strict`.
     """
 
     def __init__(
@@ -59,6 +56,7 @@ class Grader:
         if place == "text" and judge != "math":
             place = "tags"
         self._judge = find_judge(judge, mode, place)
+        package = package_of(judge)
         self.identity = GraderIdentity(
             mode=mode,
             judge=judge,
@@ -68,7 +66,7 @@ class Grader:
             extract=place,
             timeout_s=timeout_s,
             memory_mb=memory_mb,
-            version=grading_version(package_of(judge)),
+            version=f"{GRADING_VERSION}, {package}" if package else str(GRADING_VERSION),
         )
         self.pool = WorkerPool(workers, partial(WorkerProcess, memory_mb, judge, mode, place))
         self._tags, self._place = AnswerTags(answer_open, answer_close), place
@@ -80,12 +78,7 @@ class Grader:
     def __enter__(self) -> Grader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -103,15 +96,15 @@ class Grader:
             if answer is not None and (gold, answer) not in statuses:
                 statuses[gold, answer] = self._quick(gold, answer)
         undecided = [pair for pair, status in statuses.items() if status is None]
-        if undecided:
-            for pair, status in zip(undecided, self._full(undecided), strict=True):
-                statuses[pair] = status
-                if status != "error":
-                    self._remember(pair, status)
+        for pair, status in zip(undecided, self._full(undecided), strict=True):
+            statuses[pair] = status
+            if status != "error":
+                self._remember(pair, status)
         return [
             Grade("unparseable" if gold else "error", None)
             if answer is None
-            else Grade(statuses[gold, answer] or "error", self._shown(answer))
+            # a whole text that was searched is no answer
+            else Grade(statuses[gold, answer] or "error", None if self._place == "text" else answer)
             for gold, answer in read
         ]
 
@@ -123,10 +116,6 @@ class Grader:
         if not isinstance(completion, str):
             return None
         return extract(completion, self._tags, self._place)
-
-    def _shown(self, answer: str) -> str | None:
-        """What a grade keeps: a text that was searched is no answer."""
-        return None if self._place == "text" else answer
 
     def _quick(self, gold: str, answer: str) -> Status | None:
         if not gold or len(gold) > MAX_LENGTH:
@@ -141,38 +130,35 @@ class Grader:
         try:
             status = self._judge.quick(gold, answer, self.identity.tolerance)
         except Exception as error:  # is a status, counted, and doesn't end a training
-            self._name_failing_judge(f"{type(error).__name__}: {error}")
+            self._report_failing_judge(f"{type(error).__name__}: {error}")
             return "error"
         if status is None:
             return None
         if status not in STATUSES:
-            self._name_failing_judge(f"{str(status)[:200]!r} is no status")
+            self._report_failing_judge(f"{str(status)[:200]!r} is no status")
             return "error"
         self._remember((gold, answer), status)
         return status
 
     def _full(self, pairs: list[Pair]) -> list[Status]:
-        identity = self.identity
+        if not pairs:
+            return []
+        timeout_s, tolerance = self.identity.timeout_s, self.identity.tolerance
         tasks = [
-            {
-                "gold": gold,
-                "answer": answer.strip(),
-                "tolerance": identity.tolerance,
-                "timeout_s": identity.timeout_s,
-            }
+            {"gold": gold, "answer": answer.strip(), "tolerance": tolerance, "timeout_s": timeout_s}
             for gold, answer in pairs
         ]
-        statuses = self.pool.run(tasks, identity.timeout_s + _GRACE_S)
+        statuses = self.pool.run(tasks, timeout_s + _GRACE_S)
         if self.pool.failure is not None:
-            self._name_failing_judge(self.pool.failure)
+            self._report_failing_judge(self.pool.failure)
         return statuses
 
-    def _name_failing_judge(self, why: str) -> None:
-        """Say so once: a judge that always fails looks like a policy that is always wrong."""
+    def _report_failing_judge(self, reason: str) -> None:
+        """Log it once: a judge that always fails looks like a policy that is always wrong."""
         if not self._judge_failed:
             self._judge_failed = True
-            who = f"judge '{self.identity.judge}' ({type(self._judge).__module__})"
-            log.warning("%s fails, and such answers count as errors; the first: %s", who, why)
+            judge = f"judge '{self.identity.judge}' ({type(self._judge).__module__})"
+            log.warning("%s fails, and such answers count as errors; the first: %s", judge, reason)
 
     def _remember(self, pair: Pair, status: Status) -> None:
         if len(pair[1]) > MAX_LENGTH:
@@ -186,8 +172,8 @@ class Grader:
 def grade(gold: object, completion: object) -> Grade:
     """The grade of a completion: strict mathematics between <SOLUTION> tags.
 
-    What exact comparison can't decide goes to a worker process that is started once and shared.
-    For other tags, judges, modes or many completions use a `Grader`.
+    Pairs that exact comparison can't decide go to a worker process that is started once and
+    shared. For other tags, judges, modes or many completions use a `Grader`.
     """
     return _shared().grade(gold, completion)
 
@@ -195,3 +181,19 @@ def grade(gold: object, completion: object) -> Grade:
 @lru_cache(maxsize=1)
 def _shared() -> Grader:
     return Grader(workers=1)
+
+
+def check_golds(
+    golds: Iterable[tuple[str, object]],
+    *,
+    judge: str = "math",
+    mode: str = "strict",
+    tolerance: float | None = None,
+) -> list[str]:
+    """The ids of the (id, gold) pairs whose gold, given as the answer, is not graded `right`."""
+    golds, tags = list(golds), AnswerTags()
+    with Grader(judge=judge, mode=mode, tolerance=tolerance) as grader:
+        grades = grader.grade_many(
+            (gold, f"{tags.open}{gold_text(gold)}{tags.close}") for _, gold in golds
+        )
+    return [id_ for (id_, _), grade in zip(golds, grades, strict=True) if grade.status != "right"]

@@ -1,16 +1,16 @@
 """pass@k from counts, with intervals: pure functions on arrays."""
 
 from sage_cli.config.ks import curve_ks, parse_ks
-from sage_cli.metrics.bands import Curve, curve
-from sage_cli.metrics.comparison import Difference, paired_difference
+from sage_cli.metrics.comparisons.comparison import About, Comparison, Side, about, compare_sides
+from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
+from sage_cli.metrics.comparisons.method_difference import method_difference
+from sage_cli.metrics.comparisons.paired_difference import Difference, paired_difference
+from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, pooled
-from sage_cli.metrics.counts_file import read_counts
-from sage_cli.metrics.crossing import Crossing, find_crossing
-from sage_cli.metrics.estimator import pass_at_k
-from sage_cli.metrics.methods import method_difference
-from sage_cli.metrics.sides import About, Comparison, Side, about, compare_sides
-from sage_cli.metrics.spread import Spread, measure_spread
-from sage_cli.metrics.support import Support, compare_support
+from sage_cli.metrics.counts.counts_file import read_counts
+from sage_cli.metrics.counts.estimator import pass_at_k
+from sage_cli.metrics.intervals.bands import Curve, curve
+from sage_cli.metrics.intervals.variance_components import VarianceComponents, variance_components
 
 __all__ = [
     "About",
@@ -20,19 +20,19 @@ __all__ = [
     "Curve",
     "Difference",
     "Side",
-    "Spread",
     "Support",
+    "VarianceComponents",
     "about",
     "compare_sides",
     "compare_support",
     "curve",
     "curve_ks",
     "find_crossing",
-    "measure_spread",
     "method_difference",
     "paired_difference",
     "parse_ks",
     "pass_at_k",
     "pooled",
     "read_counts",
+    "variance_components",
 ]

@@ -1,4 +1,4 @@
-"""What becomes of the memory that a finished operation frees."""
+"""The allocator's handling of freed memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells models of different make apart, as plain facts that two of them can be compared by."""
+"""Facts of a model's architecture, by which two models are compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shape(config: Mapping[str, Any]) -> Facts:
 
 
 def facts_of_folder(folder: Path) -> Facts:
-    """What the files in `folder` say: a model's shape, or which base an adapter was made for."""
+    """The facts of the files in `folder`: a model's shape, or the base of an adapter."""
     if is_adapter(folder):
         return facts_of_path(adapter_base(folder))
     return shape(read_json(folder / "config.json"))
@@ -36,7 +36,7 @@ def facts_of_path(path: str) -> Facts:
 
 
 def facts_of_section(section: PretrainedModel | ScratchModel) -> Facts:
-    """What a configuration says of its model; how it is tuned and seeded doesn't matter."""
+    """The facts of a configured model; its tuning and its seed don't matter."""
     if isinstance(section, PretrainedModel):
         return {"kind": "pretrained", **facts_of_path(section.path), "revision": section.revision}
     characters = section.tokenizer == "characters"

@@ -1,14 +1,15 @@
-"""What a model's folder says of it without loading anything: content, base, type, end tokens."""
+"""Facts of a model's folder, without loading it: content, base, type, end tokens."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.content import file_hash
 from sage_cli.errors import DataError
+from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
 from sage_cli.models.hub import cached_files, commit_of
 
@@ -20,7 +21,7 @@ _CONTENT = ("*.safetensors", "config.json", "tokenizer.json")
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Whether `folder` looks like a model or an adapter in Hugging Face's format."""
+    """Return True if `folder` looks like a model or an adapter in Hugging Face's format."""
     return any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE))
 
 
@@ -36,7 +37,7 @@ def require_model(path: str) -> None:
 
 
 def require_folder(path: str | Path) -> None:
-    """Say that a local folder is missing before the Hub is asked for a model of that name."""
+    """Raise DataError where a local folder is missing, before the Hub is asked for that name."""
     text = str(path)
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1
     if looks_local and not Path(text).is_dir():
@@ -44,15 +45,15 @@ def require_folder(path: str | Path) -> None:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether `folder` holds a LoRA adapter rather than a whole model."""
+    """Return True if `folder` holds a LoRA adapter rather than a whole model."""
     return (folder / ADAPTER_FILE).is_file()
 
 
 def fingerprint(path: str | Path, revision: str | None = None) -> str:
     """Sixteen hex digits of a model's content: weights, configuration, tokenizer, end tokens.
 
-    An adapter's includes its base's, wherever that lies. A model of the Hub is told by its name
-    and commit, one that can't be reached by its name and `revision`.
+    An adapter's includes its base's, wherever that lies. A Hub model has that of its name and
+    commit, or of its name and `revision` if it can't be reached.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -106,8 +107,8 @@ def stored_dtype(folder: Path) -> str | None:
     if is_adapter(folder):
         return stored_dtype(model_files(adapter_base(folder)))
     config = read_json(folder / "config.json")
-    found = config.get("dtype") or config.get("torch_dtype")
-    return str(found) if found else None
+    dtype = config.get("dtype") or config.get("torch_dtype")
+    return str(dtype) if dtype else None
 
 
 def model_files(path: str, revision: str | None = None) -> Path:
@@ -144,3 +145,38 @@ def _adapter_settings(folder: Path) -> dict[str, Any]:
             f"{folder / ADAPTER_FILE} names no base model: {str(error) or type(error).__name__}",
             "export the adapter again, or name another model",
         ) from error
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """The end-of-sequence token and the chat template of a tokenizer, and where it was read."""
+
+    eos_token: str | None
+    chat_template: Any
+    name_or_path: str = ""
+
+
+def tokenizer_facts(folder: Path) -> TokenizerFacts | None:
+    """The facts of the tokenizer in `folder`; None where its files don't tell."""
+    config = read_json(folder / "tokenizer_config.json")
+    if not config:
+        return None
+    ends = _text(config.get("eos_token"))
+    return TokenizerFacts(ends, _chat_template(folder, config), str(folder))
+
+
+def _chat_template(folder: Path, config: dict[str, Any]) -> Any:
+    """As Transformers takes it: a file of its own before the configuration's entry."""
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    named = config.get("chat_template")
+    if isinstance(named, list):
+        return {entry["name"]: entry["template"] for entry in named}
+    return named
+
+
+def _text(token: Any) -> str | None:
+    """A token is stored as its text or as an object that holds it."""
+    text = token.get("content") if isinstance(token, dict) else token
+    return str(text) if text is not None else None

@@ -1,7 +1,7 @@
 """A model of the Hub: which commit is meant, and its small files in the Hub's local cache.
 
-What the cache holds of a branch is what is meant, until somebody fetches it anew: a model doesn't
-change between two commands because its branch has moved on.
+The cached commit of a branch is used until it is fetched again: a model doesn't change between
+two commands because its branch has moved on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SMALL_FILES = ["*.json", "*.jinja"]
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether `name` reads as ORG/MODEL and can't be meant as a folder here."""
+    """Return True if `name` reads as ORG/MODEL and can't be meant as a folder here."""
     return bool(_NAME.fullmatch(name)) and not Path(name.partition("/")[0]).is_dir()
 
 
@@ -28,11 +28,11 @@ def cached_files(name: str, revision: str | None) -> Path:
     They are fetched unless the cache holds them. Raises AbsentModelError where there is no such
     model, or the Hub can't be reached.
     """
-    found = _snapshot(name, revision)
-    if isinstance(found, Path):
-        return found
+    snapshot = _snapshot(name, revision)
+    if isinstance(snapshot, Path):
+        return snapshot
     raise AbsentModelError(
-        f"'{name}' is no folder here, and couldn't be read from the Hub: {found}",
+        f"'{name}' is no folder here, and couldn't be read from the Hub: {snapshot}",
         f"check the name; fetch it where there is a network with `hf download {name}`, or name "
         "the folder of a copy",
     )
@@ -53,8 +53,8 @@ def whole_model(name: str, revision: str | None) -> Path:
 
 def commit_of(name: str, revision: str | None) -> str | None:
     """The commit that is meant; None where neither cache nor Hub tells."""
-    found = _snapshot(name, revision)
-    return found.name if isinstance(found, Path) else None
+    snapshot = _snapshot(name, revision)
+    return snapshot.name if isinstance(snapshot, Path) else None
 
 
 @cache

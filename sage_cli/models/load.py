@@ -1,7 +1,9 @@
-"""Load tokenizers and policies from the Hub or from folders; attach and find adapters."""
+"""Load tokenizers and models from the Hub or from folders; attach adapters."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,17 +43,12 @@ def load_tokenizer(
             + ", ".join(TOKENIZER_FILES),
             "name a folder that holds tokenizer.json, or a model of the Hub",
         )
-    try:
+    with _loading("tokenizer", path, "a folder that holds tokenizer.json"):
         tokenizer = AutoTokenizer.from_pretrained(
             str(path),
             revision=pinned_revision(str(path), revision),
             trust_remote_code=trust_remote_code,
         )
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(
-            f"no tokenizer can be loaded from {path}: {_first_line(error)}",
-            _consent(error) or "name a folder that holds tokenizer.json, or a model of the Hub",
-        ) from error
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -72,7 +69,6 @@ def load_model(
     model at `path`.
     """
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     model_files(str(path), revision)
@@ -83,7 +79,7 @@ def load_model(
         )
     keep_freed_memory()
     has_adapter = is_adapter(Path(path))
-    try:
+    with _loading("model", path, "a Hugging Face folder with config.json and *.safetensors"):
         base = adapter_base(Path(path)) if has_adapter else str(path)
         model = AutoModelForCausalLM.from_pretrained(
             base,
@@ -97,13 +93,6 @@ def load_model(
 
             model = PeftModel.from_pretrained(model, str(path), is_trainable=trainable)
             _name_base(model, base)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise DataError(
-            f"no model can be loaded from {path}: {_first_line(error)}",
-            _consent(error)
-            or "name a Hugging Face folder with config.json and *.safetensors, or "
-            "a model of the Hub",
-        ) from error
     return model
 
 
@@ -121,7 +110,7 @@ def load_section(section: PretrainedModel, *, trainable: bool = False) -> Any:
 def attach_lora(model: Any, lora: LoraSection, seed: int = 0) -> Any:
     """`model` with fresh low-rank adapters on `lora.targets`, everything else frozen.
 
-    Their random halves are drawn from `seed`, so that a training that is begun again is the same.
+    Their random halves depend on `seed` alone, so that a repeated training is the same.
     """
     import torch
     from peft import LoraConfig, get_peft_model
@@ -147,10 +136,30 @@ def _name_base(adapted: Any, base: str) -> None:
         settings.base_model_name_or_path = place
 
 
-def _consent(error: BaseException) -> str | None:
-    """The next step where loading failed because it takes code that the model brings."""
-    return HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
+@contextmanager
+def _loading(kind: str, path: str | Path, expected: str) -> Iterator[None]:
+    """Raise DataError where loading fails; the next step where it takes code of the model's own."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        consent = HOW_TO_CONSENT if "trust_remote_code" in str(error) else None
+        raise DataError(
+            f"no {kind} can be loaded from {path}: {cause}",
+            consent or f"name {expected}, or a model of the Hub",
+        ) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def switch_off_own_dropout(model: Any) -> None:
+    """Set every number of a module of `model`, if there is one, that is named for dropout to 0.
+
+    Attention layers of Transformers hold a probability, not a `torch.nn.Dropout`. The model's
+    configuration, which is saved with it, stays as it was.
+    """
+    for module in model.modules() if model is not None else ():
+        numbers = [name for name, value in vars(module).items() if isinstance(value, float)]
+        for name in numbers:
+            if "drop" in name:
+                setattr(module, name, 0.0)

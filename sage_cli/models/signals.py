@@ -1,4 +1,4 @@
-"""What a model says of a text that is given: surprisal and entropy of every completion token."""
+"""Scores of a given text under a model: surprisal and entropy of every completion token."""
 
 from __future__ import annotations
 
@@ -34,27 +34,26 @@ def batch_signals(
     Shorter rows are padded behind their end, where causal attention doesn't look.
     """
     length = max(len(prompt) + len(completion) for prompt, completion in rows)
-    filled = [[*prompt, *completion, *[0] * (length - len(prompt) - len(completion))]
-              for prompt, completion in rows]  # fmt: skip
-    ids_BL = torch.tensor(filled, device=model.device)
+    filled = [[*p, *c, *[0] * (length - len(p) - len(c))] for p, c in rows]
+    ids_BT = torch.tensor(filled, device=model.device)
     # the logits that predict a token stand one place before it
     first = min(len(prompt) for prompt, _ in rows) - 1
-    logits_BTV = model(input_ids=ids_BL, use_cache=False, logits_to_keep=length - first).logits
-    found = []
-    for place, (prompt, completion) in enumerate(rows):
+    logits_BTV = model(input_ids=ids_BT, use_cache=False, logits_to_keep=length - first).logits
+    signals = []
+    for row, (prompt, completion) in enumerate(rows):
         begin = len(prompt) - 1 - first
-        logits_TV = logits_BTV[place, begin : begin + len(completion)]
-        chosen_T = ids_BL[place, len(prompt) : len(prompt) + len(completion)]
-        found.append(_signals(logits_TV, chosen_T, temperature))
-    return found
+        logits_TV = logits_BTV[row, begin : begin + len(completion)]
+        chosen_T = ids_BT[row, len(prompt) : len(prompt) + len(completion)]
+        signals.append(_signals(logits_TV, chosen_T, temperature))
+    return signals
 
 
 def _signals(logits_TV: Tensor, chosen_T: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     logps, entropies = [logits_TV.new_empty(0).float()], [logits_TV.new_empty(0).float()]
     for start in range(0, len(chosen_T), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        logps_RV = (logits_TV[rows].float() / temperature).log_softmax(dim=-1)
-        logps.append(logps_RV.gather(1, chosen_T[rows, None])[:, 0])
+        logps_TV = (logits_TV[rows].float() / temperature).log_softmax(dim=-1)
+        logps.append(logps_TV.gather(1, chosen_T[rows, None])[:, 0])
         # 0 log 0 = 0, also where a logit is minus infinity
-        entropies.append(-torch.xlogy(logps_RV.exp(), logps_RV.exp()).sum(dim=-1))
+        entropies.append(-torch.xlogy(logps_TV.exp(), logps_TV.exp()).sum(dim=-1))
     return torch.cat(logps).cpu(), torch.cat(entropies).cpu()

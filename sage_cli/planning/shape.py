@@ -12,7 +12,7 @@ from sage_cli.errors import DataError
 from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
 
 CHARACTERS, TAGS_AND_ENDS = 95, 6
-"""Printable characters; four tags, end and padding (`sage_cli.models.tokenizer`)."""
+"""Printable characters; four tags, end and padding (`sage_cli.models.scratch`)."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from sage_cli.planning.memory import (
     update,
 )
 from sage_cli.planning.shape import Shape, shape_of
+from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.problems.training import load_training_problems
 
 PROMPT_TOKENS = 512
 """Taken for the longest prompt of a model whose tokenizer isn't asked."""

@@ -1,4 +1,4 @@
-"""What a benchmark that another package registers owes its users, as a test class to inherit.
+"""The contract of a benchmark that another package registers, as a test class to inherit.
 
     class TestRiddles(BenchmarkContract):
         entry = RIDDLES
@@ -33,7 +33,7 @@ class BenchmarkContract(ABC):
         """A few rows as they are published, each with another question or gold."""
 
     def problems(self) -> list[Problem]:
-        """What becomes of the rows."""
+        """The problems of the rows."""
         layout = Layout.of_data_set(self.entry)
         return [layout.problem((f"row {i}", row), "here") for i, row in enumerate(self.rows(), 1)]
 
@@ -57,7 +57,7 @@ class BenchmarkContract(ABC):
             assert problem.gold.strip()
 
     def test_ids_are_unique_and_stable(self) -> None:
-        """Samples and verdicts are stored by id."""
+        """Samples and grades are stored by id."""
         ids = [problem.id for problem in self.problems()]
         assert len(set(ids)) == len(ids) > 0
         assert ids == [problem.id for problem in self.problems()]

@@ -1,4 +1,4 @@
-"""How a published data set is declared: where its rows lie, and which columns hold what."""
+"""The declaration of a published data set: the place and the columns of its rows."""
 
 from __future__ import annotations
 

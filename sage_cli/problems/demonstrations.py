@@ -33,14 +33,14 @@ def load_demonstrations(
         count = wanted(data, sft)
         with named("generator", type(generator)):
             return generator.demonstrations(count, sft.batch_size)
-    kept = list(_suitable(data, sft.max_length, length))[: data.sft.limit]
-    if not kept:
+    demonstrations = list(_suitable(data, sft.max_length, length))[: data.sft.limit]
+    if not demonstrations:
         raise ConfigurationError(
             f"no demonstration of {data.sft.name} is left by data.sft.numeric_only and "
             "data.sft.max_prompt_share",
             "loosen them, or name another source",
         )
-    return kept
+    return demonstrations
 
 
 def demonstrator(data: DataSection) -> Generator | None:
@@ -53,7 +53,7 @@ def demonstrator(data: DataSection) -> Generator | None:
 
 
 def wanted(data: DataSection, sft: SftSection) -> int:
-    """How many demonstrations a generator is asked for; ConfigurationError when nothing says."""
+    """The number of generated demonstrations; ConfigurationError if no setting gives one."""
     if data.sft.limit is not None:
         return data.sft.limit
     if sft.steps is None:
@@ -72,6 +72,8 @@ def _suitable(
     for problem, working in worked_rows(source, data):
         if source.numeric_only and not is_number(problem.gold):
             continue
-        shown = Demonstration(problem.question, THINK.sub("", working).strip(), problem.gold)
-        if length is None or source.max_prompt_share == 1 or length(shown) <= longest:
-            yield shown
+        demonstration = Demonstration(
+            problem.question, THINK.sub("", working).strip(), problem.gold
+        )
+        if length is None or source.max_prompt_share == 1 or length(demonstration) <= longest:
+            yield demonstration

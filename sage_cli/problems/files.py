@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from sage_cli.content import file_hash
 from sage_cli.errors import DataError
+from sage_cli.file_hash import file_hash
 from sage_cli.json_value import json_value
 
 DELIMITERS = (",", ";", "\t")
@@ -87,7 +87,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _delimiter(file: TextIO) -> str:
-    """What separates the columns that the first line names: spreadsheets also write ; and tabs."""
+    """The delimiter of the first line: spreadsheets also write ; and tabs."""
     first = file.readline()
     file.seek(0)
     return max(DELIMITERS, key=first.count)
@@ -115,7 +115,7 @@ def _parquet(path: Path) -> Iterator[Row]:
                     number += 1
                     yield f"{path}, row {number}", row
     except pa.ArrowException as error:
-        raise DataError(f"{path} isn't a Parquet file: {error}", "write the file anew") from error
+        raise DataError(f"{path} isn't a Parquet file: {error}", "write the file again") from error
 
 
 @contextmanager

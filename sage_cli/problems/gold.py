@@ -1,4 +1,4 @@
-r"""Where a published row keeps its gold: in a column of its own, in \boxed{}, after ####, ..."""
+r"""Rules that read a row's gold: from a column of its own, from \boxed{}, after ####, ..."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sage_cli.boxed import last_boxed
+from sage_cli.latex_boxed import last_boxed
 
 GoldRule = Callable[[str], str | None]
 
@@ -35,18 +35,18 @@ def in_last_box(text: str) -> str | None:
 
 
 def after_hashes(text: str) -> str | None:
-    """What follows the last ####, thousands separators removed (GSM8K)."""
+    """The text after the last ####, thousands separators removed (GSM8K)."""
     _, marker, answer = text.rpartition("####")
     return answer.strip().replace(",", "") or None if marker else None
 
 
 def before_unit(text: str) -> str | None:
-    """What stands before the unit in parentheses: `9 (apples)` -> `9` (ASDiv)."""
+    """The text before the unit in parentheses: `9 (apples)` -> `9` (ASDiv)."""
     return re.sub(r"\s*\([^()]*\)\s*$", "", text) or None
 
 
 def is_number(text: str) -> bool:
-    """Whether `text` is a finite decimal number, as 12, -0.5 or 1e5."""
+    """Return True if `text` is a finite decimal number, as 12, -0.5 or 1e5."""
     try:
         return math.isfinite(float(text)) and "_" not in text
     except ValueError:

@@ -32,11 +32,11 @@ def hinted(problem: Problem, guided: GuidedSection) -> Problem | None:
 
     None where there is nothing to hint at.
     """
-    begun = hint(problem.working, guided.hint_lines, guided.line_end)
-    if begun is None:
+    beginning = hint(problem.working, guided.hint_lines, guided.line_end)
+    if beginning is None:
         return None
-    put = {"question": problem.question, "hint": begun}
-    question = _PLACES.sub(lambda place: put[place[1]], guided.hint)
+    values = {"question": problem.question, "hint": beginning}
+    question = _PLACES.sub(lambda place: values[place[1]], guided.hint)
     id_ = problem_id(f"{problem.benchmark} with a hint", question, problem.gold)
     return Problem(id_, problem.benchmark, question, problem.gold)
 
@@ -49,9 +49,9 @@ def require_hints(
         return
     column = f" in its column '{source.fields.working}'" if source.fields.working else ""
     solved = any(problem.working for problem in problems)
-    found = "worked solutions of a single line only" if solved else f"no worked solutions{column}"
+    lack = "worked solutions of a single line only" if solved else f"no worked solutions{column}"
     raise DataError(
-        f"{source.name} has {found}, and a retry is given the first lines of one as its hint",
+        f"{source.name} has {lack}, and a retry is given the first lines of one as its hint",
         "name problems with solutions of several lines (openmathreasoning-mini), or a file and its "
         "column: --set data.rl.name=FILE --set data.rl.fields.working=COLUMN; rl.guided.line_end "
         "says what ends a line",

@@ -71,5 +71,5 @@ def _resolve(data_set: DataSet) -> str | None:
 
 def _cached_commit(split: object) -> str:
     checksums = getattr(getattr(split, "info", None), "download_checksums", None) or {}
-    found = _COMMIT.search(" ".join(checksums))
-    return found[1] if found else "unknown"
+    commit = _COMMIT.search(" ".join(checksums))
+    return commit[1] if commit else "unknown"

@@ -1,4 +1,4 @@
-"""What problems and demonstrations depend on, told without making or reading any.
+"""The determinants of problems and demonstrations, known without making or reading any.
 
 All are plain JSON. A `commit` of None in one says that the rows come from the Hub, that the data
 set isn't pinned, and that none of its commits lies in the local cache yet: what will be read is
@@ -26,13 +26,13 @@ def problems_identity(
     limit: int | None = None,
     split: str | None = None,
 ) -> dict[str, Any]:
-    """What `load_problems` of the same arguments depends on. Raises DataError as it does."""
+    """The determinants of `load_problems` with the same arguments. Raises DataError as it does."""
     rows = [_members(name, data, fields, split) for name in benchmark_names(names)]
     return {"problems": rows, "limit": limit}
 
 
 def training_identity(data: DataSection) -> dict[str, Any]:
-    """What `load_training_problems` depends on."""
+    """The determinants of `load_training_problems`."""
     source = data.rl
     identity = problems_identity(
         trained_on(source.name), data, source.fields, source.limit, source.split
@@ -41,7 +41,7 @@ def training_identity(data: DataSection) -> dict[str, Any]:
 
 
 def demonstrations_identity(data: DataSection, sft: SftSection) -> dict[str, Any]:
-    """What `load_demonstrations` depends on, besides the tokenizer that measures prompts."""
+    """The determinants of `load_demonstrations`, besides the tokenizer that measures prompts."""
     source = data.sft
     generator = demonstrator(data)
     if generator is not None:

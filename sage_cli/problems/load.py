@@ -9,11 +9,12 @@ from pathlib import Path
 
 from sage_cli.config.data import DataSection, FieldsSection, SourceSection
 from sage_cli.config.plugins import named
-from sage_cli.errors import DataError
+from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.generated.generator import Generated
+from sage_cli.problems.gold import is_number
 from sage_cli.problems.problem import Problem
-from sage_cli.problems.registry import Member, is_file_name, members
+from sage_cli.problems.registry import Member, is_file_name, members, trained_on
 from sage_cli.problems.sources import open_source
 
 log = logging.getLogger(__name__)
@@ -42,10 +43,7 @@ def load_problems(
 
 
 def read_problems(
-    name: str,
-    data: DataSection,
-    fields: FieldsSection | None = None,
-    split: str | None = None,
+    name: str, data: DataSection, fields: FieldsSection | None = None, split: str | None = None
 ) -> list[Problem]:
     """One problem for every row of one data set or file, repetitions included."""
     benchmark = Path(name).name if is_file_name(name) else name
@@ -83,10 +81,10 @@ def benchmark_names(names: str) -> list[str]:
 def _problems(member: Member, data: DataSection, fields: FieldsSection | None) -> list[Problem]:
     if isinstance(member, Generated):
         with named("generator", member.generator):
-            made = list(member.generator.of(data).problems(member.split))
-            if not all(isinstance(problem, Problem) for problem in made):
+            problems = list(member.generator.of(data).problems(member.split))
+            if not all(isinstance(problem, Problem) for problem in problems):
                 raise TypeError("problems() gives what is no Problem")
-        return made
+        return problems
     source = open_source(member, data, fields)
     problems = list(source.problems())
     if isinstance(member, DataSet) and member.count not in (None, len(problems)):
@@ -105,3 +103,20 @@ def _each_once(name: str, problems: list[Problem]) -> list[Problem]:
     if len(once) < len(problems):
         log.warning("%s: %d repeated rows left out", name, len(problems) - len(once))
     return list(once.values())
+
+
+def load_training_problems(data: DataSection) -> list[Problem]:
+    """The problems of `data.rl`: the first `limit` that it keeps, each problem once.
+
+    Of a generator that holds problems out, as `arithmetic`, they are the training split's.
+    Raises DataError for rows that can't be used, ConfigurationError when nothing is left.
+    """
+    source = data.rl
+    problems = load_problems(trained_on(source.name), data, source.fields, split=source.split)
+    chosen = [p for p in problems if not source.numeric_only or is_number(p.gold)][: source.limit]
+    if not chosen:
+        raise ConfigurationError(
+            f"no problem of {source.name} has a numeric gold, and data.rl.numeric_only is true",
+            "use --set data.rl.numeric_only=false, or name another source",
+        )
+    return chosen

@@ -45,22 +45,22 @@ def overlap(train: Sequence[Problem], bench: Sequence[Problem]) -> list[Match]:
     """
     texts_P = [normalised(problem.question) for problem in bench]
     passages_P = [_passages(text) for text in texts_P]
-    spread = Counter(passage for passages in passages_P for passage in passages)
+    frequency = Counter(passage for passages in passages_P for passage in passages)
     with_text, with_passage = defaultdict(set), defaultdict(set)
     for index, (text, passages) in enumerate(zip(texts_P, passages_P, strict=True)):
-        passages_P[index] = {passage for passage in passages if spread[passage] <= BOILERPLATE}
+        passages_P[index] = {passage for passage in passages if frequency[passage] <= BOILERPLATE}
         with_text[text].add(index)
         for passage in passages_P[index]:
             with_passage[passage].add(index)
-    found: list[tuple[int, Match]] = []
+    matches: list[tuple[int, Match]] = []
     for problem in train:
         text = normalised(problem.question)
         passages, same = _passages(text), with_text.get(text, set())
         shared = Counter(i for passage in passages for i in with_passage.get(passage, ()))
         for index in same | shared.keys():
             share = 1.0 if index in same else shared[index] / len(passages_P[index])
-            found.append((index, Match(problem, bench[index], index in same, share)))
-    return [match for _, match in sorted(found, key=lambda pair: (pair[0], -pair[1].share))]
+            matches.append((index, Match(problem, bench[index], index in same, share)))
+    return [match for _, match in sorted(matches, key=lambda pair: (pair[0], -pair[1].share))]
 
 
 def duplicates(problems: Sequence[Problem]) -> list[list[Problem]]:

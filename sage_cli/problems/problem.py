@@ -1,4 +1,4 @@
-"""What is asked, and what counts as right."""
+"""Problems and demonstrations."""
 
 from __future__ import annotations
 

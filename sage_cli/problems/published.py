@@ -93,6 +93,6 @@ PUBLISHED: Mapping[str, DataSet | Group] = {entry.name: entry for entry in _ENTR
 
 def data_set(name: str) -> DataSet:
     """The published data set called `name`."""
-    found = PUBLISHED[name]
-    assert isinstance(found, DataSet)
-    return found
+    entry = PUBLISHED[name]
+    assert isinstance(entry, DataSet)
+    return entry

@@ -1,18 +1,56 @@
-"""Everything that has problems and a name: published data sets, generators, plug-ins, files."""
+"""Sources of problems by name: published data sets, generators, plug-ins, files."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
+from sage_cli.config.base import Section
+from sage_cli.config.data import GENERATORS_GROUP
 from sage_cli.config.plugins import Plugin, plugins
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.files import SUFFIXES
+from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.generated.generator import SPLITS, Generated, Generator
-from sage_cli.problems.generated.registry import BUILT_IN, plugin_generators
+from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
+from sage_cli.problems.generated.word_problems.generator import WordProblems
 from sage_cli.problems.published import PUBLISHED
+
+BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves, WordProblems)
+"""A new one is a file or folder of `generated/`, a section of `data` and a name here."""
+
+
+def plugin_generators() -> list[Plugin]:
+    """The generators of installed packages. Raises ConfigurationError for one that is none."""
+    registered = plugins(GENERATORS_GROUP)
+    for plugin in registered:
+        if fault := _fault(plugin.name, plugin.object):
+            raise plugin.refused(
+                fault, "register a subclass of sage_cli.problems.generated.generator.Generator"
+            )
+    return registered
+
+
+def _fault(name: str, registered: object) -> str | None:
+    """The reason why an object can't serve as the generator `name`; None if it can."""
+    if not (isinstance(registered, type) and issubclass(registered, Generator)):
+        return f"is a {type(registered).__name__} and not a class of generators"
+    if inspect.isabstract(registered):
+        return f"lacks {', '.join(sorted(registered.__abstractmethods__))}"
+    called = getattr(registered, "name", None)
+    if called != name:
+        return f"calls itself {called!r}"
+    if not isinstance(getattr(registered, "title", None), str):
+        return "has no title"
+    if not registered.splits or set(registered.splits) - set(SPLITS):
+        return f"has the splits {registered.splits!r}: they can be {', '.join(SPLITS)}"
+    if not (isinstance(registered.settings, type) and issubclass(registered.settings, Section)):
+        return "has settings that are no sage_cli.config.base.Section"
+    return None
+
 
 BENCHMARKS_GROUP = "sage_cli.benchmarks"
 """Entry points of other packages: a `DataSet`, a `Group`, or a list of them."""
@@ -35,8 +73,8 @@ def entries() -> dict[str, Entry]:
     known = dict(_SHIPPED)
     for plugin in plugin_generators():
         with plugin.blamed():
-            found = plugin.object.entries()
-        _add(known, plugin, found)
+            added = plugin.object.entries()
+        _add(known, plugin, added)
     registered = plugins(BENCHMARKS_GROUP)
     for plugin in registered:
         _add(known, plugin, _declared(plugin))
@@ -60,7 +98,7 @@ def find(name: str) -> Entry:
 
 
 def members(name: str, split: str | None = None) -> list[Member]:
-    """What `name` stands for: the file, the entry, or the members of a group.
+    """The sources that `name` stands for: the file, the entry, or the members of a group.
 
     Of a data set, `split` takes another of its splits on the Hub than the declared ones. Raises
     DataError for an unknown name, and for the split of what is no data set.
@@ -82,7 +120,7 @@ def members(name: str, split: str | None = None) -> list[Member]:
 
 
 def trained_on(name: str) -> str:
-    """What training on `name` reads: of a generator that holds problems out, the training split."""
+    """The name that training on `name` reads: a generator's training split where it has one."""
     kind = generator_of(name)
     return kind.name + SPLITS["training"] if kind and "training" in kind.splits else name
 
@@ -96,14 +134,14 @@ def generator_of(name: str) -> type[Generator] | None:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether `name` is the path of a file rather than a registered name."""
+    """Return True if `name` is the path of a file rather than a registered name."""
     return name.endswith(SUFFIXES)
 
 
 def _declared(plugin: Plugin) -> list[DataSet | Group]:
-    given = plugin.object
-    found = [given] if isinstance(given, DataSet | Group) else given
-    listed = list(found) if isinstance(found, Collection) else [found]
+    registered = plugin.object
+    declared = [registered] if isinstance(registered, DataSet | Group) else registered
+    listed = list(declared) if isinstance(declared, Collection) else [declared]
     for entry in listed:
         if not isinstance(entry, DataSet | Group):
             raise plugin.refused(
@@ -113,8 +151,8 @@ def _declared(plugin: Plugin) -> list[DataSet | Group]:
     return listed
 
 
-def _add(known: dict[str, Entry], plugin: Plugin, found: Iterable[Entry]) -> None:
-    for entry in found:
+def _add(known: dict[str, Entry], plugin: Plugin, entries: Iterable[Entry]) -> None:
+    for entry in entries:
         if entry.name in known:
             raise plugin.refused(
                 f"takes the name '{entry.name}', which another data set has", "choose another name"

@@ -17,7 +17,7 @@ from sage_cli.problems.problem import Problem, problem_id
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a source hold what; of alternatives the first that is there counts."""
+    """The columns of a source; of alternatives the first that is there counts."""
 
     source: str
     question: tuple[tuple[str, ...], ...]
@@ -50,10 +50,9 @@ class Layout:
         column, gold = self._gold(row)
         used = {*columns, column, self.working}
         meta = {key: value for key, value in values.items() if key not in used}
-        return Problem(
-            problem_id(self.source, question, gold), self.source, question, gold,
-            {**meta, "origin": origin}, as_text(values.get(self.working or "")) or None,
-        )  # fmt: skip
+        id_ = problem_id(self.source, question, gold)
+        working = as_text(values.get(self.working or "")) or None
+        return Problem(id_, self.source, question, gold, {**meta, "origin": origin}, working)
 
     def working_out(self, row: Row) -> str:
         """The worked solution in `row`; DataError names the row that lacks it."""

@@ -57,14 +57,14 @@ def open_source(
     if source.rows is not None:
         first, last = source.rows
         rows = islice(rows, first - 1, last)
-    wanted = (row for row in rows if _wanted(row, source))
-    return Source(Layout.of_data_set(source), origin, wanted)
+    chosen = (row for row in rows if _is_chosen(row, source))
+    return Source(Layout.of_data_set(source), origin, chosen)
 
 
 def source_identity(
     source: Path | DataSet, data: DataSection, fields: FieldsSection | None = None
 ) -> dict[str, Any]:
-    """What the rows depend on, as plain JSON, without reading them.
+    """The determinants of the rows, as plain JSON, without reading them.
 
     The content of files, or the Hub's id and commit; `commit` is None while nothing says which
     one will be read. Raises DataError as reading does.
@@ -94,8 +94,8 @@ def local_files(data_set: DataSet, data: DataSection) -> list[Path]:
             f"the data folder {root} isn't there",
             f"correct data.root or {ROOT_VARIABLE}, or leave both out to read from the Hub",
         )
-    found = [_either_kind(root / name) for name in data_set.files]
-    return [path for path in found if path] if all(found) else []
+    copies = [_either_kind(root / name) for name in data_set.files]
+    return [path for path in copies if path] if all(copies) else []
 
 
 def data_root(data: DataSection) -> Path | None:
@@ -127,7 +127,7 @@ def _origin(files: Sequence[Path]) -> str:
     return ", ".join(f"{path.name} sha256:{content(path)[:_DIGITS]}" for path in files)
 
 
-def _wanted(row: Row, data_set: DataSet) -> bool:
+def _is_chosen(row: Row, data_set: DataSet) -> bool:
     if data_set.where is None:
         return True
     (column, value), (place, values) = data_set.where, row

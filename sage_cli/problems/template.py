@@ -13,8 +13,8 @@ from sage_cli.errors import ConfigurationError
 BOXED = r"\boxed{"
 
 
-class TokenizerFacts(Protocol):
-    """What a template's hash needs to know of a tokenizer; those of Transformers know it.
+class TemplateTokenizer(Protocol):
+    """The part of a tokenizer that a template's hash needs; those of Transformers have it.
 
     To render a prompt under `chat` it takes the tokenizer itself.
     """
@@ -40,13 +40,13 @@ class PromptTemplate:
 
     section: PromptSection
     eos: str = ""
-    tokenizer: TokenizerFacts | None = None
+    tokenizer: TemplateTokenizer | None = None
 
     @classmethod
     def from_section(
         cls,
         section: PromptSection,
-        tokenizer: TokenizerFacts | None = None,
+        tokenizer: TemplateTokenizer | None = None,
         eos: str | None = None,
     ) -> PromptTemplate:
         """The template of `section`; `eos` is the tokenizer's unless given.
@@ -95,7 +95,7 @@ class PromptTemplate:
             ) from error
 
     def user_turn(self, question: str) -> str:
-        """What is asked, without anything around it."""
+        """The user's message for `question`."""
         return self.section.user.replace(QUESTION, question)
 
     def complete(self, working: str, answer: str) -> str:
@@ -110,7 +110,7 @@ class PromptTemplate:
 
     @property
     def stop(self) -> str | None:
-        """Where generation ends: the closing answer tag; None when the answer is boxed."""
+        """The text that ends generation: the closing answer tag; None when the answer is boxed."""
         return self.section.answer_close if self.section.answer == "tags" else None
 
     @property

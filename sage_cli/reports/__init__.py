@@ -1,1 +1,1 @@
-"""Tables, figures and the published numbers."""
+"""Documents of results: reports of pass@k, comparisons, power, evaluations, and their pages."""

@@ -1,4 +1,4 @@
-"""Several documents as one: the sections of a report."""
+"""Chapters: several documents joined into one report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sage_cli.reports.provenance import Provenance
 
 @dataclass(frozen=True)
 class Chapter:
-    """Documents below one heading; `name` is a stem for their files, and an anchor on a page.
+    """Documents below a heading; `name` is a stem of their files and an anchor on a page.
 
-    `about` is a sentence that says what they are about.
+    `about` is a sentence about them.
     """
 
     name: str
@@ -35,7 +35,7 @@ class ChapterJson(TypedDict):
 
 
 class ChaptersData(TypedDict):
-    """The chapters, in their order."""
+    """The chapters in order."""
 
     chapters: list[ChapterJson]
 
@@ -47,12 +47,12 @@ def join_chapters(
     provenance: Provenance,
     facts: Mapping[str, Any],
 ) -> Document:
-    """One document with all tables, sheets, figures and data, each told whose it is.
+    """Return one document with all tables, sheets, figures and data, labelled by chapter.
 
     `facts` are data beside those of the sections.
     """
     named = [_named(chapter, several=len(chapters) > 1) for chapter in chapters]
-    every = [section for chapter in named for section in chapter.sections]
+    sections = [section for chapter in named for section in chapter.sections]
     data: ChaptersData = {
         "chapters": [
             {
@@ -72,35 +72,34 @@ def join_chapters(
         title=title,
         provenance=provenance,
         data={**facts, **data},
-        tables=tuple(table for section in every for table in section.tables),
-        sheets={stem: table for section in every for stem, table in section.sheets.items()},
-        figures=tuple(figure for section in every for figure in section.figures),
-        notes=tuple(f"{section.title}: {note}" for section in every for note in section.notes),
+        tables=tuple(table for section in sections for table in section.tables),
+        sheets={stem: table for section in sections for stem, table in section.sheets.items()},
+        figures=tuple(figure for section in sections for figure in section.figures),
+        notes=tuple(f"{section.title}: {note}" for section in sections for note in section.notes),
     )
 
 
 def figure_stem(chapter: Chapter, section: Document, figure: Figure, *, several: bool) -> str:
-    """The stem of a section's figure among those of all chapters."""
+    """Return the stem of a section's figure, unique among all chapters."""
     parts = [chapter.name] if several else []
     parts += [section.name] if section.name != figure.stem else []
     return "-".join((*parts, figure.stem))
 
 
 def _named(chapter: Chapter, *, several: bool) -> Chapter:
-    """The same with titles and stems that tell its sections from those of other chapters."""
-    sections = []
-    for one in chapter.sections:
-        before = f"{chapter.title}: " if several else ""
-        sheets = {
-            f"{chapter.name}-{stem}" if several else stem: t for stem, t in one.sheets.items()
-        }
-        figures = [
-            replace(figure, stem=figure_stem(chapter, one, figure, several=several))
-            for figure in one.figures
-        ]
-        tables = [replace(table, title=before + table.title) for table in one.tables]
-        sections.append(
-            replace(one, title=before + one.title, tables=tuple(tables), sheets=sheets,
-                    figures=tuple(figures))
-        )  # fmt: skip
+    """Return the chapter with titles and stems that no other chapter has."""
+    title, stem = (f"{chapter.title}: ", f"{chapter.name}-") if several else ("", "")
+    sections = [
+        replace(
+            one,
+            title=title + one.title,
+            tables=tuple(replace(table, title=title + table.title) for table in one.tables),
+            sheets={stem + name: table for name, table in one.sheets.items()},
+            figures=tuple(
+                replace(figure, stem=figure_stem(chapter, one, figure, several=several))
+                for figure in one.figures
+            ),
+        )
+        for one in chapter.sections
+    ]
     return replace(chapter, sections=sections)

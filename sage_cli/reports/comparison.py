@@ -1,18 +1,18 @@
-"""Two models or two methods compared: a document with differences and what they mean in words."""
+"""The report of a comparison of two models or two methods."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sage_cli.metrics import Comparison, Crossing, Difference, Support
+from sage_cli.metrics import Comparison, Crossing, Support, VarianceComponents
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.precision import POWER
-from sage_cli.reports.cautions import fragile_notes, seeds_notes
+from sage_cli.metrics.design.precision import POWER
+from sage_cli.reports.comparison_notes import comparison_notes
 from sage_cli.reports.contrast import (
     Contrast,
     ContrastJson,
@@ -22,21 +22,29 @@ from sage_cli.reports.contrast import (
     contrast,
     contrast_json,
 )
-from sage_cli.reports.document import Document
-from sage_cli.reports.passk import curves_figure, powers_of_two
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.curves import draw_curves
+from sage_cli.reports.passk import powers_of_two
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.spread import spread_table
-from sage_cli.reports.table import Column, Row, Table
+from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 
 AVERAGE = "average"
+DIFFERENCE_COLUMNS = "difference, safe, detectable, p, p (Holm)"
 AVERAGE_NOTE = (
     "unweighted; Student's interval and p from the standard errors of the benchmarks, whose "
-    "problems are drawn apart (degrees of freedom: Satterthwaite)"
+    "problems are independent (degrees of freedom: Satterthwaite)"
 )
 
 
-class SpreadJson(TypedDict):
-    """Standard errors by what they come from, a value for each k."""
+VARIANCE_NOTES = (
+    "standard deviations of one evaluation's mean pass@k, if only this were drawn anew; "
+    "'problems' holds the sampling too",
+    "– : unknown. Sampling needs 2k samples per problem, seeds need two of their kind.",
+)
+
+
+class VarianceJson(TypedDict):
+    """Standard errors by their source, a value for each k."""
 
     problems: FloatArray
     sampling: FloatArray
@@ -51,15 +59,14 @@ SideJson = TypedDict(
         "pass@k": FloatArray,
         "low": FloatArray,
         "high": FloatArray,
-        "spread": SpreadJson,
+        "variance_components": VarianceJson,
     },
 )
-"""One side's pass@k with its band, and how uncertain that is."""
+"""A side's pass@k with its band and sources of uncertainty."""
 
 
 class ComparisonJson(ContrastJson):
-    """Two sides on one benchmark. An end of the crossing that lies beyond the ks is "inf" or
-    "-inf"."""
+    """Two sides on a benchmark; an end of the crossing beyond the ks is "inf" or "-inf"."""
 
     confidence: float
     sides: list[SideJson]
@@ -68,7 +75,7 @@ class ComparisonJson(ContrastJson):
 
 
 class HolmJson(TypedDict):
-    """The tests among which p-values are adjusted."""
+    """The family of tests over which p-values are adjusted."""
 
     k: list[int]
     over: list[str]
@@ -76,7 +83,7 @@ class HolmJson(TypedDict):
 
 
 class ComparisonData(TypedDict):
-    """A comparison for each benchmark, and of the average where there are several."""
+    """A comparison for each benchmark, and of their average if there are several."""
 
     comparisons: dict[str, ComparisonJson]
     average: ContrastJson | None
@@ -84,10 +91,10 @@ class ComparisonData(TypedDict):
 
 
 def comparison_document(comparisons: Mapping[str, Comparison], provenance: Provenance) -> Document:
-    """Benchmark -> comparison of the same two sides.
+    """Return the report of benchmark -> comparison of the same two sides.
 
-    People's tables show the powers of two among the ks to be shown, and sources of uncertainty at
-    fewer ks; picture, CSV (a file per benchmark) and JSON hold every k.
+    Tables show the powers of two among the ks to be shown, and sources of uncertainty at fewer ks;
+    picture, CSV (a file per benchmark) and JSON have every k.
     """
     first = next(iter(comparisons.values()))
     shown = powers_of_two(first.shown)
@@ -97,20 +104,24 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
     rows = adjusted(rows, shown)
     tables = []
     for benchmark, one in comparisons.items():
-        spreads = dict(zip((one.a.label, one.b.label), one.spreads, strict=True))
+        components = dict(zip((one.a.label, one.b.label), one.variances, strict=True))
         notes = comparison_notes(one)
         tables.append(comparison_table(benchmark, rows[benchmark], shown, notes))
-        tables.append(spread_table(benchmark, spreads, sorted({*shown[::3], shown[-1]})))
+        tables.append(variance_table(benchmark, components, {*shown[::3], shown[-1]}))
     if AVERAGE in rows:
         of = f"the average of {', '.join(comparisons)}"
         tables.append(comparison_table(of, rows[AVERAGE], shown, (AVERAGE_NOTE,)))
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in rows.values())
     data: ComparisonData = {
-        "comparisons": {name: comparison_json(one, rows[name])
-                        for name, one in comparisons.items()},
+        "comparisons": {name: comparison_json(a, rows[name]) for name, a in comparisons.items()},
         "average": contrast_json(rows[AVERAGE]) if AVERAGE in rows else None,
         "holm": {"k": shown, "over": list(rows), "tests": tests},
-    }  # fmt: skip
+    }
+    panels = {
+        name: dict(zip((one.a.label, one.b.label), one.curves, strict=True))
+        for name, one in comparisons.items()
+    }
+    differences = {name: one.difference for name, one in comparisons.items()}
     return Document(
         name="compare",
         title=f"{first.a.label} against {first.b.label}",
@@ -121,16 +132,7 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
             f"compare-{Path(name).stem}": comparison_table(name, one, one.difference.ks)
             for name, one in rows.items()
         },
-        figures=(
-            curves_figure(
-                "compare",
-                {
-                    name: {one.a.label: one.curves[0], one.b.label: one.curves[1]}
-                    for name, one in comparisons.items()
-                },
-                {name: one.difference for name, one in comparisons.items()},
-            ),
-        ),
+        figures=(Figure("compare", partial(draw_curves, panels, differences=differences)),),
         notes=(
             "detectable: the smallest true difference that these problems, samples and seeds would "
             f"have shown in {POWER:.0%} of repetitions, at {1 - first.difference.confidence:.0%} "
@@ -147,95 +149,35 @@ def comparison_document(comparisons: Mapping[str, Comparison], provenance: Prove
 def comparison_table(
     benchmark: str, contrast: Contrast, ks: Sequence[int], notes: Sequence[str] = ()
 ) -> Table:
-    """A row per k of `ks`: both means, A less B with its interval, what could be seen, and p."""
-    names = ("difference", "safe", "detectable", "p", "p (Holm)")
-    columns = (Column("k"), *map(Column, (*contrast.labels, *names)))
+    """Return a row per k of `ks`: both means, A less B, intervals, detectable difference, p."""
+    heads = (Column("k"), *map(Column, contrast.labels), *columns(DIFFERENCE_COLUMNS))
     rows = [Row((k, *cells_at(contrast, k))) for k in contrast.difference.ks if k in ks]
     title = f"{' against '.join(contrast.labels)} on {benchmark}: {contrast.subject}"
-    return Table(title, columns, tuple(rows), tuple(notes))
+    return Table(title, heads, tuple(rows), tuple(notes))
 
 
-def comparison_notes(comparison: Comparison) -> list[str]:
-    """What the interval is about, where the curves cross, whose problems were solved."""
-    names, difference = (comparison.a.label, comparison.b.label), comparison.difference
-    notes = [interval_note(names, difference), *fragile_notes(difference, comparison.shown)]
-    if comparison.crossing is not None:
-        notes.append(crossing_note(names, comparison.crossing, difference.ks))
-    notes += seeds_notes(comparison)
-    if comparison.support is not None:
-        notes += support_notes(names, comparison.support)
-    return notes
-
-
-def crossing_note(names: tuple[str, str], crossing: Crossing, ks: Sequence[int]) -> str:
-    """Where the curves cross, in a sentence; an estimate that isn't established isn't told."""
-    if not crossing.leader:
-        return "the curves are equal, or have one k or one problem only: no crossing to speak of"
-    leader = names[0] if crossing.leader == "a" else names[1]
-    follower = names[1] if crossing.leader == "a" else names[0]
-    span = (
-        f"{100 * crossing.confidence:g} % interval {_end(crossing.low, ks)} to "
-        f"{_end(crossing.high, ks)}; {crossing.share:.0%} of resamples cross"
-    )
-    if crossing.established:
-        return (
-            f"{leader} leads at small k and {follower} beyond a k between {crossing.low:.3g} and "
-            f"{crossing.high:.3g} ({100 * crossing.confidence:g} % interval; {crossing.share:.0%} "
-            f"of resamples cross; estimate {crossing.k:.3g}, which is too low where the interval "
-            "is wide)"
-        )
-    if math.isnan(crossing.k):
-        return f"no crossing established: {leader} is not below {follower} at any k ({span})"
-    return (
-        f"no crossing established: not sure that one leads before and the other after it ({span})"
-    )
-
-
-def support_notes(names: tuple[str, str], support: Support) -> list[str]:
-    """Problems that A solved and B never did, and the reverse, against what chance would show."""
-    a, b = names
-    return [
-        f"solved by {a} alone: {len(support.gained)} problems, {support.gained_by_chance:.1f} "
-        f"expected if both were equal; beyond chance by {_test(support)} test after Holm, at "
-        f"{100 * support.confidence:g} %: {len(support.surely_gained)}",
-        f"solved by {b} alone: {len(support.lost)}, {support.lost_by_chance:.1f} expected; "
-        f"beyond chance: {len(support.surely_lost)}",
-        f"solved by both: {len(support.kept)}; by neither: {len(support.absent)} "
-        f"(success probabilities below {support.visible:.2g} can go unseen)",
+def variance_table(
+    benchmark: str, components: Mapping[str, VarianceComponents], ks: Collection[int]
+) -> Table:
+    """Return a row per model and k of `ks` with a column per source of uncertainty."""
+    rows = [
+        Row((label, k, *(Measure(float(sd), digits=4) for sd in sources)), section=label)
+        for label, one in components.items()
+        for k, *sources in zip(one.ks, *_sources(one), strict=True)
+        if k in ks
     ]
+    heads = columns("model, k, problems, sampling, evaluation seeds, training seeds")
+    return Table(f"sources of uncertainty on {benchmark}", heads, tuple(rows), VARIANCE_NOTES)
 
 
-def _test(support: Support) -> str:
-    return "McNemar's" if support.paired else "Fisher's"
-
-
-def interval_note(names: tuple[str, str], difference: Difference) -> str:
-    """What is random in the intervals, and hence what they are about."""
-    level = f"{100 * difference.confidence:g} % intervals over {difference.problems} problems"
-    runs = difference.runs
-    if runs == (1, 1):
-        return (
-            f"{level}, paired; about these two models, not their methods: another training seed "
-            "gives another model"
-        )
-    if min(runs) > 1:
-        return f"{level} and {runs[0]} against {runs[1]} training seeds, both random"
-    (several, seeds), (single, _) = sorted(zip(names, runs, strict=True), key=lambda one: -one[1])
-    return (
-        f"{level} and {seeds} training seeds of {several}, both random; {single} is this one model"
-    )
-
-
-def _end(k: float, ks: Sequence[int]) -> str:
-    if math.isinf(k):
-        return f"below {ks[0]}" if k < 0 else f"beyond {ks[-1]}"
-    return f"{k:.3g}"
+def _sources(one: VarianceComponents) -> tuple[FloatArray, ...]:
+    return one.problems_K, one.sampling_K, one.evaluation_seeds_K, one.training_seeds_K
 
 
 def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJson:
-    """All numbers of a comparison, with those of its contrast."""
+    """Return all numbers of a comparison and of its contrast."""
     difference = comparison.difference
-    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.spreads, strict=True)
+    sides = zip((comparison.a, comparison.b), comparison.curves, comparison.variances, strict=True)
     return {
         "confidence": difference.confidence,
         "sides": [
@@ -244,16 +186,21 @@ def comparison_json(comparison: Comparison, contrast: Contrast) -> ComparisonJso
                 "pass@k": curve.mean_K,
                 "low": curve.low_K,
                 "high": curve.high_K,
-                "spread": {
-                    "problems": spread.problems_K,
-                    "sampling": spread.sampling_K,
-                    "evaluation_seeds": spread.evaluation_seeds_K,
-                    "training_seeds": spread.training_seeds_K,
-                },
+                "variance_components": _variance_json(components),
             }
-            for side, curve, spread in sides
+            for side, curve, components in sides
         ],
         "crossing": comparison.crossing,
         "support": comparison.support,
         **contrast_json(contrast),
+    }
+
+
+def _variance_json(one: VarianceComponents) -> VarianceJson:
+    problems_K, sampling_K, evaluation_seeds_K, training_seeds_K = _sources(one)
+    return {
+        "problems": problems_K,
+        "sampling": sampling_K,
+        "evaluation_seeds": evaluation_seeds_K,
+        "training_seeds": training_seeds_K,
     }

@@ -1,6 +1,6 @@
-"""A report before it has a form: data, tables, figures and where they came from, as one thing.
+"""Documents: data, tables, figures and provenance of a report, and its files in every format.
 
-Every form is one entry of `FORMS`, a function from a document to text under a file name's ending.
+A format is an entry of `FORMATS`: the ending of a file's name, and a function to its text.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,17 @@ from typing_extensions import TypedDict
 from sage_cli import __version__
 from sage_cli.json_value import json_value
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_csv, to_latex, to_markdown
-from sage_cli.reports.table import Table
+from sage_cli.reports.tables.render import to_csv, to_latex, to_markdown
+from sage_cli.reports.tables.table import Table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_text import json_text
 
 FIGURES_VERSION = 3
-"""Raised when figures of the same data look different, so that stored ones are drawn anew."""
+"""Raised when figures of the same data look different, so that stored ones are replaced."""
 
 
 class DocumentJson(TypedDict):
-    """What stands in every document's JSON, beside its data: `content` is the hash of it all."""
+    """The keys of every document's JSON beside its data; `content` is a hash of what it shows."""
 
     name: str
     title: str
@@ -36,41 +37,41 @@ class DocumentJson(TypedDict):
 
 
 class ReportJson(DocumentJson):
-    """The same with the folder that the document's files are in."""
+    """A document's JSON with the folder of its files."""
 
     folder: str
 
 
 RESERVED = frozenset(ReportJson.__annotations__)
-"""Keys of the JSON that a document's data must leave alone."""
+"""Keys of the JSON that a document's data may not use."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture to be: `draw` leaves it at the path it is given, with `.png` and with `.svg`.
+    """A picture of a document: `draw` saves it at the path it is given, as `.png` and `.svg`.
 
-    Only `draw` imports matplotlib. It shows what the document's data say and nothing else.
+    Only `draw` imports matplotlib. It shows the document's data and nothing else.
     """
 
     stem: str
     draw: Callable[[Path], object]
 
     def save(self, file: Path) -> None:
-        """Draw it as `file`, whose ending (.pdf, .png or .svg) says what it becomes."""
+        """Save it as one file, in the format of its ending (.pdf, .png or .svg)."""
         self.draw(file)
 
     @property
     def files(self) -> tuple[str, str]:
-        """The names of its two files."""
+        """Return the names of its two files."""
         return f"{self.stem}.png", f"{self.stem}.svg"
 
 
 @dataclass(frozen=True)
 class Document:
-    """What a command found, for people and for programs.
+    """The results of a command, for people and for programs.
 
     `name` is the stem of its files; `data` the numbers, at the top level of the JSON; `tables` are
-    read by people, `sheets` (file stem -> table) become CSV; `notes` stand below the tables.
+    for people, `sheets` (file stem -> table) become CSV files; `notes` stand below the tables.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Document:
 
     @cached_property
     def content(self) -> str:
-        """The hash of all that is shown; where it came from (commit, command) is left out."""
+        """Return the hash of all that is shown, without its provenance (commit, command)."""
         shown = [self.data, self.notes, [figure.stem for figure in self.figures]]
         tables = [*map(to_markdown, self.tables), *self._csv.values()]
         parts = [__version__, FIGURES_VERSION, self.name, self.title, *tables, json_text(shown)]
@@ -99,7 +100,7 @@ class Document:
         return {f"{stem}.csv": to_csv(table) for stem, table in self.sheets.items()}
 
     def as_json(self) -> dict[str, Any]:
-        """One object: `name`, `title`, `provenance`, the data, and the hash of the content."""
+        """Return one object: `name`, `title`, `provenance`, the data, and the content's hash."""
         return {
             "name": self.name,
             "title": self.title,
@@ -109,22 +110,22 @@ class Document:
         }
 
     def write(self, folder: Path) -> Report:
-        """Write every form and every figure into `folder`, each file atomically.
+        """Write every format and every figure into `folder`, each file atomically.
 
-        What `folder` holds of this very content is left as it is: nothing is drawn twice.
+        Figures that `folder` has with the same content are not drawn again.
         """
-        vouching = folder / f"{self.name}.json"
-        texts = {f"{self.name}.{ending}": form(self) for ending, form in FORMS.items()}
+        json_file = folder / f"{self.name}.json"
+        texts = {f"{self.name}.{ending}": to_text(self) for ending, to_text in FORMATS.items()}
         texts |= self._csv
         files = (*texts, *(file for figure in self.figures for file in figure.files))
-        drawn = _content_in(vouching) == self.content
-        if not drawn:
-            # The JSON is the last to come back: while it is there, so is all that it vouches for.
-            vouching.unlink(missing_ok=True)
+        current = _content_in(json_file) == self.content
+        if not current:
+            # the JSON is written last: while it is there, so are all other files of its content
+            json_file.unlink(missing_ok=True)
         for figure in self.figures:
-            if not drawn or not all((folder / file).is_file() for file in figure.files):
+            if not current or not all((folder / file).is_file() for file in figure.files):
                 figure.draw(folder / figure.stem)
-        for name, text in sorted(texts.items(), key=lambda item: item[0] == vouching.name):
+        for name, text in sorted(texts.items(), key=lambda item: item[0] == json_file.name):
             if not _holds(folder / name, text):
                 write_text(folder / name, text)
         return Report(self, folder, tuple(folder / file for file in files))
@@ -139,12 +140,12 @@ class Report:
     files: tuple[Path, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The document as one object, and where its files are."""
+        """Return the document as one object with the folder of its files."""
         return {**self.document.as_json(), "folder": str(self.folder)}
 
 
 def markdown(document: Document) -> str:
-    """The tables under the title, which may be the one table's own, and the notes as a list."""
+    """Return the title (unless it is a table's), the tables, and the notes as a list."""
     parts = [*map(to_markdown, document.tables)]
     if document.title not in [table.title for table in document.tables]:
         parts.insert(0, f"# {document.title}\n")
@@ -154,26 +155,55 @@ def markdown(document: Document) -> str:
 
 
 def latex(document: Document) -> str:
-    """The tables, one below the other."""
+    """Return the tables, one below the other."""
     return "\n".join(map(to_latex, document.tables))
 
 
-FORMS: Mapping[str, Callable[[Document], str]] = {
+FORMATS: Mapping[str, Callable[[Document], str]] = {
     "json": lambda document: json_text(document.as_json()),
     "md": markdown,
     "tex": latex,
 }
-"""Ending of a file -> the form that it holds."""
+"""Ending of a file's name -> its text."""
 
 
 def _content_in(path: Path) -> str | None:
-    """The content hash that a document's JSON names; None where there is none."""
+    """Return the content hash in a document's JSON; None if it is absent or torn."""
+    stored = _stored(path)
+    return stored.get("content") if stored else None
+
+
+def _stored(path: Path) -> dict[str, Any] | None:
     try:
-        held = json_value(path.read_bytes())
+        stored = json_value(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return held.get("content") if isinstance(held, dict) else None
+    return stored if isinstance(stored, dict) else None
 
 
 def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_bytes() == text.encode()
+
+
+@dataclass(frozen=True)
+class Written:
+    """A stored report: its folder, name and title, when and by which command it was written."""
+
+    folder: str
+    name: str
+    title: str
+    written: str
+    command: str | None
+
+
+def written_reports(root: Path) -> list[Written]:
+    """Return every report below `root`, newest first; torn files and others are passed over."""
+    reports = []
+    for file in (root / "reports").glob("*/*.json"):
+        stored = _stored(file)
+        if stored and "content" in stored and stored.get("name") == file.stem:
+            command = (stored.get("provenance") or {}).get("command")
+            when = datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
+            title = str(stored.get("title", ""))
+            reports.append(Written(str(file.parent), file.stem, title, when, command))
+    return sorted(reports, key=lambda report: (report.written, report.folder), reverse=True)

@@ -1,4 +1,4 @@
-"""The paper's evaluation table as a document: methods down, benchmarks across, pass@k ± spread."""
+"""The report of an evaluation: methods down, benchmarks across, pass@k ± standard deviation."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts
-from sage_cli.metrics.bands import pass_matrix
 from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.reports.document import Document
 from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.published import evaluation_tables, published, published_scores
-from sage_cli.reports.render import Record, to_records
-from sage_cli.reports.table import Column, Measure, Row, Scores, Table
+from sage_cli.reports.tables.published import evaluation_tables, published, published_scores
+from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.table import Column, Measure, Row, Scores, Table
 
 AVERAGE = "average"
 PROTOCOL = "paper's protocol"
 
 
 class SeedsJson(TypedDict):
-    """What was measured of a policy on a benchmark, one evaluation seed after the other."""
+    """A policy's measurements on a benchmark, one for each evaluation seed."""
 
     benchmark: str
     policy: str
@@ -42,29 +42,29 @@ def evaluation_document(
     ks: Sequence[int],
     provenance: Provenance,
     paper: str | None = None,
-    k_draws: Mapping[tuple[str, str], Mapping[int, Sequence[Counts]]] | None = None,
+    k_samples: Mapping[tuple[str, str], Mapping[int, Sequence[Counts]]] | None = None,
 ) -> Document:
-    """(benchmark, policy) -> a measurement per seed, as a table; `paper` names one to lay beside.
+    """Return the report of (benchmark, policy) -> a measurement per evaluation seed.
 
-    `k_draws` holds for each k the counts of k samples per problem, one for each seed: their pass@k
-    is what the paper prints, and stands in rows of its own. Raises ConfigurationError where the
-    paper has no such table.
+    `paper` names a published table to add. `k_samples` has for each k the counts of k samples per
+    problem, one for each seed: their pass@k is what the paper prints, in rows of its own. Raises
+    ConfigurationError if the paper has no such table.
     """
     counts: dict[str, dict[str, list[Counts]]] = {}
     for (benchmark, policy), seeds in measured.items():
         counts.setdefault(policy, {})[benchmark] = [one.counts for one in seeds]
-    every = [one for seeds in measured.values() for one in seeds]
-    notes = [_settings_note(every, provenance)]
+    measurements = [one for seeds in measured.values() for one in seeds]
+    notes = [_settings_note(measurements, provenance)]
     results = {policy: score(by_benchmark, ks) for policy, by_benchmark in counts.items()}
     beside: dict[str, dict[str, Scores]] = {}
-    if k_draws:
+    if k_samples:
         beside[PROTOCOL] = {
             f"{policy} ({PROTOCOL})": _scores(
-                {name: _means_of_k_draws(k_draws[name, policy], ks) for name in by_benchmark}, ks
+                {name: _means_of_k(k_samples[name, policy], ks) for name in names}, ks
             )
-            for policy, by_benchmark in counts.items()
+            for policy, names in counts.items()
         }
-        notes += _protocol_notes(every, ks)
+        notes += _protocol_notes(measurements, ks)
     if paper:
         scores = published_scores(paper)
         model = evaluation_tables()[paper]
@@ -86,40 +86,40 @@ def evaluation_document(
         data=data,
         tables=(table,),
         sheets={"eval": table},
-        notes=verdict_notes(every),
+        notes=verdict_notes(measurements),
     )
 
 
 def score(seeds_by_benchmark: Mapping[str, Sequence[Counts]], ks: Sequence[int]) -> Scores:
-    """Mean pass@k over problems, then mean and standard deviation over the evaluation seeds.
+    """Return mean pass@k over problems as mean and standard deviation over evaluation seeds.
 
-    With several benchmarks of as many seeds their unweighted average is one more, with the
-    deviation of the seeds' averages.
+    Several benchmarks with equal numbers of seeds have an unweighted average, with the deviation
+    of the seeds' averages.
     """
     return _scores({name: _means(seeds, ks) for name, seeds in seeds_by_benchmark.items()}, ks)
 
 
 def _scores(means_by_benchmark: Mapping[str, FloatArray], ks: Sequence[int]) -> Scores:
-    """The same from the seeds' means, of shape (S, K)."""
-    every = dict(means_by_benchmark)
-    if len(every) > 1 and len({len(means_SK) for means_SK in every.values()}) == 1:
-        every[AVERAGE] = np.mean(list(every.values()), axis=0)
+    """Return the same from the seeds' means, of shape (S, K)."""
+    means = dict(means_by_benchmark)
+    if len(means) > 1 and len({len(means_SK) for means_SK in means.values()}) == 1:
+        means[AVERAGE] = np.mean(list(means.values()), axis=0)
     scores: dict[str, dict[int, Measure]] = {}
-    for name, means_SK in every.items():
+    for name, means_SK in means.items():
         S, K = means_SK.shape
         sd_K = means_SK.std(axis=0, ddof=1) if S > 1 else np.full(K, np.nan)
-        both = zip(map(float, means_SK.mean(axis=0)), map(float, sd_K), strict=True)
-        scores[name] = {int(k): Measure(*pair) for k, pair in zip(ks, both, strict=True)}
+        columns = zip(ks, means_SK.mean(axis=0).tolist(), sd_K.tolist(), strict=True)
+        scores[name] = {int(k): Measure(mean, sd) for k, mean, sd in columns}
     return scores
 
 
 def _means(seeds: Sequence[Counts], ks: Sequence[int]) -> FloatArray:
-    """Mean pass@k over problems of every seed, shape (S, K), from all samples."""
+    """Return each seed's mean pass@k over problems, shape (S, K), from all samples."""
     return np.stack([pass_matrix(seed, ks).mean(axis=0) for seed in seeds])
 
 
-def _means_of_k_draws(by_k: Mapping[int, Sequence[Counts]], ks: Sequence[int]) -> FloatArray:
-    """The same from k samples per problem each: the share of problems with a right one."""
+def _means_of_k(by_k: Mapping[int, Sequence[Counts]], ks: Sequence[int]) -> FloatArray:
+    """Return the same from k samples per problem: the share of problems with a right one."""
     return np.concatenate([_means(by_k[k], (k,)) for k in ks], axis=1)
 
 
@@ -129,15 +129,13 @@ def evaluation_table(
     beside: Mapping[str, Mapping[str, Scores]] | None = None,
     notes: Sequence[str] = (),
 ) -> Table:
-    """A row per model, two or more columns per benchmark, and the unweighted average of each k.
+    """Return a row per model, a column per benchmark and k, and the unweighted averages.
 
     Benchmarks and ks are those of `results`; the rows of `beside` (section -> label -> scores)
-    stand below, with "–" where there is no number. An average needs every benchmark: with one
-    missing it is undefined.
+    follow, with "–" for missing numbers. An average with a missing benchmark is undefined.
     """
-    benchmarks = [
-        name for name in dict.fromkeys(n for by in results.values() for n in by) if name != AVERAGE
-    ]
+    names = dict.fromkeys(name for scores in results.values() for name in scores)
+    benchmarks = [name for name in names if name != AVERAGE]
     ks = sorted({k for scores in results.values() for by_k in scores.values() for k in by_k})
     columns = [Column("model")]
     columns += [Column(f"pass@{k}", benchmark) for benchmark in benchmarks for k in ks]
@@ -166,7 +164,7 @@ def _row(
 
 
 def _protocol_notes(measured: Sequence[Measured], ks: Sequence[int]) -> list[str]:
-    """What the rows of k draws are, and why their deviations aren't those of the rows above."""
+    """Return notes on the rows of k samples and on the deviations of the rows above."""
     n, seeds = max(int(one.counts.n_P.max()) for one in measured), {one.seed for one in measured}
     notes = [
         f"({PROTOCOL}): pass@k from each problem's first k samples alone (pass@1 from a single "
@@ -183,7 +181,7 @@ def _protocol_notes(measured: Sequence[Measured], ks: Sequence[int]) -> list[str
 
 
 def _settings_note(measured: Sequence[Measured], provenance: Provenance) -> str:
-    """`256 samples per problem, 5 evaluation seeds, temperature 1, grading strict`."""
+    """Return `256 samples per problem, 5 evaluation seeds, temperature 1, grading strict`."""
     fewest = min(int(one.counts.n_P.min()) for one in measured)
     most = max(int(one.counts.n_P.max()) for one in measured)
     seeds = len({one.seed for one in measured})

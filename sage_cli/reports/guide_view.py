@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sage_cli.guides.microscope import Examined
 from sage_cli.guides.statistics import PERCENTILES
-from sage_cli.reports.table import Cell, Column, Measure, Row, Table
+from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table
 
 _COLUMNS = (
     Column(""), Column("verdict"), Column("tokens"), Column("q≠1"), Column("clamped"),

@@ -1,4 +1,4 @@
-"""What measuring a policy found, as data."""
+"""The measurement of a policy on a benchmark, and its JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sage_cli.metrics import Counts
 class Measured:
     """One policy on one benchmark with one evaluation seed.
 
-    `statuses` counts verdicts over all completions, `truncated` those cut off at the token limit.
+    `statuses` counts verdicts over all completions, `truncated` those that hit the token limit.
     """
 
     policy: str
@@ -27,7 +27,7 @@ class Measured:
 
 
 class Counted(TypedDict):
-    """c right ones among a problem's n samples."""
+    """A problem's c right samples among n."""
 
     problem: str
     n: int
@@ -45,7 +45,7 @@ class MeasuredJson(TypedDict):
 
 
 def record(measured: Measured) -> MeasuredJson:
-    """A measurement for a JSON file."""
+    """Return a measurement as JSON data."""
     counts = measured.counts
     return {
         "seed": measured.seed,
@@ -60,11 +60,13 @@ def record(measured: Measured) -> MeasuredJson:
 
 
 def verdict_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
-    """`grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 cut off`, a line per measurement."""
-    return tuple(f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_verdicts(one)}"
-                 for one in measured)  # fmt: skip
+    """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 truncated`."""
+    return tuple(
+        f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_verdicts(one)}"
+        for one in measured
+    )
 
 
 def _verdicts(measured: Measured) -> str:
     counted = ", ".join(f"{count} {status}" for status, count in measured.statuses.items())
-    return counted + (f"; {measured.truncated} cut off" if measured.truncated else "")
+    return counted + (f"; {measured.truncated} truncated" if measured.truncated else "")

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing but itself: no network, no files beside it."""
+"""Reports as self-contained HTML pages: no network, no files beside them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from sage_cli.reports.chapters import Chapter, figure_stem
 from sage_cli.reports.document import Report
-from sage_cli.reports.table import is_text
+from sage_cli.reports.tables.table import is_text
 
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _ID = re.compile(r'\bid="([^"]+)"')
@@ -23,7 +23,7 @@ _WIDTH = re.compile(r'<svg ([^>]*?width="([\d.]+pt)")')
 
 @dataclass(frozen=True)
 class ShownToken:
-    """A token of a completion on which a guide acted."""
+    """A token of a completion, with its guide factor q and entropy."""
 
     text: str
     q: float
@@ -32,7 +32,7 @@ class ShownToken:
 
 @dataclass(frozen=True)
 class ShownSample:
-    """A completion for the viewer; without `tokens` nobody looked what a guide did to it."""
+    """A completion for the viewer; `tokens` is empty if guide factors were not computed."""
 
     chapter: str
     policy: str
@@ -48,9 +48,9 @@ class ShownSample:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page shows: a report written in `report.folder`, its chapters, completions.
+    """The contents of a page: a report in `report.folder`, its chapters, and completions.
 
-    `facts` stand at the top; `marks` gives words in tables a colour (`good`, `bad` or `open`).
+    `facts` stand at the top; `marks` maps words in tables to a colour (`good`, `bad`, `open`).
     """
 
     report: Report
@@ -61,12 +61,12 @@ class Page:
 
     @property
     def file(self) -> Path:
-        """Where it belongs: beside the report's other forms."""
+        """Return its path, beside the report's other files."""
         return self.report.folder / f"{self.report.document.name}.html"
 
 
 def to_html(page: Page) -> str:
-    """The page, light or dark as the reader's system is."""
+    """Return the page's HTML, light or dark as the reader's system is."""
     pages = Environment(
         loader=PackageLoader("sage_cli", "reports"),
         autoescape=True,
@@ -86,23 +86,23 @@ def to_html(page: Page) -> str:
 
 
 def _pictures(page: Page) -> Mapping[tuple[str, str], list[Markup]]:
-    """(chapter, section) -> its figures, from the files that the report left."""
+    """Return (chapter, section) -> its figures, from the report's files."""
     several = len(page.chapters) > 1
-    found: dict[tuple[str, str], list[Markup]] = {}
-    for chapter in page.chapters:
-        for section in chapter.sections:
-            stems = [figure_stem(chapter, section, one, several=several) for one in section.figures]
-            found[chapter.name, section.name] = [
-                inline_svg((page.report.folder / f"{stem}.svg").read_text(encoding="utf-8"), stem)
-                for stem in stems
-            ]
-    return found
+    return {
+        (chapter.name, section.name): [
+            inline_svg((page.report.folder / f"{stem}.svg").read_text(encoding="utf-8"), stem)
+            for figure in section.figures
+            for stem in [figure_stem(chapter, section, figure, several=several)]
+        ]
+        for chapter in page.chapters
+        for section in chapter.sections
+    }
 
 
 def inline_svg(text: str, stem: str) -> Markup:
-    """A figure's file as an element of a page, whose ids no other figure has.
+    """Return a figure's SVG as an element of a page, with ids that no other figure has.
 
-    Its own width is there for the page's style too, which mayn't shrink it beyond being read.
+    Its width is also a CSS variable, so that the page's style keeps it readable.
     """
     element = _WIDTH.sub(r'<svg style="--own: \2" \1', _PROLOGUE.sub("", text), count=1)
     element = _ID.sub(rf'id="{stem}-\1"', element)
@@ -110,5 +110,5 @@ def inline_svg(text: str, stem: str) -> Markup:
 
 
 def _in_script(value: object) -> Markup:
-    """JSON that no text in it can end the script element of."""
+    """Return JSON for a script element; `<` is escaped, so that no text can close it."""
     return Markup(json.dumps(value, ensure_ascii=False).replace("<", "\\u003c"))

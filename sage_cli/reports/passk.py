@@ -1,26 +1,27 @@
-"""pass@k curves as a document."""
+"""The report of pass@k curves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from typing_extensions import TypedDict
 
-from sage_cli.metrics import Curve, Difference
+from sage_cli.metrics import Curve
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.curves import draw_curves
 from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 
 
 @dataclass(frozen=True)
 class Line:
-    """One policy's curve on a benchmark, and the measurements, one a seed, behind it.
+    """A policy's curve on a benchmark with its measurements, one for each evaluation seed.
 
-    Curves of counts that somebody else counted have none.
+    Curves from files of counts have no measurements.
     """
 
     policy: str
@@ -40,7 +41,7 @@ CurveJson = TypedDict(
         "seeds": list[MeasuredJson],
     },
 )
-"""pass@k with its band, a value for each k; `seeds` is empty where others counted."""
+"""pass@k with its band, a value for each k; `seeds` is empty for files of counts."""
 
 
 class PasskData(TypedDict):
@@ -54,10 +55,9 @@ class PasskData(TypedDict):
 def passk_document(
     lines: Sequence[Line], provenance: Provenance, shown: Sequence[int] | None = None
 ) -> Document:
-    """Curves (at the same ks) as a table per benchmark, a picture and every number.
+    """Return the report of curves with the same ks: a table per benchmark, and a picture.
 
-    People's tables show the powers of two among the ks to be shown, all ks where none are named;
-    picture, CSV and JSON hold every k.
+    Tables show the powers of two among `shown`, by default all ks; picture, CSV and JSON every k.
     """
     panels: dict[str, dict[str, Curve]] = {}
     for line in lines:
@@ -73,42 +73,27 @@ def passk_document(
             for benchmark, curves in panels.items()
         ),
         sheets={"passk": _every_k(lines)},
-        figures=(curves_figure("passk", panels),),
+        figures=(Figure("passk", partial(draw_curves, panels)),),
         notes=verdict_notes([one for line in lines for one in line.measured]),
     )
 
 
 def passk_table(benchmark: str, curves: Mapping[str, Curve], ks: Sequence[int]) -> Table:
-    """A row per k of `ks`, a column per policy: pass@k with its band."""
+    """Return a row per k of `ks`, a column per policy: pass@k with its band."""
     first = next(iter(curves.values()))
-    columns = (Column("k"), *(Column("pass@k", policy) for policy in curves))
-    rows = tuple(Row((k, *(_measure(curve, k) for curve in curves.values()))) for k in ks)
+    heads = (Column("k"), *(Column("pass@k", policy) for policy in curves))
+    rows = tuple(Row((k, *(value_at(curve, k) for curve in curves.values()))) for k in ks)
     problems = sorted({curve.problems for curve in curves.values()})
     note = f"{100 * first.confidence:g} % bands over {' or '.join(map(str, problems))} problems"
-    return Table(f"pass@k on {benchmark}", columns, rows, (note,))
+    return Table(f"pass@k on {benchmark}", heads, rows, (note,))
 
 
 def powers_of_two(ks: Sequence[int]) -> list[int]:
-    """Of ks that follow each other the powers of two (all where there is none); others as they are.
+    """Return ks without those next to others that are no powers of two; all if none is left.
 
-    `1..256` is shown at nine ks, `1,10,100` at three.
+    `1..256` becomes nine ks, `1,10,100` stays.
     """
     return [k for k in ks if k & (k - 1) == 0 or not {k - 1, k + 1} & {*ks}] or list(ks)
-
-
-def curves_figure(
-    stem: str,
-    panels: Mapping[str, Mapping[str, Curve]],
-    differences: Mapping[str, Difference] | None = None,
-) -> Figure:
-    """Benchmark -> label -> curve as a picture to be, with the curves' difference where given."""
-
-    def draw(path: Path) -> None:
-        from sage_cli.reports.curves import draw_curves
-
-        draw_curves(panels, path, differences)
-
-    return Figure(stem, draw)
 
 
 def _data(lines: Sequence[Line]) -> PasskData:
@@ -129,16 +114,16 @@ def _data(lines: Sequence[Line]) -> PasskData:
     }
 
 
-def _measure(curve: Curve, k: int) -> Measure:
+def value_at(curve: Curve, k: int) -> Measure:
+    """Return pass@k with its interval."""
     mean, low, high = curve.at(k)
     return Measure(mean, interval=(low, high))
 
 
 def _every_k(lines: Sequence[Line]) -> Table:
-    columns = tuple(map(Column, ("policy", "benchmark", "k", "pass@k", "low", "high")))
     rows = tuple(
         Row((line.policy, line.benchmark, k, *map(Measure, line.curve.at(k))))
         for line in lines
         for k in line.curve.ks
     )
-    return Table("pass@k", columns, rows)
+    return Table("pass@k", columns("policy, benchmark, k, pass@k, low, high"), rows)

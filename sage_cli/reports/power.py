@@ -1,9 +1,10 @@
-"""What designs could see, as a document: problems, samples and seeds against smallest changes."""
+"""The report of a power analysis: the smallest change that a design detects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import Counts, pass_at_k
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.power import Design, Population, resampled_changes, smallest_changes
-from sage_cli.metrics.precision import POWER
+from sage_cli.metrics.design.population import Population
+from sage_cli.metrics.design.power import Design, resampled_changes, smallest_changes
+from sage_cli.metrics.design.precision import POWER
 from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.power_panels import draw_power
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a base: designs, ks, gains or losses, and what is assumed.
+    """A power analysis: designs, ks, gains or losses, and assumptions.
 
     `like` names the run that the verdicts' correlation was estimated from, if any.
     """
@@ -36,7 +39,7 @@ class Question:
 
     @property
     def change(self) -> str:
-        """`gain` or `loss`."""
+        """Return `gain` or `loss`."""
         return "loss" if self.loss else "gain"
 
 
@@ -44,7 +47,7 @@ class Question:
 class Base:
     """A base on a benchmark: its counts, the Beta fitted to them, smallest changes (D, K).
 
-    `ends_2DK` are the ends of their intervals.
+    `ends_2QK` are the low and high ends of their intervals.
     """
 
     label: str
@@ -52,29 +55,25 @@ class Base:
     counts: Counts
     question: Question
     beta: tuple[float, float]
-    smallest_DK: FloatArray
-    ends_2DK: FloatArray
+    smallest_QK: FloatArray
+    ends_2QK: FloatArray
 
     @classmethod
     def of(cls, label: str, benchmark: str, counts: Counts, question: Question) -> Base:
-        """What each of the question's designs would see on problems like the counted ones."""
+        """Return what each design would detect on problems like the counted ones."""
         population = Population.of(counts)
         designs, ks = question.designs, question.ks
-        assumed: dict[str, Any] = {
-            "loss": question.loss,
-            "heterogeneity": question.heterogeneity,
-            "correlation": question.correlation,
-            "confidence": question.confidence,
-        }
-        smallest_DK = smallest_changes(population, designs, ks, **assumed)
-        ends_2DK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
-        ends_2DK = np.where(np.isnan(smallest_DK), np.nan, ends_2DK)
-        return cls(label, benchmark, counts, question, population.beta, smallest_DK, ends_2DK)
+        names = ("loss", "heterogeneity", "correlation", "confidence")
+        assumed: dict[str, Any] = {name: getattr(question, name) for name in names}
+        smallest_QK = smallest_changes(population, designs, ks, **assumed)
+        ends_2QK = resampled_changes(counts, designs, ks, beta=population.beta, **assumed)
+        ends_2QK = np.where(np.isnan(smallest_QK), np.nan, ends_2QK)
+        return cls(label, benchmark, counts, question, population.beta, smallest_QK, ends_2QK)
 
     def change(self, design: int, place: int) -> Measure:
-        """A design's smallest change at a k, with its interval."""
-        low, high = self.ends_2DK[:, design, place].tolist()
-        return Measure(float(self.smallest_DK[design, place]), interval=(low, high))
+        """Return a design's smallest change at a k with its interval."""
+        low, high = self.ends_2QK[:, design, place].tolist()
+        return Measure(float(self.smallest_QK[design, place]), interval=(low, high))
 
 
 class DesignJson(TypedDict):
@@ -101,11 +100,11 @@ BaseJson = TypedDict(
         "designs": list[DesignJson],
     },
 )
-"""A base with the Beta distribution that fits its problems, and its own pass@k."""
+"""A base with the Beta distribution fitted to its problems, and its pass@k."""
 
 
 class PowerData(TypedDict):
-    """What is asked, and the answer for each base."""
+    """The question, and the smallest changes for each base."""
 
     k: list[int]
     change: str
@@ -116,23 +115,23 @@ class PowerData(TypedDict):
 
 
 def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
-    """A table per base, one picture of all, and every number.
+    """Return the report: a table per base and a picture of all.
 
-    What is asked of the bases differs in their designs and correlations at most.
+    The bases' questions differ in designs and correlations at most.
     """
-    asked, tables = bases[0].question, tuple(map(power_table, bases))
+    question, tables = bases[0].question, tuple(map(power_table, bases))
     names = [Path(base.label).stem for base in bases]
     data: PowerData = {
-        "k": list(asked.ks),
-        "change": asked.change,
+        "k": list(question.ks),
+        "change": question.change,
         "power": POWER,
-        "confidence": asked.confidence,
-        "heterogeneity": asked.heterogeneity,
+        "confidence": question.confidence,
+        "heterogeneity": question.heterogeneity,
         "bases": list(map(_base_json, bases)),
     }
     return Document(
         name="power",
-        title=f"smallest detectable {asked.change} of pass@k",
+        title=f"smallest detectable {question.change} of pass@k",
         provenance=provenance,
         data=data,
         tables=tables,
@@ -140,87 +139,85 @@ def power_document(bases: Sequence[Base], provenance: Provenance) -> Document:
             "power" if len(bases) == 1 else f"power-{name}-{Path(base.benchmark).stem}": table
             for name, base, table in zip(names, bases, tables, strict=True)
         },
-        figures=(_figure(bases),),
-        notes=_notes(asked),
+        figures=(Figure("power", partial(draw_power, bases)),),
+        notes=_notes(question),
     )
 
 
 def power_table(base: Base) -> Table:
-    """A row per design: problems, samples and seeds, and the smallest change at each k."""
-    asked = base.question
-    columns = (*map(Column, ("problems", "samples", "seeds")),
-               *(Column(f"pass@{k}", f"smallest {asked.change}") for k in asked.ks))  # fmt: skip
-    places = range(len(asked.ks))
+    """Return a row per design: problems, samples, seeds, and the smallest change at each k."""
+    question = base.question
+    changes = (Column(f"pass@{k}", f"smallest {question.change}") for k in question.ks)
+    places = range(len(question.ks))
     rows = tuple(
         Row((one.problems, one.samples, one.seeds, *(base.change(row, k) for k in places)))
-        for row, one in enumerate(asked.designs)
+        for row, one in enumerate(question.designs)
     )
-    now = ", ".join(f"pass@{k} {value:.3f}" for k, value in _now(base.counts, asked.ks).items())
-    note = f"{base.label}: {len(base.counts)} problems counted, {now or 'too few samples for k'}"
-    title = f"smallest detectable {asked.change} on {base.benchmark} from {base.label}"
-    return Table(title, columns, rows, (note, _correlation_note(asked)))
+    own = _pass_at_ks(base.counts, question.ks)
+    measured = ", ".join(f"pass@{k} {value:.3f}" for k, value in own.items())
+    known = f"{len(base.counts)} problems counted, {measured or 'too few samples for k'}"
+    title = f"smallest detectable {question.change} on {base.benchmark} from {base.label}"
+    heads, notes = columns("problems, samples, seeds"), (f"{base.label}: {known}",)
+    return Table(title, (*heads, *changes), rows, (*notes, _correlation_note(question)))
 
 
-def _now(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
-    """The base's own pass@k where its counts tell it."""
+def _pass_at_ks(counts: Counts, ks: Sequence[int]) -> dict[int, float]:
+    """Return the base's pass@k at the ks that its counts allow."""
     known = [k for k in ks if k <= counts.n_P.min()]
     values_PK = pass_at_k(counts.n_P, counts.c_P, known) if known else None
     return {} if values_PK is None else dict(zip(known, map(float, values_PK.mean(0)), strict=True))
 
 
-def _notes(asked: Question) -> tuple[str, ...]:
-    alike = (
-        f"by normal amounts with standard deviation {asked.heterogeneity:g} around a common one "
+def _notes(question: Question) -> tuple[str, ...]:
+    changes = (
+        f"by normal amounts with standard deviation {question.heterogeneity:g} around a common one "
         "(--heterogeneity)"
-        if asked.heterogeneity
+        if question.heterogeneity
         else "by the same amount, which is the best case (--heterogeneity 0)"
     )
     return (
         f"detected: in {POWER:.0%} of repetitions by a paired test at "
-        f"{1 - asked.confidence:.0%} two-sided; base and trained policy answer the same problems",
-        f"assumed: problems like these, and a training that moves every problem's log-odds {alike}",
-        f"in brackets {asked.confidence:.0%} intervals, the counted problems resampled: how much "
-        "the answer depends on which problems were counted",
+        f"{1 - question.confidence:.0%} two-sided; base and trained policy answer the same "
+        "problems",
+        "assumed: problems like these, and a training that moves every problem's log-odds "
+        f"{changes}",
+        f"in brackets {question.confidence:.0%} intervals, the counted problems resampled: how "
+        "much the answer depends on which problems were counted",
         "about two models, not two methods: training seeds differ besides, and count as runs in "
         "`sage compare A1,A2,A3 B1,B2,B3`",
-        f"– : k exceeds the samples, or no {asked.change} is large enough to be seen",
+        f"– : k exceeds the samples, or no {question.change} is large enough to be seen",
     )
 
 
-def _correlation_note(asked: Question) -> str:
-    source = f"estimated from {asked.like}" if asked.like else "--correlation, or --like RUN"
+def _correlation_note(question: Question) -> str:
+    source = f"estimated from {question.like}" if question.like else "--correlation, or --like RUN"
     return (
-        f"verdicts of base and trained policy on a sample correlate {asked.correlation:.2f}, since "
-        f"both share their random numbers ({source}); with another evaluation seed on one side "
-        "they don't: --correlation 0"
+        f"verdicts of base and trained policy on a sample correlate {question.correlation:.2f}, "
+        f"since both share their random numbers ({source}); with another evaluation seed on one "
+        "side they don't: --correlation 0"
     )
 
 
 def _base_json(base: Base) -> BaseJson:
-    asked = base.question
+    question = base.question
+    ends = zip(question.designs, base.smallest_QK, *base.ends_2QK, strict=True)
     return {
         "base": base.label,
         "benchmark": base.benchmark,
         "problems": len(base.counts),
-        "correlation": asked.correlation,
-        "like": asked.like,
+        "correlation": question.correlation,
+        "like": question.like,
         "beta": list(base.beta),
-        "pass@k": _now(base.counts, asked.ks),
+        "pass@k": _pass_at_ks(base.counts, question.ks),
         "designs": [
-            {"problems": one.problems, "samples": one.samples, "seeds": one.seeds,
-             "smallest": base.smallest_DK[row], "low": base.ends_2DK[0, row],
-             "high": base.ends_2DK[1, row]}
-            for row, one in enumerate(asked.designs)
+            {
+                "problems": one.problems,
+                "samples": one.samples,
+                "seeds": one.seeds,
+                "smallest": smallest_K,
+                "low": low_K,
+                "high": high_K,
+            }
+            for one, smallest_K, low_K, high_K in ends
         ],
-    }  # fmt: skip
-
-
-def _figure(bases: Sequence[Base]) -> Figure:
-    """A row of panels per base, a panel per k."""
-
-    def draw(path: Path) -> None:
-        from sage_cli.reports.power_panels import draw_power
-
-        draw_power(bases, path)
-
-    return Figure("power", draw)
+    }

@@ -1,4 +1,4 @@
-"""Where a report's numbers came from, as data; what is not known is null."""
+"""The provenance of a report's numbers; what is unknown is null."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PolicyUsed:
-    """A model: what tables call it, where it is, what its weights are, which run it came from."""
+    """A model: its label in tables, its path, its weights' fingerprint, its run and base."""
 
     label: str
     path: str | None = None
@@ -20,7 +20,7 @@ class PolicyUsed:
 
 @dataclass(frozen=True)
 class GraderUsed:
-    """How answers became verdicts; `tolerance` is relative, `version` the grader's identity."""
+    """How answers were graded; `tolerance` is relative, `version` the grader's identity."""
 
     mode: str
     judge: str | None = None
@@ -30,7 +30,7 @@ class GraderUsed:
 
 @dataclass(frozen=True)
 class BenchmarkUsed:
-    """A benchmark: how many problems, read from where (file hashes, Hub commits), graded how."""
+    """A benchmark: its problems, their origins (file hashes, Hub commits), and their grader."""
 
     name: str
     problems: int | None = None
@@ -40,7 +40,7 @@ class BenchmarkUsed:
 
 @dataclass(frozen=True)
 class SamplesUsed:
-    """A sample set: whose completions, of which seed and template, drawn by which engine."""
+    """A sample set: its policy, seed, prompt template, and sampling engine."""
 
     key: str
     policy: str | None = None
@@ -51,10 +51,10 @@ class SamplesUsed:
 
 @dataclass(frozen=True)
 class Provenance:
-    """All that a reader needs to judge the numbers and to compute them again.
+    """Everything needed to judge the numbers and to compute them again.
 
-    `sampling` are the settings of `sampling`, `seeds` the evaluation seeds, `files` the content
-    hashes of counts that were read from files. No date: the same data leave the same bytes.
+    `sampling` are the settings of `sampling`, `seeds` the evaluation seeds, `files` the hashes of
+    files of counts. There is no date, so that the same data give the same bytes.
     """
 
     policies: tuple[PolicyUsed, ...] | None = None
@@ -69,13 +69,9 @@ class Provenance:
 
     @classmethod
     def here(cls, surroundings: Mapping[str, Any]) -> Provenance:
-        """What is known before anything is measured: versions, commit and command."""
-        return cls(
-            versions=surroundings["versions"],
-            commit=surroundings["commit"],
-            command=surroundings["command"],
-        )
+        """Return versions, commit and command, which are known before anything is measured."""
+        return cls(**{key: surroundings[key] for key in ("versions", "commit", "command")})
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as plain values."""
+        """Return the fields as plain values."""
         return asdict(self)

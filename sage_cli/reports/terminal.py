@@ -1,4 +1,4 @@
-"""A document for people at a terminal."""
+"""Documents and tables on the terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from sage_cli.reports.document import Document
-from sage_cli.reports.table import Table, is_text, narrowed
+from sage_cli.reports.tables.table import Table, is_text, narrowed
 
 LONG_WORD = 24
-"""Longer words, as paths, may be broken; runs' names are about as long."""
+"""Longer words, as paths, may be broken; names of runs are about as long."""
 HEADER_WIDTH = 12
-"""The width in characters to which a heading is broken where its column's cells are narrower."""
+"""Width in characters at which headings of narrow columns are broken."""
 
 
 def print_document(document: Document, console: Console) -> None:
@@ -28,14 +28,14 @@ def print_document(document: Document, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table with its title and notes; one that is too wide for the console in parts."""
+    """Print a table with its title and notes, in parts if it is wider than the console."""
 
     def fits(part: Table) -> bool:
         lines = console.render_lines(to_rich(part), pad=False)
         text = "\n".join("".join(segment.text for segment in line) for line in lines)
         return all(word in text for word in _unbroken(part))
 
-    # titles and notes are as wide as the console: beside a narrow table they would be columns
+    # not rich's own title and caption, which would be as narrow as the table
     for part in narrowed(table, fits):
         console.print(Text(part.title, style="bold"))
         console.print(to_rich(part))
@@ -44,7 +44,7 @@ def print_table(table: Table, console: Console) -> None:
 
 
 def to_rich(table: Table) -> RichTable:
-    """The columns and rows for the terminal; print them with a rich console."""
+    """Return the columns and rows as a rich table."""
     shown = RichTable()
     for place in range(len(table.columns)):
         words = is_text(table, place)
@@ -63,7 +63,7 @@ def to_rich(table: Table) -> RichTable:
 
 
 def _header(table: Table, place: int) -> list[str]:
-    """A column's heading in lines: a long one, as a run's name, is broken at its hyphens."""
+    """Return a column's heading in lines; long ones, as names of runs, break at hyphens."""
     column = table.columns[place]
     width = max(_widest_cell(table, place), HEADER_WIDTH)
     return [line for part in (column.group, column.name) for line in wrap(part, width)]
@@ -74,7 +74,7 @@ def _widest_cell(table: Table, place: int) -> int:
 
 
 def _unbroken(table: Table) -> Iterator[str]:
-    """What has to stand in one line: numbers with their intervals, and words of usual length."""
+    """Yield what must stay on a line: numbers with intervals, words of usual length."""
     for place in range(len(table.columns)):
         if not is_text(table, place):
             yield from _header(table, place)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.table import Column, Row, Table
+from sage_cli.reports.tables.table import Column, Row, Table
 
 PICTURES = ("solutions", "anchors", "support", "estimators", "modes", "off-target")
 """The pictures, in the order in which they are looked at."""

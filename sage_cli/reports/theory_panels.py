@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from sage_cli.reports.figure import COLOURS, FAINT, INK, drawing, line_style
+from sage_cli.reports.figures.figure import COLOURS, FAINT, INK, drawing, line_style
 
 Numbers = Mapping[str, Any]
 MARKERS = ("_", "o", "D", "s", "^")

@@ -20,8 +20,8 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from sage_cli.content import file_hash
 from sage_cli.errors import StoreError
+from sage_cli.file_hash import file_hash
 from sage_cli.store.archive_list import (
     AGAIN,
     FORMAT,

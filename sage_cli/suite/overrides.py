@@ -15,7 +15,7 @@ from sage_cli.config.load import changed, load
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.series import seeded
+from sage_cli.reports.figures.legend import seeded
 from sage_cli.suite.declaration import PAPERS_PRESET, Method, Suite
 from sage_cli.trials.trial import Replicate, Trial, Words
 

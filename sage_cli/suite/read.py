@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from sage_cli.config.presets import read_yaml, shipped
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.published import published_rows
+from sage_cli.reports.tables.published import published_rows
 from sage_cli.suite.declaration import (
     BASE,
     Analysis,

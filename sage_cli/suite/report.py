@@ -14,20 +14,17 @@ from sage_cli.reports.chapters import Chapter, ChaptersData, join_chapters
 from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page, to_html
 from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
-from sage_cli.reports.published import other_table
+from sage_cli.reports.tables.published import other_table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.planned import PlannedSuite
 from sage_cli.suite.results import PartResult
-from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import differences
-from sage_cli.suite.sections.measured import measured, published_alone
+from sage_cli.suite.sections.measured import curves, measured, published_alone, summary
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
-from sage_cli.suite.sections.runs import runs, tasks
-from sage_cli.suite.sections.spent import spent
-from sage_cli.suite.sections.summary import summary
+from sage_cli.suite.sections.runs import runs, spent, tasks
 from sage_cli.suite.shown_samples import shown_samples
 from sage_cli.trials.task import DONE
 

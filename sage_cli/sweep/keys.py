@@ -1,100 +1,92 @@
-"""Which setting a typed name means, and which settings a search makes sense for."""
+"""The setting that a typed name means, and the settings that can be searched."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import get_args
 
 from sage_cli.config.fields import Setting, sections_of, settings
 from sage_cli.config.guide import GuideSection
 from sage_cli.errors import ConfigurationError
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
-"""Names that people type, and mean this setting by."""
+"""Settings by names that are no last part of them, or of more than one."""
 NEAREST = (("guide",), ("rl", "rollout", "anchor"))
 """Sections in which a short name is looked for, in turn, before all others."""
-_ELSEWHERE = "says where results go, not which"
-_MEASURING = "is how cells are measured: cells that are measured differently can't be compared"
+_ELSEWHERE = "says where results go, not what they are"
+_MEASURING = "says how cells are measured, and only cells that are measured alike are compared"
 REFUSED = {
     "run": _ELSEWHERE,
     "tracking": _ELSEWHERE,
-    "executor": "says where cells run, not what comes out",
-    "sweep": "is the search itself",
+    "executor": "says where cells run, not what results they have",
+    "sweep": "configures the search itself",
     "evaluation": _MEASURING,
     "sampling": _MEASURING,
     "grading": _MEASURING,
-    "rl.seed": "is no setting to choose: --seeds N trains every cell with N of them",
+    "rl.seed": "tells replicates apart: --seeds N trains every cell with N seeds",
 }
-"""Why these sections and settings aren't searched."""
+"""The reasons why these sections and settings can't be searched."""
 
 
 def key_of(name: str) -> str:
-    """The setting that `name` means: a full key, or a last part that is unlike all others near it.
+    """Return the setting that `name` means: a full key, or a last part that one near section has.
 
     Raises ConfigurationError for one that is unknown, ambiguous, or not to be searched.
     """
     key = name if "." in name else SHORT.get(name) or _by_last_part(name)
-    found = _find(key)
-    if found is None:
-        raise _unknown(name)
-    refused = reason_against(found)
-    if refused:
-        raise ConfigurationError(f"{key} isn't searched: it {refused}")
+    setting = _find(key)
+    if setting is None:
+        searched = [known for known, one in settings().items() if not _reason_against(one)]
+        last_parts = [known.rpartition(".")[2] for known in searched]
+        close = meant(name, searched if "." in name else [*SHORT, *last_parts])
+        raise ConfigurationError(f"there is no setting '{name}'{close}")
+    if reason := _reason_against(setting):
+        raise ConfigurationError(f"{key} can't be searched: it {reason}")
     return key
 
 
 def is_whole(key: str) -> bool:
-    """Whether the setting takes whole numbers only."""
-    found = _find(key)
-    return found is not None and found.integer
+    """Return True if the setting takes whole numbers only."""
+    setting = _find(key)
+    return setting is not None and setting.integer
 
 
-def reason_against(setting: Setting) -> str | None:
-    """Why a search over the setting makes no sense."""
+def guides_with(key: str) -> tuple[str, ...]:
+    """Return the guides of this package that have the setting `key`, as guide.tau."""
+    section, _, name = key.partition(".")
+    having = [one for one in sections_of(GuideSection) if name in one.model_fields]
+    names = [get_args(one.model_fields["name"].annotation) for one in having]
+    return tuple(name for (name,) in filter(None, names)) if section == "guide" else ()
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean tau?)` for the nearest of the known names, or an empty text."""
+    close = get_close_matches(given, dict.fromkeys(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _reason_against(setting: Setting) -> str | None:
+    """Return why a search over the setting makes no sense."""
     for name in (setting.key, setting.key.partition(".")[0]):
         if name in REFUSED:
             return REFUSED[name]
     return "changes no result" if setting.cosmetic else None
 
 
-def guides_with(key: str) -> tuple[str, ...]:
-    """The guides of this package that have the setting `key`, as guide.tau."""
-    name = key.removeprefix("guide.")
-    return tuple(guide for guide, section in _guides().items() if name in section.model_fields)
-
-
-def _guides() -> dict[str, Any]:
-    return {
-        names[0]: section
-        for section in sections_of(GuideSection)
-        if (names := get_args(section.model_fields["name"].annotation))
-    }
-
-
 def _find(key: str) -> Setting | None:
     known = settings()
-    if key in known:
-        return known[key]
-    return next((one for one in known.values() if one.open and key.startswith(f"{one.key}.")), None)
+    mappings = (one for one in known.values() if one.open and key.startswith(f"{one.key}."))
+    return known.get(key) or next(mappings, None)
 
 
 def _by_last_part(name: str) -> str:
     having = [key for key in settings() if key.rpartition(".")[2] == name]
-    if not having:
-        raise _unknown(name)
-    searched = [key for key in having if not reason_against(settings()[key])] or having
+    searched = [key for key in having if not _reason_against(settings()[key])] or having
     for sections in (*NEAREST, tuple(key.partition(".")[0] for key in searched)):
         near = [key for key in searched if key.partition(".")[0] in sections]
-        if len(near) == 1:
-            return near[0]
+        if len(near) > 1:
+            raise ConfigurationError(f"'{name}' is ambiguous: write {' or '.join(near)}")
         if near:
-            raise ConfigurationError(f"'{name}' may be {' or '.join(near)}: write the one meant")
-    raise _unknown(name)
-
-
-def _unknown(name: str) -> ConfigurationError:
-    searched = [key for key, one in settings().items() if not reason_against(one)]
-    names = searched if "." in name else [*SHORT, *(key.rpartition(".")[2] for key in searched)]
-    close = get_close_matches(name, dict.fromkeys(names), n=1, cutoff=0.5)
-    meant = f" (did you mean {close[0]}?)" if close else ""
-    return ConfigurationError(f"there is no setting '{name}'{meant}")
+            return near[0]
+    return name

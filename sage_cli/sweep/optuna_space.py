@@ -13,19 +13,16 @@ from optuna.distributions import (
 )
 from optuna.trial import Trial
 
-from sage_cli.sweep.space import Cell, Parameter, Space, Value, Values
+from sage_cli.sweep.space import Cell, Space, Value, Values
 
 _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 """Samplers that go by how near values are to each other."""
 
 
 def ordered_lists(space: Space, sampler: str) -> list[str]:
-    """The lists of numbers, by short name, whose order that sampler can use."""
-    return [one.name for one in space.parameters if sampler in _WITH_ORDER and _numeric(one)]
-
-
-def _numeric(one: Parameter) -> bool:
-    return isinstance(one.domain, Values) and one.domain.numeric
+    """Return the lists of numbers, by short name, whose order that sampler can use."""
+    lists = {name: one for name, one in space.parameters.items() if isinstance(one, Values)}
+    return [name for name, one in lists.items() if sampler in _WITH_ORDER and one.numeric]
 
 
 class OptunaSpace:
@@ -36,70 +33,53 @@ class OptunaSpace:
 
     def __init__(self, space: Space, ordered: Collection[str]) -> None:
         self.space = space
-        self._sorted_values: dict[str, list[Any]] = {
-            one.name: sorted(one.domain.values)
-            for one in space.parameters
-            if one.name in ordered and isinstance(one.domain, Values)
-        }
-        self._distributions = {one.name: self._distribution(one) for one in space.parameters}
+        self._distributions = {name: one.distribution for name, one in space.parameters.items()}
+        self._sorted: dict[str, list[Any]] = {}
+        for name in ordered:
+            values: Any = space.parameters[name].options
+            self._sorted[name] = sorted(values)
+            self._distributions[name] = IntDistribution(0, len(values) - 1)
 
     @property
     def always(self) -> dict[str, BaseDistribution]:
         """The distributions of the parameters that every cell has."""
-        return {
-            one.name: self._distributions[one.name] for one in self.space.parameters if not one.when
-        }
+        some = self.space.conditional
+        return {name: one for name, one in self._distributions.items() if name not in some}
 
     def to_params(self, cell: Cell) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
-        """A cell as a trial's parameters, with their distributions."""
+        """Return a cell as a trial's parameters, with their distributions."""
+        keys = {name: key for name, key in self.space.keys.items() if key in cell}
         params = {
-            one.name: self._place(one.name, cell[one.key])
-            for one in self.space.parameters
-            if one.key in cell
+            name: self._sorted[name].index(cell[key]) if name in self._sorted else cell[key]
+            for name, key in keys.items()
         }
-        return params, {name: self._distributions[name] for name in params}
+        return params, {name: self._distributions[name] for name in keys}
 
     def from_params(self, params: Mapping[str, Any]) -> Cell:
-        """The cell that a trial's parameters mean, as far as they were chosen."""
-        return {
-            one.key: self._value(one.name, params[one.name])
-            for one in self.space.parameters
-            if one.name in params
-        }
+        """Return the cell that a trial's parameters mean, as far as they were chosen."""
+        keys = self.space.keys.items()
+        return {key: self._value(name, params[name]) for name, key in keys if name in params}
 
     def strange(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters of a trial that the space doesn't have, or with values it hasn't."""
+        """Return the parameters of a trial that the space lacks, or with values it lacks."""
+        known = self._distributions
         return {
             name: value
             for name, value in params.items()
-            if name not in self._distributions or not _holds(self._distributions[name], value)
+            if name not in known or not _holds(known[name], value)
         }
 
     def suggest(self, trial: Trial) -> Cell:
-        """What the trial's sampler chooses for the parameters, each where it exists."""
+        """Return what the trial's sampler chooses for the parameters, each where it exists."""
         cell: dict[str, Value] = {}
-        for one in self.space.parameters:
+        for name, one in self.space.parameters.items():
             if one.exists_in(cell):
-                chosen = _suggested(trial, one.name, self._distributions[one.name])
-                cell[one.key] = self._value(one.name, chosen)
+                chosen = _suggested(trial, name, self._distributions[name])
+                cell[one.key] = self._value(name, chosen)
         return cell
 
-    def _distribution(self, one: Parameter) -> BaseDistribution:
-        domain = one.domain
-        if one.name in self._sorted_values:
-            return IntDistribution(0, len(self._sorted_values[one.name]) - 1)
-        if isinstance(domain, Values):
-            return CategoricalDistribution(domain.values)
-        if domain.integer:
-            return IntDistribution(int(domain.low), int(domain.high), log=domain.log)
-        return FloatDistribution(domain.low, domain.high, log=domain.log)
-
-    def _place(self, name: str, value: Value) -> Value:
-        return self._sorted_values[name].index(value) if name in self._sorted_values else value
-
-    def _value(self, name: str, chosen: Any) -> Value:
-        found: Value = self._sorted_values[name][chosen] if name in self._sorted_values else chosen
-        return found
+    def _value(self, name: str, chosen: Any) -> Any:
+        return self._sorted[name][chosen] if name in self._sorted else chosen
 
 
 def _holds(among: BaseDistribution, value: Any) -> bool:

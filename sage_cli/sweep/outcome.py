@@ -12,11 +12,11 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.render import to_records
 from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, SweepResult
 from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.table import cells_table
+from sage_cli.reports.tables.render import to_records
 from sage_cli.store.wandb_sweep import SweepPicture, mirror_sweep
 from sage_cli.sweep.prepared import Sweep
 from sage_cli.sweep.scores import ByBenchmark, mean_scores, score
@@ -35,7 +35,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
     """
     settings = sweep.config.sweep
     return sweep_document(
-        [_axis(one) for one in sweep.space.parameters],
+        [_axis(name, one) for name, one in sweep.space.parameters.items()],
         settings.objectives,
         [_cell(one, sweep, one.number in under_way) for one in study.trials()],
         configured_provenance(sweep.benchmarks, EvaluationRecipe.of(sweep.shared)),
@@ -66,11 +66,10 @@ def _stored(one: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str 
     return found, missing
 
 
-def _axis(one: Parameter) -> Axis:
-    domain = one.domain
-    if isinstance(domain, Range):
-        return Axis(one.name, one.key, low=domain.low, high=domain.high, log=domain.log)
-    return Axis(one.name, one.key, values=domain.values)
+def _axis(name: str, one: Parameter) -> Axis:
+    if isinstance(one, Range):
+        return Axis(name, one.key, low=one.range[0], high=one.range[1], log=one.log)
+    return Axis(name, one.key, values=one.values)
 
 
 def _cell(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepCell:

@@ -8,10 +8,11 @@ from typing import TypeVar
 import numpy as np
 
 from sage_cli.config.objective import Objective
-from sage_cli.metrics.bands import pass_matrix
+from sage_cli.metrics.comparisons.seed_noise import residual
 from sage_cli.metrics.counts import Counts, FloatArray
-from sage_cli.metrics.methods import between_runs, residual
-from sage_cli.metrics.student import two_sided_p
+from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.metrics.intervals.distributions import two_sided_p
+from sage_cli.metrics.intervals.variance_components import pooled_variance
 
 Replicate = Sequence[Counts]
 """The counts of one replicate on each benchmark."""
@@ -39,10 +40,10 @@ def missing_replicates(
                 if seed not in found]  # fmt: skip
     trials = list(measured)
     values = [_values(list(found.values()), objectives) for found in measured.values()]
-    mean_CK = np.stack([one_TPK.mean(axis=(0, 1)) for one_TPK in values])
+    mean_CK = np.stack([one_IPK.mean(axis=(0, 1)) for one_IPK in values])
     order = np.argsort(-mean_CK.mean(axis=1), kind="stable")
     open_ = contenders(values, confidence)
-    if all(len(one_TPK) == 1 for one_TPK in values):
+    if all(len(one_IPK) == 1 for one_IPK in values):
         open_ |= set(order[:2].tolist())
     found = []
     for place in order.tolist():
@@ -56,7 +57,7 @@ def missing_replicates(
 def contenders(values: Sequence[FloatArray], confidence: float = 0.95) -> set[int]:
     """The places of the trials that may be on the front; of one objective, that may be the best.
 
-    `values` has for each trial its objectives by problem, shape (T, P, K): T seeds. A trial is out
+    `values` has for each trial its objectives by problem, shape (I, P, K): I seeds. A trial is out
     if another is better in every objective by a one-sided t-test at the level
     (1 - confidence) / (trials - 1). A trial that no other beats therefore stays with probability
     `confidence`, however many others there are.
@@ -66,8 +67,8 @@ def contenders(values: Sequence[FloatArray], confidence: float = 0.95) -> set[in
         return set(range(trials))
     between_K, rest_K, freedom = _noise_of_seeds(values)
     level = (1 - confidence) / (trials - 1)
-    mean_CPK = np.stack([one_TPK.mean(axis=0) for one_TPK in values])
-    share_C = np.array([1 / len(one_TPK) for one_TPK in values])
+    mean_CPK = np.stack([one_IPK.mean(axis=0) for one_IPK in values])
+    share_C = np.array([1 / len(one_IPK) for one_IPK in values])
     kept = set()
     for place in range(trials):
         gap_CPK = np.delete(mean_CPK, place, axis=0) - mean_CPK[place]
@@ -79,7 +80,7 @@ def contenders(values: Sequence[FloatArray], confidence: float = 0.95) -> set[in
 
 
 def _values(replicates: Sequence[Replicate], objectives: Sequence[Objective]) -> FloatArray:
-    """The objectives by problem, shape (T, P, K), whose mean over problems is the objective.
+    """The objectives by problem, shape (I, P, K), whose mean over problems is the objective.
 
     With several benchmarks an objective is the mean over them; problems are weighted so.
     """
@@ -100,12 +101,12 @@ def _noise_of_seeds(values: Sequence[FloatArray]) -> tuple[FloatArray, FloatArra
     """The variance between a trial's runs, the residual variance of a problem in a run over the
     problems, and the degrees of freedom of the first, pooled over trials with several seeds.
     """
-    freedom = sum(len(one_TPK) - 1 for one_TPK in values)
+    freedom = sum(len(one_IPK) - 1 for one_IPK in values)
     problems = values[0].shape[1]
     if not freedom:
         zero_K = np.zeros(values[0].shape[2])
         return zero_K, zero_K, 0
-    between_K = between_runs([one_TPK.mean(axis=1) for one_TPK in values])
+    between_K = pooled_variance([one_IPK.mean(axis=1) for one_IPK in values])
     return between_K, residual(values) / problems, freedom
 
 

@@ -1,114 +1,138 @@
-"""A space as somebody wrote it: parameters with values, ranges or factors, not yet checked."""
+"""A space as somebody wrote it: short names, factors of configured values, conditions by name."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from sage_cli.config.base import Section
-from sage_cli.errors import ConfigurationError
-from sage_cli.sweep.space import Value, cell_key
+from sage_cli.config.layers import leaves
+from sage_cli.config.schema import SageConfig
+from sage_cli.sweep.keys import guides_with, is_whole, key_of, meant
+from sage_cli.sweep.space import Parameter, Range, Space, Value, Values, is_number, several
 
-
-def value_of(text: object) -> object:
-    """What a text means: a number, true or false, or itself. YAML reads 1e-5 as a text."""
-    if not isinstance(text, str):
-        return text
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text.lower(), text.strip())
-
-
-Written = Annotated[bool | int | float | str, BeforeValidator(value_of)]
-Several = Annotated[
-    tuple[Written, ...],
-    BeforeValidator(lambda given: given if isinstance(given, list | tuple) else (given,)),
-]
 DOMAINS = ("values", "choices", "times", "range")
 
 
-class WrittenParameter(Section):
-    """One parameter: `values` (or `choices`), `times` the configured value, or a `range`."""
-
-    key: str | None = None
-    """The setting; null: the one that the parameter's name means."""
-    values: Several | None = None
-    choices: Several | None = None
-    """The same as `values`."""
-    times: tuple[float, ...] | None = None
-    range: tuple[Annotated[float, BeforeValidator(value_of)], ...] | None = None
-    log: bool = False
-    integer: bool = False
-    when: dict[str, Several] = Field(default_factory=dict)
-    """Other parameters and the values of theirs with which this one exists."""
-
-    @model_validator(mode="after")
-    def _is_one_domain(self) -> WrittenParameter:
-        given = [name for name in DOMAINS if getattr(self, name) is not None]
-        if len(given) != 1:
-            kinds = " and ".join(given) or "none"
-            raise ValueError(f"a parameter has one of {', '.join(DOMAINS)}; this one has {kinds}")
-        if self.range is None:
-            self._check_values(given[0])
-        else:
-            self._check_range(self.range)
-        return self
-
-    def _check_values(self, name: str) -> None:
-        values: tuple[Value, ...] = getattr(self, name)
-        if not values or len({cell_key({"": value}) for value in values}) < len(values):
-            raise ValueError(f"{name} holds at least one value, and none of them twice")
-        if self.log or self.integer:
-            raise ValueError("log and integer are said of a range")
-
-    def _check_range(self, ends: tuple[float, ...]) -> None:
-        if len(ends) != 2 or not ends[0] < ends[1]:
-            shown = ":".join(f"{end:g}" for end in ends)
-            raise ValueError(f"a range goes from a lower to a higher number, and {shown} doesn't")
-        least = 1 if self.integer else 0
-        if self.log and (ends[0] < least or ends[0] == 0):
-            raise ValueError(f"a logarithmic range starts above 0, not at {ends[0]:g}")
+def _resolved(given: Any, info: ValidationInfo[SageConfig]) -> Any:
+    """Return a written parameter in terms of a full key and of `values` or a `range`."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"a parameter has a key and one of {', '.join(DOMAINS)}, not {given!r}")
+    told = {name: value for name, value in given.items() if value is not None}
+    known = {*Values.model_fields, *Range.model_fields, *DOMAINS}
+    for name in told.keys() - known:
+        raise ValueError(f"a parameter has no '{name}'{meant(name, sorted(known))}")
+    domains = [name for name in DOMAINS if name in told]
+    if len(domains) != 1:
+        shown = " and ".join(domains) or "none"
+        raise ValueError(f"a parameter has one of {', '.join(DOMAINS)}; this one has {shown}")
+    told["key"] = key_of(str(told["key"]))
+    if domains == ["range"]:
+        return {**told, "integer": told.get("integer", False) or is_whole(told["key"])}
+    if any(told.pop(name, False) for name in ("log", "integer")):
+        raise ValueError("log and integer belong to a range")
+    values = told.pop(domains[0])
+    if domains == ["times"]:
+        values = _multiples(values, told["key"], info.context)
+    return {**told, "values": values}
 
 
-class WrittenSpace(Section):
-    """A file of `sweeps/`, or what was typed."""
+def _multiples(factors: Any, key: str, config: SageConfig) -> list[float]:
+    """Return the configured value of `key` times each factor."""
+    centre = dict(leaves(config.model_dump(mode="json"))).get(key)
+    if not is_number(centre):
+        raise ValueError(
+            f"`times` multiplies {key}, which is {centre!r}: write `values`, or choose what makes "
+            "it a number (as --guide branch)"
+        )
+    try:
+        # six digits of a small learning rate too, and none of 0.1 * 3's last ones
+        return [float(f"{float(factor) * centre:.6g}") for factor in several(factors)]
+    except ValueError:
+        raise ValueError(f"times is a list of numbers, not {factors!r}") from None
+
+
+class WrittenSpace(Space):
+    """A file of `sweeps/`, or what was typed; validated with the configuration as context."""
 
     guide: str | None = None
-    """The guide that the space is about."""
-    parameters: Annotated[dict[str, WrittenParameter], Field(min_length=1)]
+    """The guide that the space needs."""
+    parameters: Annotated[
+        dict[str, Annotated[Parameter, BeforeValidator(_resolved)]], Field(min_length=1)
+    ]
+
+    @field_validator("parameters", mode="before")
+    @classmethod
+    def _names_mean_settings(cls, given: Any) -> Any:
+        """Give a parameter whose setting isn't said the one that its name means."""
+        if not isinstance(given, Mapping):
+            return given
+        return {
+            name: {**one, "key": one.get("key") or name} if isinstance(one, Mapping) else one
+            for name, one in given.items()
+        }
+
+    @field_validator("parameters")
+    @classmethod
+    def _conditions_can_be_met(cls, given: dict[str, Parameter]) -> dict[str, Parameter]:
+        """Order parameters by their conditions, and shorten their names."""
+        counts = Counter(one.key for one in given.values())
+        problems = [
+            f"{key} is named twice: give all values in one parameter"
+            for key, count in counts.items()
+            if count > 1
+        ]
+        parameters = {}
+        for name, one in given.items():
+            try:
+                parameters[name] = one.model_copy(update={"when": _conditions(name, given)})
+            except ValueError as error:
+                problems.append(str(error))
+        if problems:
+            raise ValueError("\n".join(problems))
+        last = {name: name.rpartition(".")[2] for name in given}
+        alike = Counter(last.values())
+        short = {name: last[name] if alike[last[name]] == 1 else name for name in given}
+        return {short[name]: parameters[name] for name in _in_order(parameters)}
 
 
-def written_space(values: dict[str, Any], what: str) -> WrittenSpace:
-    """`values` read; `what` is their name in the ConfigurationError that lists what is wrong."""
-    try:
-        return WrittenSpace.model_validate(values)
-    except ValidationError as error:
-        problems = dict.fromkeys(_sentence(one) for one in error.errors())
-        raise ConfigurationError(
-            "\n".join(f"{what}: {problem}" for problem in problems),
-            "a parameter is written as `tau: {key: guide.tau, values: [0.2, 0.4]}` in a file below "
-            "`parameters:`, and as tau=0.2|0.4 or tau=0.2:0.4 on the line",
-        ) from None
+def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
+    """Return the conditions of a parameter by setting.
+
+    A setting that only some of the searched guides have exists only with those. Raises ValueError
+    for a condition that no cell meets.
+    """
+    one, by_key = parameters[name], {other.key: other for other in parameters.values()}
+    conditions: dict[str, tuple[Value, ...]] = {}
+    for typed, values in one.when.items():
+        other = parameters.get(typed) or by_key.get(typed)
+        if other is None or other is one:
+            close = meant(typed, parameters.keys() - {name})
+            raise ValueError(f"{name} exists only with '{typed}', no other parameter here{close}")
+        for value in values:
+            if isinstance(other, Range) or not other.holds(value):
+                raise ValueError(f"{name} exists only with {typed}={value}: list it in {typed}")
+        conditions[other.key] = values
+    guides, having = by_key.get("guide.name"), guides_with(one.key)
+    if isinstance(guides, Values) and having and "guide.name" not in (one.key, *conditions):
+        fitting = tuple(guide for guide in guides.values if guide in having)
+        if not fitting:
+            shown = ", ".join(map(str, guides.values))
+            raise ValueError(f"{one.key} belongs to the guide {', '.join(having)}, not {shown}")
+        if fitting != guides.values:
+            conditions["guide.name"] = fitting
+    return conditions
 
 
-def _sentence(complaint: Any) -> str:
-    path = [str(part) for part in complaint["loc"]]
-    if complaint["type"] == "extra_forbidden":
-        *above, key = path
-        known = WrittenParameter.model_fields if above else WrittenSpace.model_fields
-        close = get_close_matches(key, known, n=1)
-        where = above[-1] if above else "a space"
-        return f"{where} has no '{key}'" + (f" (did you mean {close[0]}?)" if close else "")
-    name = path[1] if path[:1] == ["parameters"] and len(path) > 1 else ".".join(path)
-    if complaint["type"] == "missing":
-        return f"'{path[-1]}' is missing"
-    if complaint["type"] == "value_error":
-        return f"{name}: {complaint['ctx']['error']}"
-    inside = ".".join(path[2:3])
-    message = complaint["msg"][0].lower() + complaint["msg"][1:]
-    return f"{' '.join(filter(None, (name, inside)))} is {complaint.get('input')!r}: {message}"
+def _in_order(parameters: Mapping[str, Parameter]) -> Iterator[str]:
+    """Yield each parameter behind those that it depends on, else as they were written."""
+    left, placed = dict(parameters), set[str]()
+    while left:
+        following = next((name for name, one in left.items() if placed >= set(one.when)), None)
+        if following is None:
+            names = " and ".join(left)
+            raise ValueError(f"{names} exist only with each other, so none of them does")
+        placed.add(left.pop(following).key)
+        yield following

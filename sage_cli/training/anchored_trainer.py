@@ -20,7 +20,7 @@ from trl.trainer.utils import add_fused_lm_head
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
 from sage_cli.guides.signals import OptionalSignal
-from sage_cli.models.dropout import switch_off_own_dropout
+from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.objectives import log_ratio, reward_to_go
 from sage_cli.objectives.annealing import AnchorSchedule, share_of_beta
 from sage_cli.training.token_record import TokenRecord
@@ -76,7 +76,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def in_loss(self) -> bool:
-        """Whether log-probabilities are asked for by the loss, and so with gradients."""
+        """Return True if the loss asks for log-probabilities, and so with gradients."""
         return self._buffered is not None
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @property
     def beta_share(self) -> float:
-        """How much of beta_0 holds in this step. By beta_0 itself TRL asks the reference or not."""
+        """Return beta / beta_0 in this step. TRL decides by beta_0 whether to ask the reference."""
         return share_of_beta(self.schedule, self.state.global_step, self.args.max_steps)
 
     def anchor_record(self, beta: float) -> dict[str, float]:
@@ -162,18 +162,18 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return {"anchor/beta": beta * share}
 
     def _now(self) -> int:
-        """What the guide's clock shows; TRL's counter gives the place within the step alone."""
+        """Return the guide's clock; TRL's counter gives the place within the step alone."""
         calls = self.args.gradient_accumulation_steps
         return self.guide.now(self.state.global_step, self.place_in_step, calls)
 
     @property
     def place_in_step(self) -> int:
-        """Which of the step's micro-batches the loss is computed of, from 0."""
+        """Return the number of the step's micro-batch whose loss is computed, from 0."""
         place: int = self._step % self.args.gradient_accumulation_steps
         return place
 
     def _signals(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> Signals:
-        """What the guide reads: by default the current policy's signals or the reference's."""
+        """Return the signals that the guide reads: by default the policy's or the reference's."""
         known: dict[OptionalSignal, Tensor] = {
             "token_ids_BT": batch["completion_ids"],
             "policy_logps_BT": logps_BT,

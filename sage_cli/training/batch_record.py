@@ -1,4 +1,4 @@
-"""What is to be said of one generation batch: rewards, verdicts, groups, lengths."""
+"""Records of one generation batch: rewards, grades, groups, lengths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 
 
 def batch_record(

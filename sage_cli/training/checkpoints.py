@@ -59,7 +59,7 @@ def saved_step(folder: Path) -> int:
 
 
 def interrupted(number: int, run: Run) -> Interrupted:
-    """What ends a training after the signal `number`, with the step that `run` was saved at."""
+    """Return the exception that ends a training after signal `number`, with its saved step."""
     step = saved_step(run.checkpoints)
     return Interrupted(number, f"{run.id} is saved at step {step}" if step else None)
 
@@ -153,7 +153,7 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def _sealed(checkpoint: Path) -> dict[str, Any]:
-    """What the seal says; nothing where there is none, or a torn one."""
+    """Return the content of a checkpoint's seal; empty if there is none or it is torn."""
     try:
         sealed = json_value((checkpoint / SEAL).read_bytes())
     except (OSError, ValueError):

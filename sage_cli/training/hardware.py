@@ -1,4 +1,4 @@
-"""What this machine computes in, and on."""
+"""Devices and precisions of this machine."""
 
 from __future__ import annotations
 

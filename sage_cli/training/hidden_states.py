@@ -1,4 +1,4 @@
-"""What is measured of the hidden states of completions, which are too large to be kept."""
+"""Measures of completions' hidden states, which are too large to be stored."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def run_together(
 
 
 def _started(run: Run) -> str | None:
-    """When `run` was last begun or taken up."""
+    """Return the time at which `run` last started or resumed."""
     return run.manifest.get("started")
 
 

@@ -1,4 +1,4 @@
-"""What ties launched processes to the command that launched them.
+"""The watchdog that ends launched processes together with the command that launched them.
 
 The command holds a lock for as long as it lives, however it ends; a process that finds it free ends
 at once, so that nobody goes on writing whom nobody watches. Between them is a launcher, which hands
@@ -74,7 +74,7 @@ def ended_with(lives: Callable[[], bool]) -> Iterator[None]:
 
 
 def is_followed() -> bool:
-    """Whether this process was launched by a command that waits for it."""
+    """Return True if this process was launched by a command that waits for it."""
     return VARIABLE in os.environ
 
 

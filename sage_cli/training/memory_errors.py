@@ -33,7 +33,7 @@ _NO_MEMORY = re.compile(
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """What takes memory, and the settings with which it would take less, the best first.
+    """A use of memory, and the settings that reduce it, the best first.
 
     `micro_batch`, where it counts, is the setting's name and value: how much of it may fit is
     worked out.

@@ -1,4 +1,4 @@
-"""How far the trainer's probabilities are from those of the engine that drew the rollouts."""
+"""Mismatch between the trainer's probabilities and those of the rollout engine."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def kept_mass_record(trainer: Any, batch: Mapping[str, Any]) -> dict[str, float]
 
 
 def truncation(min_p: float | None, top_k: int, top_p: float) -> LogitsProcessorList:
-    """What leaves tokens out, in vLLM's order; empty where nothing does."""
+    """Return the settings that exclude tokens, in vLLM's order."""
     return LogitsProcessorList(
         [
             *([MinPLogitsWarper(min_p)] if min_p else []),

@@ -1,4 +1,4 @@
-"""Which problem, or pair, comes when: drawn from the seed before anything is trained.
+"""The order of problems or pairs, fixed by the seed before training.
 
 A trainer is given one long epoch, because a sampler that shuffles anew each epoch forgets on
 resume which epoch it was in.
@@ -12,7 +12,7 @@ from sage_cli.config.training import RlSection
 
 
 def training_order(population: int, rl: RlSection) -> list[int]:
-    """Which prompt comes when in the whole training."""
+    """Return the order of prompts in the whole training."""
     generations = -(-rl.steps // rl.steps_per_batch)
     count = generations * rl.prompts_per_step * rl.steps_per_generation
     return permutations(population, count, rl.seed)

@@ -1,4 +1,4 @@
-"""Where a step's time goes, and how much memory it took."""
+"""Time of a step by phase, and its peak memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other packages bring into a training, made once beforehand."""
+"""Plug-ins that a training uses, made once before it starts."""
 
 from __future__ import annotations
 

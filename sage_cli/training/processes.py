@@ -20,12 +20,12 @@ PROCESSES_VARIABLE = "SAGE_PROCESSES"
 
 
 def world_size() -> int:
-    """How many processes train together; launchers (torchrun, Slurm, accelerate) say so."""
+    """Return the number of processes that train together, as the launcher says."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_launched() -> bool:
-    """Whether a launcher started this process, so that nothing is to be launched again."""
+    """Return True if a launcher started this process, so nothing is launched again."""
     return "LOCAL_RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
@@ -47,7 +47,7 @@ def require_fit(rl: RlSection, tuning: str) -> None:
 
 
 def _launchers_sharding() -> Sharding | None:
-    """What accelerate says in the environment of the processes that it starts."""
+    """Return the sharding that accelerate states in the environment of its processes."""
     if _launcher_says("ACCELERATE_USE_DEEPSPEED"):
         return Sharding("DEEPSPEED", int(os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2")))
     if _launcher_says("ACCELERATE_USE_FSDP"):
@@ -65,7 +65,7 @@ def require_alone(loss: str) -> None:
 
 
 def holds_all_weights() -> bool:
-    """Whether this process has the whole model: no launcher spreads it over several."""
+    """Return True if this process holds the whole model, not a shard."""
     return not any(map(_launcher_says, ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")))
 
 
@@ -74,7 +74,7 @@ def _launcher_says(variable: str) -> bool:
 
 
 def processes_here(meant: int) -> int:
-    """How many of the processes that train together are on this machine; `meant` if none yet."""
+    """Return the number of training processes on this machine; `meant` before they are launched."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", world_size())) if is_launched() else meant
 
 

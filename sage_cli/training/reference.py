@@ -1,4 +1,4 @@
-"""Which frozen model the policy is held to, and the check at step 0 that it is that one."""
+"""The frozen reference model, and the check at step 0 that it is the right one."""
 
 from __future__ import annotations
 

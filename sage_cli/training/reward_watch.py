@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 
 WINDOW = 10
 """Steps that are looked at together."""
@@ -62,7 +62,7 @@ def _figures(records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _advice(records: Iterable[Mapping[str, Any]]) -> str:
-    """Where to look first: at the commonest cause that comes before the others."""
+    """Return what to check first: the commonest of the earliest causes."""
     if _mean(records, "completions/clipped") >= MANY:
         return "look at rollouts.jsonl, raise rollout.max_tokens, or check that answers end"
     if _unparseable(records) >= MANY:

@@ -94,7 +94,7 @@ def engine_stop(recipe: RlRecipe) -> str | None:
 
 
 def _rollout(rollout: RolloutSection, stop: str | None) -> dict[str, Any]:
-    """How completions are drawn."""
+    """Return TRL's arguments for sampling completions."""
     ending = {"stop": [stop], "include_stop_str_in_output": True}
     return {
         "generation_kwargs": ending if stop is not None else None,

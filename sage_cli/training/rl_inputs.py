@@ -1,4 +1,4 @@
-"""What a training by RL is given besides its settings."""
+"""Inputs of RL training besides its settings."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.config.training import AnchorSection, RlSection
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 from sage_cli.objectives import Advantage
 from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages, update_advantages
 from sage_cli.training.batch_record import batch_record, unfinished

@@ -1,4 +1,4 @@
-"""What draws rollouts on this machine, and what stands against it."""
+"""The rollout engine of this machine, and the obstacles to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
 
 
 def is_colocated(rollout: RolloutSection) -> bool:
-    """Whether the training's own processes hold an engine of vLLM, as `rollout` is settled here."""
+    """Return True if the training processes hold a vLLM engine of their own."""
     wanted = rollout.backend == "vllm" or (rollout.backend == "auto" and _obstacle() is None)
     return wanted and rollout.vllm.mode == "colocate"
 
@@ -67,13 +67,13 @@ def _require_groups(rollout: RolloutSection, processes: int) -> None:
 
 
 def _without_vllm() -> Backend:
-    """What draws here otherwise; on GPUs the sampler's speed has not been measured."""
+    """Return the backend without vLLM; on GPUs the speed of `sampler` has not been measured."""
     whole = holds_all_weights() and not torch.cuda.is_available()
     return "sampler" if whole else "transformers"
 
 
 def _obstacle() -> tuple[str, str] | None:
-    """Why vLLM can't draw rollouts here, and what to do; None where it can."""
+    """Return why vLLM cannot sample rollouts here and the remedy, or None."""
     if not torch.cuda.is_available():
         return (
             "needs a GPU, and this machine has none: on CPUs the weights can't be handed from the "

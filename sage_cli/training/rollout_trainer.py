@@ -85,13 +85,13 @@ class RolloutTrainer(SealingTrainer):
             add_mismatch(self.tokens, batch, logps_BT, whole=whole)
 
     def mismatch_record(self, signals: dict[str, Tensor]) -> dict[str, float]:
-        """How far the engine's probabilities are from the trainer's, where it says them."""
+        """Return the mismatch records, if the engine gives log-probabilities."""
         corrected = self.vllm_importance_sampling_correction
         cap = self.vllm_importance_sampling_clip_max if corrected else None
         return mismatch_statistics(signals, cap)
 
     def drawn_record(self) -> dict[str, int]:
-        """What all processes have drawn since `begin_rollouts`."""
+        """Return the counts of completions and tokens sampled since `begin_rollouts`."""
         device = self.accelerator.device
         count = self.accelerator.gather(torch.tensor([self._count], device=device)).sum(dim=0)
         return dict(zip(DRAWN, count.tolist(), strict=True))

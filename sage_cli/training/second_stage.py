@@ -16,7 +16,7 @@ from datasets import Dataset
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 from sage_cli.objectives.dars import DarsSchedule, extra_rollouts, pooled_advantages
 
 Row = dict[str, Any]

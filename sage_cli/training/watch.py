@@ -1,4 +1,4 @@
-"""What happens to a training step's metrics once they are in metrics.jsonl: shown and mirrored."""
+"""Callbacks on a step's record after it is in metrics.jsonl: display and mirrors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OnStep = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Watch:
-    """Who watches a training: `on_step` hears each step; `mirrors` are open until it ends.
+    """Callbacks of a training: `on_step` gets each record; `mirrors` are open until it ends.
 
     `on_look` hears, within a step, how many samples of how many a look has drawn.
     """

@@ -92,4 +92,4 @@ def _untouched(model: Any) -> Iterator[None]:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """What is asked of it has been done elsewhere."""
+    """Do nothing: the work is done elsewhere."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.policies.names import checkpoint_steps, named_policies
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.names import checkpoint_steps, named_policies
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 from sage_cli.config.consent import consents
 from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.policies.planned import planned_base, rl_run
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.planned import planned_base, rl_run
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Runs
 
 

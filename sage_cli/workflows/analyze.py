@@ -1,4 +1,4 @@
-"""`sage analyze`: what stored samples and records tell."""
+"""`sage analyze`: analyses of stored samples and training records."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sage_cli.analysis.analysis import Analysis
+from sage_cli.analysis.analysis import Analysis, Inputs, ModeChances, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.chosen import chosen_runs, only, samples_of, with_base
-from sage_cli.analysis.gather import Subject, require_samples, trained
-from sage_cli.analysis.material import Asked, Material, ModeChances
-from sage_cli.analysis.modes import generator_with_modes
-from sage_cli.analysis.options import Options, asked_of
-from sage_cli.analysis.reading import readers
+from sage_cli.analysis.load import Subject, require_samples, trained
+from sage_cli.analysis.measures.modes import generator_with_modes
 from sage_cli.analysis.registry import find_analysis
+from sage_cli.analysis.scoring import scorers
+from sage_cli.analysis.selection import (
+    Request,
+    chosen_runs,
+    only,
+    options_of,
+    samples_of,
+    with_base,
+)
 from sage_cli.config.in_words import Stage, samples_in_words
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
@@ -24,7 +29,7 @@ from sage_cli.errors import DataError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
-from sage_cli.policies.names import NO_LABELS, Labels, chosen_policies
+from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
@@ -37,15 +42,15 @@ def analyze(
     config: SageConfig,
     name: str,
     names: Sequence[str],
-    options: Options,
+    request: Request,
     progress: Progress,
     labels: Labels = NO_LABELS,
 ) -> Report:
-    """Answer with the analysis `name` about the named runs or models, and write the report.
+    """Analyse the named runs or models, and write the report.
 
-    `labels` are what tables and figures call a model, by the name that was typed.
+    `labels` are the labels of models in tables and figures, by the typed name.
     """
-    document, folder = answer(config, name, names, options, progress, labels)
+    document, folder = answer(config, name, names, request, progress, labels)
     with progress.doing("drawing and writing the report"):
         return document.write(folder)
 
@@ -54,62 +59,57 @@ def answer(
     config: SageConfig,
     name: str,
     names: Sequence[str],
-    options: Options,
+    request: Request,
     progress: Progress,
     labels: Labels = NO_LABELS,
 ) -> tuple[Document, Path]:
-    """The analysis's answer, and the folder that a report of it belongs into."""
+    """Return the analysis's document, and the folder of its report."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    asked = asked_of(analysis, config.evaluation, options)
-    reading = progress.doing(f"reading {recipe.evaluation.benchmark}")
+    options = options_of(analysis, config.evaluation, request)
     if analysis.records:
         runs = chosen_runs(names, Runs(config.run.root), labels)
-        with reading:
-            material = _of_records(runs, recipe, asked, progress)
+        with progress.doing(f"reading {recipe.evaluation.benchmark}"):
+            inputs = _of_records(runs, recipe, options, progress)
         content: Any = {label: run.identity or run.id for label, run in runs.items()}
     else:
-        with reading:
-            benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
-        subjects = _subjects(analysis, config, names, options.base, labels)
-        _refuse_modeless(analysis, benchmarks)
+        with progress.doing(f"reading {recipe.evaluation.benchmark}"):
+            benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), request.problems)
+        subjects = _subjects(analysis, config, names, request.base, benchmarks, labels)
         with progress.doing("looking for stored samples"):
-            drawing = _drawing(subjects, options)
-            require_samples(subjects, benchmarks, recipe, config.run.root, drawing)
-        material = _of_samples(analysis, subjects, benchmarks, recipe, asked, progress)
-        content = [asdict(one) for one in material.provenance.samples or ()]
-        content += [[one.id for one in benchmark.problems] for benchmark in benchmarks]
-    settings = [recipe.evaluation.determinants(), recipe.grading.determinants(), repr(asked)]
+            command = _sampling(subjects, request)
+            require_samples(subjects, benchmarks, recipe, config.run.root, command)
+        inputs = _of_samples(analysis, subjects, benchmarks, recipe, options, progress)
+        content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
+        content += [[problem.id for problem in one.problems] for one in benchmarks]
+    settings = [recipe.evaluation.determinants(), recipe.grading.determinants(), repr(options)]
     identity = identity_of(f"analyze-{name}", [content, settings])
-    about = material.answers or [run.run for run in material.trained.values()]
+    about = inputs.answers or [run.run for run in inputs.trained.values()]
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
     folder = config.run.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {name}"):
-        return analysis.of(material), folder
+        return analysis.of(inputs), folder
 
 
-def plan(config: SageConfig, name: str, names: Sequence[str], options: Options) -> list[Stage]:
-    """What is there of what the analysis reads, what lacks, and how to get it."""
+def plan(config: SageConfig, name: str, names: Sequence[str], request: Request) -> list[Stage]:
+    """Return which inputs are stored, which are missing, and the command that samples them."""
     analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    asked_of(analysis, config.evaluation, options)
+    options_of(analysis, config.evaluation, request)
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
-        facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded"
-                  for run in chosen_runs(names, Runs(config.run.root)).values()}  # fmt: skip
+        runs = chosen_runs(names, Runs(config.run.root)).values()
+        facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
         return [Stage(f"analyze {name}", facts)]
-    benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), options.problems)
-    subjects = _subjects(analysis, config, names, options.base)
-    _refuse_modeless(analysis, benchmarks)
+    benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), request.problems)
+    subjects = _subjects(analysis, config, names, request.base, benchmarks)
     policies = [subject.policy for subject in subjects]
     facts["samples"] = samples_in_words(recipe.evaluation)
-    lacks = False
-    for one in missing(policies, benchmarks, recipe, config.run.root):
-        lacks |= one.graded < one.wanted
-        facts[f"{one.policy} on {one.benchmark}"] = (
-            f"{one.graded:,} of {one.wanted:,} graded samples are there"
-        )
-    if lacks:
-        facts["to be drawn by"] = _drawing(subjects, options)
-    facts |= _reading_facts(analysis, subjects, benchmarks, recipe)
+    stored = missing(policies, benchmarks, recipe, config.run.root)
+    for one in stored:
+        counted = f"{one.graded:,} of {one.wanted:,} graded samples are there"
+        facts[f"{one.policy} on {one.benchmark}"] = counted
+    if any(one.graded < one.wanted for one in stored):
+        facts["to be sampled by"] = _sampling(subjects, request)
+    facts |= _scoring_facts(analysis, subjects, benchmarks, recipe)
     return [Stage(f"analyze {name}", facts)]
 
 
@@ -118,9 +118,16 @@ def _subjects(
     config: SageConfig,
     names: Sequence[str],
     base: str | None,
+    benchmarks: Sequence[Benchmark],
     labels: Labels = NO_LABELS,
 ) -> list[Subject]:
-    """The policies that are named, behind the base where one is needed or named."""
+    """Return the named policies, after the base if one is needed or named.
+
+    Raises DataError if modes are asked of a benchmark without them, before samples are looked for.
+    """
+    if analysis.scorer == "modes":
+        for benchmark in benchmarks:
+            generator_with_modes(benchmark.name)
     runs = Runs(config.run.root)
     policies = chosen_policies(names, runs, config.model, labels)
     if analysis.base or base is not None:
@@ -128,21 +135,14 @@ def _subjects(
     return samples_of(policies, EvaluationRecipe.of(config), runs)
 
 
-def _refuse_modeless(analysis: Analysis, benchmarks: Sequence[Benchmark]) -> None:
-    """Before samples are asked for that no mode could be read from."""
-    if analysis.reader == "announcements":
-        for benchmark in benchmarks:
-            generator_with_modes(benchmark.name)
-
-
-def _drawing(subjects: Sequence[Subject], options: Options) -> str:
-    return shlex.join(["sage", "passk", *(one.policy.word for one in subjects), *options.drawing])
+def _sampling(subjects: Sequence[Subject], request: Request) -> str:
+    return shlex.join(["sage", "passk", *(one.policy.word for one in subjects), *request.sampling])
 
 
 def _of_records(
-    runs: Mapping[str, Run], recipe: EvaluationRecipe, asked: Asked, progress: Progress
-) -> Material:
-    """Trainings' records; the checkpoints' measurements where the benchmarks can be had."""
+    runs: Mapping[str, Run], recipe: EvaluationRecipe, options: Options, progress: Progress
+) -> Inputs:
+    """Return training records, with measured checkpoints if the benchmarks are available."""
     benchmarks: list[Benchmark] = []
     provenance = Provenance.here(surroundings())
     try:
@@ -150,9 +150,9 @@ def _of_records(
         provenance = configured_provenance(benchmarks, recipe)
     except DataError as error:
         progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
-    return Material(
+    return Inputs(
         trained={label: trained(run, benchmarks, recipe) for label, run in runs.items()},
-        asked=asked,
+        options=options,
         provenance=provenance,
     )
 
@@ -162,48 +162,47 @@ def _of_samples(
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
     recipe: EvaluationRecipe,
-    asked: Asked,
+    options: Options,
     progress: Progress,
-) -> Material:
-    """Policies' answers, with what a model has to say of them."""
+) -> Inputs:
+    """Return policies' answers, with a model's scores if the analysis needs them."""
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in benchmarks}
     modes: dict[tuple[str, str], ModeChances] = {}
-    for subject, reader in readers(analysis.reader, subjects, recipe, progress):
+    for subject, scorer in scorers(analysis.scorer, subjects, recipe, progress):
         for benchmark in benchmarks:
             with progress.doing(f"reading samples of {subject.policy.label} on {benchmark.name}"):
                 own = subject.answers(benchmark, recipe)
-            if reader is not None and analysis.reader == "announcements":
-                modes[benchmark.name, own.policy] = reader.announcements(benchmark)
-            elif reader is not None and analysis.reader == "itself, where kept":
-                own = reader.kept(own, subject.samples)
-            elif reader is not None:
-                own = reader.read(own, subject.samples)
+            if scorer is not None and analysis.scorer == "modes":
+                modes[benchmark.name, own.policy] = scorer.modes(benchmark)
+            elif scorer is not None:
+                stored = analysis.scorer == "self if stored"
+                own = (scorer.if_stored if stored else scorer.score)(own, subject.samples)
             answers[benchmark.name].append(own)
-    return Material(
+    return Inputs(
         answers={name: tuple(of) for name, of in answers.items()},
         modes=modes,
-        asked=asked,
+        options=options,
         provenance=provenance_of([one.samples for one in subjects], benchmarks, recipe),
     )
 
 
-def _reading_facts(
+def _scoring_facts(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
     recipe: EvaluationRecipe,
 ) -> dict[str, str]:
-    """What a model would have to read."""
+    """Return how many completions or prompts a model would have to score."""
     facts = {}
-    for subject, reader in readers(analysis.reader, subjects, recipe, Silent()):
-        if reader is None or analysis.reader == "itself, where kept":
+    for subject, scorer in scorers(analysis.scorer, subjects, recipe, Silent()):
+        if scorer is None or analysis.scorer == "self if stored":
             continue
         for benchmark in benchmarks:
-            if analysis.reader == "announcements":
-                lacking, whole, what = *reader.unasked(benchmark), "prompts"
+            if analysis.scorer == "modes":
+                lacking, whole, what = *scorer.problems_without_modes(benchmark), "prompts"
             else:
                 own = subject.answers(benchmark, recipe)
-                lacking, whole, what = *reader.unread(own, subject.samples), "completions"
-            key = f"{reader.label} reads {subject.policy.label} on {benchmark.name}"
+                lacking, whole, what = *scorer.unscored(own, subject.samples), "completions"
+            key = f"{scorer.label} reads {subject.policy.label} on {benchmark.name}"
             facts[key] = f"{lacking:,} of {whole:,} {what} to read"
     return facts

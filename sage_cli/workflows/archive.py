@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sage_cli.errors import StoreError
 from sage_cli.models.folders import WEIGHTS_FILE, without_weights
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.archive import sets_of, unpacked, write_archive
 from sage_cli.store.archive_list import AGAIN, RUNS, SAMPLES, Archive, not_as_made
 from sage_cli.store.atomic import storing

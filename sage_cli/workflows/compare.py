@@ -9,13 +9,13 @@ from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate
+from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
-from sage_cli.policies.names import named_policy, refuse_equal_labels
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.names import named_policy, refuse_equal_labels
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
 from sage_cli.reports.document import Report
@@ -24,13 +24,11 @@ from sage_cli.store.run import Runs
 from sage_cli.store.surroundings import surroundings
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
-"""Name of a run -> benchmark -> counts, one for each evaluation seed."""
+"""Name of a run -> benchmark -> counts of each evaluation seed."""
 
 COUNTS_FILES = (".json", ".jsonl", ".csv")
-
-
 SideLabels = tuple[str | None, str | None]
-"""What to call the two sides; None leaves it to the names."""
+"""Labels of the two sides; None derives one from the names."""
 
 
 def compare(
@@ -41,17 +39,17 @@ def compare(
     progress: Progress,
     labels: SideLabels = (None, None),
 ) -> Report:
-    """Measure what the sample sets lack, compare, and write table, data and picture.
+    """Measure what the sample sets lack, compare, and write the report.
 
     A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
-    powers of two; runs at the configuration's.
+    powers of two, runs at the configured ks.
     """
     names, evaluation = list(dict.fromkeys((*a, *b))), config.evaluation
     read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
     hashes = {name: file_hash(Path(name)) for name in read}
     runs = Runs(config.run.root)
     policies = {name: _one_policy(name, runs, config) for name in names if name not in read}
-    # runs may end with equal weights, where nothing was learnt, and are two models still
+    # runs that learnt nothing end with equal weights and are still two models
     content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
     refuse_twice(a, b, hashes | content)
     refuse_equal_labels(list(policies.values()))
@@ -61,19 +59,25 @@ def compare(
     n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
     ks = parse_ks(k or (evaluation.k if policies else f"1..{n}:pow2"), n)
     with progress.doing("comparing, and writing the report"):
+        bases = {name for name, policy in policies.items() if not is_training(policy)}
         comparisons = compare_named(
-            a, b, counts.__getitem__, ks,
-            confidence=evaluation.confidence, resamples=evaluation.bootstrap, labels=labels,
-            bases={name for name, one in policies.items() if not is_training(one)},
-        )  # fmt: skip
+            a,
+            b,
+            counts.__getitem__,
+            ks,
+            confidence=evaluation.confidence,
+            resamples=evaluation.bootstrap,
+            labels=labels,
+            bases=bases,
+        )
         document = comparison_document(comparisons, provenance)
         return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
 
 
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
-    """Raise ConfigurationError where one model is named twice, whatever it is called.
+    """Raise ConfigurationError if a model is named twice, under equal or different names.
 
-    `content` tells by name which run it is, or what its weights or counts are.
+    `content` has by name the run, or the hash of its weights or counts.
     """
     seen: dict[str, str] = {}
     for name in (*a, *b):
@@ -81,14 +85,14 @@ def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str])
         if other is None:
             seen[content[name]] = name
             continue
-        alike = name if other == name else f"{name} (the same content as {other})"
+        same = name if other == name else f"{name} (the same content as {other})"
         if name in b and other in a:
             raise ConfigurationError(
-                f"{alike} stands on both sides of the comparison",
+                f"{same} is on both sides of the comparison",
                 "name a different model on one side",
             )
         raise ConfigurationError(
-            f"{alike} is named twice on one side",
+            f"{same} is named twice on one side",
             "name every run of a method once: each training seed counts once",
         )
 
@@ -104,9 +108,9 @@ def compare_named(
     labels: SideLabels = (None, None),
     bases: Set[str] = frozenset(),
 ) -> dict[str, Comparison]:
-    """Compare the runs named `a` with those named `b` on every benchmark that all of them have.
+    """Compare the runs named `a` with those named `b` on every benchmark that all have.
 
-    `bases` are the names that no training of a method stands behind.
+    `bases` are the names of models that are no trainings of a method.
     """
     refuse_twice(a, b, {name: name for name in (*a, *b)})
     first, *others = (counts_of(name) for name in (*a, *b))
@@ -122,38 +126,33 @@ def compare_named(
         runs = tuple(counts_of(name)[benchmark] for name in names)
         return Side(label, runs, base=bases >= set(names))
 
-    return {
-        benchmark: compare_sides(
-            side(label_a, a, benchmark),
-            side(label_b, b, benchmark),
-            ks,
-            confidence=confidence,
-            resamples=resamples,
-        )
-        for benchmark in shared
-    }
+    def compared(benchmark: str) -> Comparison:
+        sides = side(label_a, a, benchmark), side(label_b, b, benchmark)
+        return compare_sides(*sides, ks, confidence=confidence, resamples=resamples)
+
+    return {benchmark: compared(benchmark) for benchmark in shared}
 
 
 def _measured(
     config: SageConfig, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
-    """Counts by name and benchmark, and where they came from."""
+    """Return counts by name and benchmark, and their provenance."""
     if not policies:
         return {}, Provenance.here(surroundings())
     recipe = EvaluationRecipe.of(config)
     with progress.doing(f"reading {recipe.evaluation.benchmark}"):
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    found = evaluate(
+    evaluation = evaluate(
         list(policies.values()), benchmarks, recipe, config.run.root, config.tracking, progress
     )
     counts = {
         name: {
-            benchmark.name: [one.counts for one in found.measured[benchmark.name, policy.label]]
-            for benchmark in benchmarks
+            one.name: [seed.counts for seed in evaluation.measured[one.name, policy.label]]
+            for one in benchmarks
         }
         for name, policy in policies.items()
     }
-    return dict(counts), found.provenance
+    return dict(counts), evaluation.provenance
 
 
 def _one_policy(name: str, runs: Runs, config: SageConfig) -> Policy:
@@ -163,14 +162,14 @@ def _one_policy(name: str, runs: Runs, config: SageConfig) -> Policy:
 
 
 def is_counts_file(name: str) -> bool:
-    """Whether `name` is a file of counts and not a run or a model."""
+    """Return True if `name` is a file of counts, not a run or a model."""
     return Path(name).suffix in COUNTS_FILES
 
 
 def is_training(policy: Policy) -> bool:
     """Return True for a run of RL: another seed would give another model of its method.
 
-    A model after SFT, or as it was published, is what methods begin with.
+    A model after SFT, or a published one, is an initial policy.
     """
     return policy.run is not None and policy.run.manifest.get("kind") == "rl"
 
@@ -178,7 +177,7 @@ def is_training(policy: Policy) -> bool:
 def _folder(
     root: Path, comparisons: Mapping[str, Comparison], ks: Sequence[int], confidence: float
 ) -> Path:
-    """Told by the counts themselves: other counts, other folder."""
+    """Return the report's folder, named by a hash of the counts."""
     digest = hashlib.sha256(f"{ks}{confidence}".encode())
     for one in comparisons.values():
         for side in (one.a, one.b):
@@ -190,7 +189,7 @@ def _folder(
 
 
 def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str, str]:
-    """Two different labels: given ones, short ones, or all that was typed."""
+    """Return two different labels: given ones, short ones, or all typed names."""
     short = given[0] or _label(a), given[1] or _label(b)
     if short[0] != short[1]:
         return short
@@ -202,6 +201,6 @@ def _labels(a: Sequence[str], b: Sequence[str], given: SideLabels) -> tuple[str,
 
 
 def _label(names: Sequence[str]) -> str:
-    """A method is called by its first run and how many more there are."""
+    """Return a method's label: its first run, and how many more there are."""
     first = Path(names[0]).stem if is_counts_file(names[0]) else names[0].rstrip("/").split("/")[-1]
     return first if len(names) == 1 else f"{first} +{len(names) - 1}"

@@ -19,11 +19,11 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.development import development
 from sage_cli.executors.build import local_places, require_executor
-from sage_cli.models.tokenizer_files import TokenizerFacts
-from sage_cli.policies.planned import planned_base
-from sage_cli.policies.policy import Policy
+from sage_cli.models.folders import TokenizerFacts
+from sage_cli.models.policies.planned import planned_base
+from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.problems.training import load_training_problems
 from sage_cli.sampling.build import chosen_backend
 from sage_cli.store.mirrors import require_mirrors
 from sage_cli.store.place import require_place

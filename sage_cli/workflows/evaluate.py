@@ -14,7 +14,7 @@ from sage_cli.metrics import parse_ks
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.evaluation import evaluation_document
-from sage_cli.reports.published import published_scores
+from sage_cli.reports.tables.published import published_scores
 from sage_cli.workflows.sft import policies_to_measure
 
 
@@ -24,12 +24,12 @@ def evaluate(
     progress: Progress,
     *,
     paper: str | None = None,
-    k_draws: bool = False,
+    k_samples: bool = False,
     train: bool = False,
 ) -> Report:
     """Measure every named policy on every benchmark; `paper` lays one of its tables beside.
 
-    With `paper` or `k_draws` the same samples are also evaluated as the paper's were, pass@k from
+    With `paper` or `k_samples` the same samples are also evaluated as the paper's were, pass@k from
     the first k of each problem.
     """
     recipe, root = EvaluationRecipe.of(config), config.run.root
@@ -42,7 +42,7 @@ def evaluate(
     found = evaluate_policies(policies, benchmarks, recipe, root, config.tracking, progress)
     as_published = {
         (benchmark.name, policy.label): stored_counts(policy, benchmark, recipe, root, ks)
-        for benchmark in (benchmarks if paper or k_draws else ())
+        for benchmark in (benchmarks if paper or k_samples else ())
         for policy in policies
     }
     document = evaluation_document(found.measured, ks, found.provenance, paper, as_published)

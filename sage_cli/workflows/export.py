@@ -12,9 +12,9 @@ from sage_cli.config.load import load
 from sage_cli.config.model import PretrainedModel
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
-from sage_cli.policies.exported import SAGE_FILE
-from sage_cli.policies.names import named_policy
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.names import named_policy
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import SAGE_FILE
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.atomic_folder import replacing_folder

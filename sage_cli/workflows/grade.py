@@ -11,7 +11,7 @@ from typing import Any
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.grading import Grade, Grader
-from sage_cli.grading.status import STATUSES
+from sage_cli.grading.grades import STATUSES
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 

@@ -22,10 +22,10 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade
 from sage_cli.guides import BranchGuide, build_guide
 from sage_cli.guides.microscope import examine
+from sage_cli.models.policies.names import named_policy, named_run
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import reference_policy
 from sage_cli.models.signals import completion_signals
-from sage_cli.policies.names import named_policy, named_run
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import reference_policy
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress

@@ -1,4 +1,4 @@
-"""Runs as data, for notebooks and scripts: what is stored, read without loading a model."""
+"""Runs as data, for notebooks and scripts, read without loading a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sage_cli.config.records import default_root
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.run_facts import RunFacts, chosen, expanded
 
@@ -38,7 +38,7 @@ class Rows(Sequence[Mapping[str, Any]]):
         return f"{len(self)} rows with the columns {names}"
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame. Raises SageError where pandas isn't installed."""
+        """Return a pandas DataFrame. Raises SageError if pandas is not installed."""
         try:
             import pandas
         except ImportError:
@@ -48,68 +48,67 @@ class Rows(Sequence[Mapping[str, Any]]):
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """One run, read from its folder when it is asked for something."""
+    """A run, read from its folder at each access."""
 
     run: Run
 
     @property
     def id(self) -> str:
-        """The name of its folder."""
+        """Return the name of its folder."""
         return self.run.id
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Status, parent, seed, versions, commit, host, command and timings."""
+        """Return status, parent, seed, versions, commit, host, command and timings."""
         return {**self.run.manifest, "status": self.run.status}
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Every setting by its dotted name, as `guide.tau`."""
+        """Return every setting by its dotted name, as `guide.tau`."""
         return dict(RunFacts.of(self.run).settings)
 
     @property
     def figures(self) -> dict[str, Any]:
-        """The last step's metrics, and what evaluations found, as `pass@1 on arithmetic`."""
+        """Return the last step's metrics and evaluations, as `pass@1 on arithmetic`."""
         return dict(RunFacts.of(self.run).figures)
 
     def records(self) -> Rows:
-        """metrics.jsonl: a row per optimiser step."""
+        """Return metrics.jsonl, a row per optimiser step."""
         return Rows(self.run.metrics.read())
 
     def rollouts(self) -> Rows:
-        """rollouts.jsonl: some completions of the training, with their verdicts."""
+        """Return rollouts.jsonl, some completions of the training with their verdicts."""
         return Rows(self.run.rollouts.read())
 
     def counts(
         self, benchmark: str | None = None, samples: int | None = None, seeds: int | None = None
     ) -> Rows:
-        """Stored samples with verdicts, a row per benchmark, evaluation seed and problem.
+        """Return stored samples with verdicts, a row per benchmark, evaluation seed and problem.
 
         `n` samples of a problem are stored and graded, `right` of them right. The run's own
-        evaluation settings apply where no other benchmark, number of samples or of seeds is named.
+        evaluation settings are the defaults for benchmark, samples and seeds.
         """
-        asked = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
+        named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
         stored = without_consent(read_layer(self.run.folder / "config.json"))
-        config = load(flags={"evaluation": asked}, stored=stored).config
+        config = load(flags={"evaluation": named}, stored=stored).config
         recipe, root = EvaluationRecipe.of(config), self.run.folder.parent
         n, first = recipe.evaluation.samples, recipe.evaluation.seed
         rows: list[dict[str, Any]] = []
         for one in load_benchmarks(recipe.evaluation, recipe.data):
             seeds_of = stored_counts(Policy.of_run(self.run), one, recipe, root, [n])[n]
             for seed, counts in enumerate(seeds_of, first):
+                about = {"run": self.id, "benchmark": one.name, "seed": seed}
+                columns = zip(counts.problem_ids, counts.n_P, counts.c_P, strict=True)
                 rows += [
-                    {"run": self.id, "benchmark": one.name, "seed": seed, "problem": id_,
-                     "n": int(drawn), "right": int(right)}
-                    for id_, drawn, right in zip(
-                        counts.problem_ids, counts.n_P, counts.c_P, strict=True
-                    )
-                ]  # fmt: skip
+                    {**about, "problem": id_, "n": int(n_samples), "right": int(right)}
+                    for id_, n_samples, right in columns
+                ]
         return Rows(rows)
 
 
 @dataclass(frozen=True)
 class OpenedRuns:
-    """All runs of a folder, oldest first, but those that are torn, which are named."""
+    """All runs of a folder, oldest first, without torn ones, which are reported."""
 
     root: Path
 
@@ -120,21 +119,21 @@ class OpenedRuns:
         return len(Runs(self.root).whole())
 
     def __getitem__(self, name: str) -> OpenedRun:
-        """A run by its id, or a part of it that only one has."""
+        """Return a run by its id or an unambiguous part of it."""
         return OpenedRun(Runs(self.root).find(name))
 
     def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
-        """A row per run, as `sage runs list --columns guide.tau,pass@1 --where guide.name=branch`."""  # noqa: E501
+        """Return a row per run, with columns and conditions as in `sage runs list`."""
         facts = [RunFacts.of(one.run) for one in self]
         fitting = chosen(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
         return Rows([{name: one.value(name) for name in names} for one in fitting])
 
     def records(self) -> Rows:
-        """metrics.jsonl of all runs, with the run's id in the column `run`."""
+        """Return metrics.jsonl of all runs, with the run's id in the column `run`."""
         return Rows([{"run": one.id, **record} for one in self for record in one.records()])
 
 
 def open_runs(root: Path | str | None = None) -> OpenedRuns:
-    """The runs below `root`; without it below `$SAGE_RUNS`, or `runs` here."""
+    """Return the runs below `root`, by default below `$SAGE_RUNS` or `runs`."""
     return OpenedRuns(Path(root) if root is not None else default_root())

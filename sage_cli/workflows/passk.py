@@ -10,15 +10,15 @@ from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.in_words import Stage
 from sage_cli.config.recipe import EvaluationRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.content import file_hash
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate, report_folder
 from sage_cli.evaluation.missing import plan_measurement
+from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.models.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
+from sage_cli.models.policies.planned import planned_base
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages
-from sage_cli.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
-from sage_cli.policies.planned import planned_base
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.passk import Line, passk_document

@@ -1,39 +1,40 @@
-"""`sage plot`: what trainings recorded at every step, as a picture; also while they run."""
+"""`sage plot`: the training records of runs as a picture, also while they train."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import TypedDict
 
-from sage_cli.analysis.dynamics import Series, series
-from sage_cli.analysis.pictures import steps
+from sage_cli.analysis.measures.dynamics import series
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.policies.names import split_label
-from sage_cli.reports.document import Document, Report
+from sage_cli.models.policies.names import split_label
+from sage_cli.reports.document import Document, Figure, Report
+from sage_cli.reports.figures.panels import Series, draw_steps
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import Record, to_records
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.store.identity import identity_of
 from sage_cli.store.manifest import RUNNING
 from sage_cli.store.run import Run, Runs
 from sage_cli.store.surroundings import surroundings
 
 EVERY_S = 2.0
-"""From one look at a training that runs to the next."""
+"""Seconds between two checks of a running training."""
 USUAL = ("reward", "loss")
-"""What is drawn where nothing is asked for: the first that a run has recorded."""
+"""The default quantity is the first of these that a run has recorded."""
 
 Records = Sequence[Mapping[str, Any]]
 
 
 class SeriesJson(TypedDict):
-    """A quantity of a run: its values, and the steps that they were recorded at."""
+    """A quantity of a run: its values and their steps."""
 
     quantity: str
     run: str
@@ -42,7 +43,7 @@ class SeriesJson(TypedDict):
 
 
 class PlotData(TypedDict):
-    """Every line that is drawn, and where each begins and ends."""
+    """Every line, and its first and last values."""
 
     ends: list[Record]
     series: list[SeriesJson]
@@ -51,8 +52,7 @@ class PlotData(TypedDict):
 def plot(root: Path, names: Sequence[str], keys: Sequence[str]) -> Report:
     """Draw `keys` of metrics.jsonl for the runs `names` (`RUN=Label` gives one a label).
 
-    Raises ConfigurationError for a key that no run has recorded, StoreError where none has
-    recorded anything.
+    Raises ConfigurationError for a key that no run recorded, StoreError if none recorded a step.
     """
     runs = _labelled(root, names)
     records = {label: run.metrics.read() for label, run in runs.items()}
@@ -67,37 +67,35 @@ def follow(
     keys: Sequence[str],
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[Report]:
-    """A report each time that something new was recorded, until all of the runs have ended."""
+    """Yield a report whenever new steps are recorded, until all runs have ended."""
     runs = _labelled(root, names)
     seen: list[int] | None = None
     while True:
         running = any(run.status == RUNNING for run in runs.values())
         sizes = [_size(run) for run in runs.values()]
-        if sizes != seen and any(sizes):
+        # without any record, the last turn raises the error that says so
+        if (sizes != seen and any(sizes)) or not (running or any(sizes)):
             yield plot(root, names, keys)
-        seen = sizes
         if not running:
-            if not any(sizes):
-                yield plot(root, names, keys)  # which says that there is nothing
             return
+        seen = sizes
         pause(EVERY_S)
 
 
 def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Document:
-    """A panel for each of `keys`, a line for each run, and where each line begins and ends."""
+    """Return a panel for each of `keys` with a line for each run, and a table of the lines."""
     panels: dict[str, dict[str, Series]] = {}
     rows = []
     for key in keys:
         for label, of_run in records.items():
-            line = series(of_run, key)
-            if len(line[0]):
-                panels.setdefault(key, {})[label] = line
-                step, value = line
+            step, value = series(of_run, key)
+            if len(step):
+                panels.setdefault(key, {})[label] = step, value
                 ends = (value[0], value[-1], value.min(), value.max())
-                cells = [Measure(float(one), digits=4) for one in ends]
+                cells = [Measure(float(end), digits=4) for end in ends]
                 rows.append(Row((key, label, int(step[-1]), *cells), section=key))
-    columns = ("quantity", "run", "step", "first", "last", "lowest", "highest")
-    table = Table("recorded in training", tuple(map(Column, columns)), tuple(rows))
+    heads = columns("quantity, run, step, first, last, lowest, highest")
+    table = Table("recorded in training", heads, tuple(rows))
     every: list[SeriesJson] = [
         {"quantity": key, "run": label, "step": step, "value": value}
         for key, lines in panels.items()
@@ -110,26 +108,26 @@ def plot_document(records: Mapping[str, Records], keys: Sequence[str]) -> Docume
         data=PlotData(ends=to_records(table), series=every),
         tables=(table,),
         sheets={"plot": table},
-        figures=(steps("plot", panels, {}),),
+        figures=(Figure("plot", partial(draw_steps, panels, {})),),
     )
 
 
 def _labelled(root: Path, names: Sequence[str]) -> dict[str, Run]:
-    """Runs by what figures call them."""
-    found: dict[str, Run] = {}
+    """Return runs by their labels."""
+    labelled: dict[str, Run] = {}
     for name, label in map(split_label, names):
         run = Runs(root).find(name)
         called = label or run.id
-        if called in found:
+        if called in labelled:
             raise ConfigurationError(
                 f"two runs would be called '{called}'", "name each run once, with its own label"
             )
-        found[called] = run
-    return found
+        labelled[called] = run
+    return labelled
 
 
 def _checked(keys: Sequence[str], records: Mapping[str, Records]) -> Sequence[str]:
-    """`keys`, or the usual one; each recorded by some run as numbers."""
+    """Return `keys`, or the default one, if each was recorded by some run as numbers."""
     known = {
         key
         for of_run in records.values()

@@ -1,4 +1,4 @@
-"""`sage power`: what a comparison could see, before anything is trained."""
+"""`sage power`: the smallest difference that a design detects, before anything is trained."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.content import file_hash
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
+from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
-from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.metrics.verdicts import verdict_correlation
-from sage_cli.policies.names import chosen_policies
+from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
+from sage_cli.models.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.power import Base, Question, power_document
@@ -29,7 +29,7 @@ from sage_cli.store.run import Runs
 from sage_cli.store.surroundings import surroundings
 from sage_cli.workflows.compare import is_counts_file
 
-Found = tuple[str, str, Counts]
+Counted = tuple[str, str, Counts]
 """A base's label, the benchmark, and its counts."""
 
 
@@ -47,10 +47,10 @@ def power(
     correlation: float | None = None,
     like: str | None = None,
 ) -> Report:
-    """The smallest gain (or `loss`) that each design would detect on each base.
+    """Report the smallest gain (or `loss`) that each design would detect on each base.
 
     A name is a file of counts, or a run or model whose stored samples are counted; without names
-    it is the latest run. Nothing is drawn. Without `problems`, as many as were counted, twice and
+    it is the latest run. Nothing is sampled. Without `problems`, as many as were counted, twice and
     four times that; without `k`, 1 and the powers of 16 up to the samples. `like` is a run from
     whose stored verdicts the correlation with each base's is estimated.
     """
@@ -69,25 +69,24 @@ def power(
             "give a number from 0 to 1, or --like RUN to have it estimated",
         )
     with progress.doing("counting what is stored of the bases"):
-        found, provenance = _bases(config, names)
-    counted = min(len(counts) for _, _, counts in found)
+        bases, provenance = _bases(config, names)
+    counted = min(len(counts) for _, _, counts in bases)
     designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
     fixed = CORRELATION if correlation is None else correlation
-    bases = []
-    for label, benchmark, counts in found:
-        together = fixed if like is None else _correlation(config, like, label, benchmark, counts)
-        asked = Question(
-            designs, ks, loss, heterogeneity, together, config.evaluation.confidence, like
-        )
+    results = []
+    for label, benchmark, counts in bases:
+        shared = fixed if like is None else _correlation(config, like, label, benchmark, counts)
+        confidence = config.evaluation.confidence
+        question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
-            bases.append(Base.of(label, benchmark, counts, asked))
-    folder = _folder(config.run.root, bases)
+            results.append(Base.of(label, benchmark, counts, question))
+    folder = _folder(config.run.root, results)
     with progress.doing("drawing and writing the report"):
-        return power_document(bases, provenance).write(folder)
+        return power_document(results, provenance).write(folder)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """`30,60,300` as ascending numbers above 0, each once; else a ConfigurationError."""
+    """Return `30,60,300` as ascending distinct numbers. Raises ConfigurationError."""
     tokens = [token.strip() for token in text.split(",")]
     wrong = [token for token in tokens if not token.isdecimal() or not 0 < int(token) <= 100_000]
     if wrong:
@@ -98,60 +97,58 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(sorted({int(token) for token in tokens}))
 
 
-def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Found], Provenance]:
-    """What is known of each base on each benchmark, and where it came from."""
+def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Counted], Provenance]:
+    """Return each base's counts on each benchmark, and their provenance."""
     files = {name: Path(name) for name in names if is_counts_file(name)}
-    found = [(path.stem, "counts", read_counts(path)) for path in files.values()]
+    bases = [(path.stem, "counts", read_counts(path)) for path in files.values()]
     provenance = Provenance.here(surroundings())
     if not names or len(files) < len(names):
         recipe = EvaluationRecipe.of(config)
         benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
         others = [name for name in names if name not in files]
         policies = chosen_policies(others, Runs(config.run.root), config.model)
-        found += [
-            (policy.label, benchmark.name,
-             pooled(stored_counts(policy, benchmark, recipe, config.run.root, (n,))[n]))
-            for policy in policies
-            for benchmark in benchmarks
-            for n in [recipe.evaluation.samples]
-        ]  # fmt: skip
+        n = recipe.evaluation.samples
+        for policy, benchmark in product(policies, benchmarks):
+            seeds = stored_counts(policy, benchmark, recipe, config.run.root, (n,))[n]
+            bases.append((policy.label, benchmark.name, pooled(seeds)))
         samples = [PolicySamples.of_evaluation(one, recipe, config.run.root) for one in policies]
         provenance = provenance_of(samples, benchmarks, recipe)
-    for label, benchmark, counts in found:
+    for label, benchmark_name, counts in bases:
         if not counts.n_P.any():
             raise StoreError(
-                f"no sample of {label} on {benchmark} is stored and graded",
-                f"type sage passk {label} --benchmark {benchmark} first, or name a file of counts",
+                f"no sample of {label} on {benchmark_name} is stored and graded",
+                f"type sage passk {label} --benchmark {benchmark_name} first, or name a file of "
+                "counts",
             )
     hashes = {name: file_hash(path) for name, path in files.items()}
-    return found, replace(provenance, files=hashes or None)
+    return bases, replace(provenance, files=hashes or None)
 
 
 def _correlation(
     config: SageConfig, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
-    """How the base's verdicts correlate with those of the run `like`, where both are stored."""
+    """Return the correlation of the base's stored verdicts with those of the run `like`."""
     recipe = EvaluationRecipe.of(config)
     (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
-    n, found = recipe.evaluation.samples, float("nan")
+    n, correlation = recipe.evaluation.samples, float("nan")
     for one in load_benchmarks(recipe.evaluation, recipe.data):
         if one.name == benchmark:
             stored = stored_counts(policy, one, recipe, config.run.root, (n,))[n]
-            found = verdict_correlation(counts, pooled(stored))
-    if math.isnan(found):
+            correlation = grade_correlation(counts, pooled(stored))
+    if math.isnan(correlation):
         raise StoreError(
             f"{like} and {label} have no stored verdicts on the same samples of {benchmark}",
             f"type sage passk {label} {like} first, or give --correlation",
         )
-    return max(found, 0.0)
+    return max(correlation, 0.0)
 
 
 def _folder(root: Path, bases: Sequence[Base]) -> Path:
-    """Told by the counts and by what is asked of them."""
+    """Return the report's folder, named by a hash of counts and questions."""
     content = [
         [base.label, base.benchmark, base.counts.n_P.tolist(), base.counts.c_P.tolist()]
         for base in bases
     ]
-    asked = [repr(base.question) for base in bases]
-    identity = identity_of("power", {"bases": content, "asked": asked})
+    questions = [repr(base.question) for base in bases]
+    identity = identity_of("power", {"bases": content, "asked": questions})
     return root / "reports" / f"power-{Path(bases[0].label).stem}-{identity[:8]}"

@@ -19,20 +19,21 @@ from sage_cli.evaluation.reference import problems_held, reference_samples
 from sage_cli.evaluation.retries import train_by_retries
 from sage_cli.evaluation.rewarded import train_by_rewards
 from sage_cli.evaluation.rollouts import require_rollouts
-from sage_cli.policies.compatibility import refuse_adapter_in_full_tuning, refuse_unfit_start
-from sage_cli.policies.lineage import (
+from sage_cli.models.policies.compatibility import (
     note_weights,
+    refuse_adapter_in_full_tuning,
+    refuse_unfit_start,
     require_childless,
     require_own_weights,
     require_same_parent,
 )
-from sage_cli.policies.planned import planned_base
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.reference import reference_policy
+from sage_cli.models.policies.planned import planned_base
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import reference_policy
 from sage_cli.problems.hints import require_hints
+from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.problems.training import load_training_problems
 from sage_cli.progress import Progress
 from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.mirrors import require_mirrors

@@ -8,12 +8,11 @@ from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.evaluation.reference import reference_facts
+from sage_cli.models.policies.names import named_policy
+from sage_cli.models.policies.planned import planned_base, rl_run, run_facts
+from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
-from sage_cli.policies.names import named_policy
-from sage_cli.policies.planned import planned_base, rl_run
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.state import run_facts
 from sage_cli.store.run import Run, Runs
 from sage_cli.training.processes import is_launched, world_size
 from sage_cli.workflows.sft import plan_base

@@ -11,17 +11,17 @@ from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.answers import StoredAnswer, stored_answers
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.grading.status import STATUSES
-from sage_cli.policies.names import named_policy
+from sage_cli.grading.grades import STATUSES
+from sage_cli.models.policies.names import named_policy
 from sage_cli.store.run import Runs
 
 
 def samples_show(
     config: SageConfig, name: str, problem: str | None, verdict: str | None, limit: int
 ) -> list[StoredAnswer]:
-    """At most `limit` stored completions of a policy, in the order of problems and samples.
+    """Return at most `limit` stored completions of a policy, in order of problems and samples.
 
-    `problem` is the beginning of an id. Raises StoreError where nothing of the kind is stored.
+    `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
     if verdict is not None and verdict not in STATUSES:
         raise ConfigurationError(
@@ -37,15 +37,15 @@ def samples_show(
             f"no problem of {recipe.evaluation.benchmark} has an id that begins with '{problem}'",
             "the CSV of `sage passk` and of suites lists them",
         )
-    found = list(islice(_wanted(samples, benchmarks, recipe, ids, verdict), limit))
-    if not found:
-        of = f"{verdict} " if verdict else ""
+    answers = list(islice(_wanted(samples, benchmarks, recipe, ids, verdict), limit))
+    if not answers:
+        graded = f"{verdict} " if verdict else ""
         raise StoreError(
-            f"no {of}completion of {policy.label} on {recipe.evaluation.benchmark} is stored under "
-            "these settings",
-            f"`sage passk {name}` draws what isn't there",
+            f"no {graded}completion of {policy.label} on {recipe.evaluation.benchmark} is stored "
+            "under these settings",
+            f"`sage passk {name}` samples what is missing",
         )
-    return found
+    return answers
 
 
 def _wanted(
@@ -55,7 +55,7 @@ def _wanted(
     ids: dict[str, list[str]],
     verdict: str | None,
 ) -> Iterator[StoredAnswer]:
-    """Problem after problem, so that the first ones are there before all are read."""
+    """Yield completions problem after problem, so that the first come before all are read."""
     for benchmark in benchmarks:
         for id_ in ids[benchmark.name]:
             answers = stored_answers(samples, benchmark, recipe, [id_], recipe.evaluation.samples)
@@ -64,5 +64,5 @@ def _wanted(
                     yield answer
 
 
-def _ids(benchmark: Benchmark, beginning: str | None) -> list[str]:
-    return [id_ for id_ in benchmark.golds if id_.startswith(beginning or "")]
+def _ids(benchmark: Benchmark, prefix: str | None) -> list[str]:
+    return [id_ for id_ in benchmark.golds if id_.startswith(prefix or "")]

@@ -14,13 +14,12 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.missing import plan_measurement
+from sage_cli.models.policies.compatibility import note_weights, require_childless
+from sage_cli.models.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
+from sage_cli.models.policies.planned import base_facts, planned_base, sft_run
+from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages
-from sage_cli.policies.lineage import note_weights, require_childless
-from sage_cli.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
-from sage_cli.policies.planned import planned_base, sft_run
-from sage_cli.policies.policy import Policy
-from sage_cli.policies.state import base_facts
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sage_cli.analysis.options import Options, asked_of
 from sage_cli.analysis.registry import find_analysis
+from sage_cli.analysis.selection import Request, options_of
 from sage_cli.errors import SageError, StoreError
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
@@ -33,8 +33,8 @@ def require_analyses(plan: PlannedSuite) -> None:
     """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
     for part in plan.parts:
         for one in part.suite.analyses:
-            options = Options(**dict(one.options))
-            asked_of(find_analysis(one.name), plan.config.evaluation, options)
+            request = Request(**dict(one.options))
+            options_of(find_analysis(one.name), plan.config.evaluation, request)
 
 
 def report_of(plan: PlannedSuite, progress: Progress) -> Page:
@@ -70,9 +70,9 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
         return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
     # the first of those with the same policy; the initial one also where it is not named
     labels = {one.policy.word: one.title for one in reversed(part.replicates)}
-    options = Options(**dict(analysis.options))
+    request = Request(**dict(analysis.options))
     try:
-        return answer(wanted[0].config, analysis.name, names, options, progress, labels)[0]
+        return answer(wanted[0].config, analysis.name, names, request, progress, labels)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
 

@@ -153,7 +153,7 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
         raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
     cell = result.cells[place]
     assert cell.values is not None  # the best of those that are done
-    same = sorted(one + 1 for one in result.alike(objective) - {place})
+    same = sorted(one + 1 for one in result.indistinguishable(objective) - {place})
     return {
         "objective": objective,
         "number": place + 1,

@@ -6,9 +6,8 @@ import pytest
 
 from sage_cli.grading.judges import Judge
 from sage_cli.grading.judges.contract import JudgeContract
-from sage_cli.grading.judges.plain import PlainMathVerify
+from sage_cli.grading.judges.math_judges import PlainMathVerify, StrictMath
 from sage_cli.grading.judges.roles import Roles
-from sage_cli.grading.judges.strict import StrictMath
 
 
 class Mathematics(JudgeContract):

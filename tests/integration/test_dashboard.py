@@ -13,13 +13,13 @@ import pytest
 from free_port import free_port
 from sweep_folder import sweep_folder
 
-from sage_cli.sweep.space import Parameter, Space, Values
+from sage_cli.sweep.space import Space, Values
 from sage_cli.sweep.study import Study
 
 pytest.importorskip(
     "optuna_dashboard", reason="optuna-dashboard isn't installed (the extra `dashboard`)"
 )
-SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
+SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
 
 
 @pytest.mark.parametrize("storage", ["journal", "sqlite"])

@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.grading import Grader
 from sage_cli.grading.extract import AnswerTags, extract
-from sage_cli.grading.golds import check_golds
+from sage_cli.grading.grader import check_golds
 
 AGREEMENT = 0.995
 

@@ -17,9 +17,8 @@ from sage_cli.reports.page import Page, ShownSample, ShownToken, to_html
 from sage_cli.reports.provenance import Provenance
 from sage_cli.suite.read import read_suite
 from sage_cli.suite.report import MARKS
-from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.differences import differences
-from sage_cli.suite.sections.measured import measured
+from sage_cli.suite.sections.measured import curves, measured
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from stored import put
 
+from sage_cli.analysis.analysis import Inputs, Options
 from sage_cli.analysis.answers import Answers
-from sage_cli.analysis.material import Asked, Material
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
@@ -66,8 +66,8 @@ def answered(
     )
 
 
-def material(*answers: Answers, **asked: Any) -> Material:
+def inputs(*answers: Answers, **options: Any) -> Inputs:
     """Policies' answers on one benchmark."""
-    return Material(
-        answers={answers[0].benchmark.name: answers}, asked=Asked(resamples=200, **asked)
+    return Inputs(
+        answers={answers[0].benchmark.name: answers}, options=Options(resamples=200, **options)
     )

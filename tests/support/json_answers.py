@@ -1,30 +1,26 @@
-"""Whether what a command printed fits the schema that comes with the package."""
+"""Check that what a command printed fits its schema."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
-ERROR = "error"
+from sage_cli.cli.schemas import ANSWERS, ERROR, schema
 
 
 @cache
 def validator(command: str) -> Draft202012Validator:
-    """Of `runs list`, or of `error`."""
-    file = files("sage_cli") / "schemas" / f"{command.replace(' ', '-')}.json"
-    return Draft202012Validator(json.loads(file.read_text()))
+    """Return the validator of `runs list`, or of `error`."""
+    return Draft202012Validator(schema(command))
 
 
 def command_of(words: Sequence[str]) -> str:
     """`runs list` of `runs list --json`."""
     two = " ".join(words[:2])
-    name = f"{two.replace(' ', '-')}.json"
-    return two if (files("sage_cli") / "schemas" / name).is_file() else words[0]
+    return two if two in ANSWERS else words[0]
 
 
 def misfits(command: str, answer: Any) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sage_cli.config.objective import Objective, parse_objective
 from sage_cli.metrics import Counts
-from sage_cli.metrics.objective import objective_values
+from sage_cli.metrics.comparisons.objective import objective_values
 from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, Value
 
 P, N = 40, 64

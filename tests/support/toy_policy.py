@@ -14,7 +14,7 @@ from random_model import random_model
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import attach_lora, load_model
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Run

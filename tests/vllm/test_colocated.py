@@ -14,7 +14,7 @@ from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 
 from sage_cli.models.load import load_model
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.training.vllm_rollouts import (
     as_launched,
     ask_for_each_row,

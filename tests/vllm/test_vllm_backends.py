@@ -20,7 +20,7 @@ from transformers import Qwen2ForCausalLM
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import SamplingError
 from sage_cli.models.load import load_tokenizer
-from sage_cli.models.tokenizer import character_tokenizer
+from sage_cli.models.scratch import character_tokenizer
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.engines import Engines

@@ -1,4 +1,4 @@
-"""What every judge owes the grader, as a test class to inherit.
+"""The contract of a judge, as a test class to inherit.
 
     class TestMyJudge(JudgeContract):
         golds = ("e4", "Nf3")
@@ -19,8 +19,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from sage_cli.grading.grades import STATUSES, Status
 from sage_cli.grading.judges.judge import Judge
-from sage_cli.grading.status import STATUSES, Status
 
 _EMPTY = ("", " ", "\n\t")
 _PATIENCE_S = 60.0
@@ -37,7 +37,7 @@ _PIECES = (
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Garbage of whoever runs the tests isn't the judge's to collect."""
+    """Keep the garbage collection of the test's own objects out of the measured time."""
     gc.disable()
     try:
         yield
@@ -66,12 +66,12 @@ class JudgeContract(ABC):
         """A new instance of the judge under test."""
 
     def status(self, gold: str, answer: str, tolerance: float | None = None) -> Status:
-        """What a grader makes of a pair: `quick`, and `full` where it doesn't know."""
+        """The status of a pair: from `quick`, and from `full` where that is None."""
         judge = self.make()
         return judge.quick(gold, answer, tolerance) or self.in_full(gold, answer, tolerance)
 
     def in_full(self, gold: str, answer: str, tolerance: float | None = None) -> Status:
-        """What `full` says, with time enough."""
+        """The status that `full` gives, with time enough."""
         return self.make().full(gold, answer, tolerance, time.monotonic() + _PATIENCE_S)
 
     def known_pairs(self) -> list[tuple[str, str]]:
@@ -80,13 +80,13 @@ class JudgeContract(ABC):
 
     def texts(self) -> Iterator[str]:
         """Texts that models write, from nothing to 2,000 characters; the same ones every time."""
-        draw = random.Random(3407)
+        rng = random.Random(3407)
         yield from _EMPTY
         for piece in _PIECES:
             yield piece
             yield (piece * _LONGEST)[:_LONGEST]
         for _ in range(_TEXTS):
-            pieces = draw.choices((*_PIECES, *self.golds), k=draw.randint(1, 40))
+            pieces = rng.choices((*_PIECES, *self.golds), k=rng.randint(1, 40))
             yield "".join(pieces)[:_LONGEST]
 
     def test_a_gold_grades_itself_right(self) -> None:
@@ -123,7 +123,7 @@ class JudgeContract(ABC):
                 assert took_s < _QUICK_S, (gold, answer)
 
     def test_quick_and_full_agree(self) -> None:
-        """Where `quick` decides, `full` says the same; it always says something."""
+        """If `quick` decides, `full` gives the same status; it always gives one."""
         for gold, answer in self.known_pairs():
             for tolerance in {None, self.tolerance}:
                 quick = self.make().quick(gold, answer, tolerance)

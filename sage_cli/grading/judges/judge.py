@@ -1,10 +1,10 @@
-"""What a judge is."""
+"""The interface of a judge."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from sage_cli.grading.status import Status
+from sage_cli.grading.grades import Status
 
 
 class Judge(ABC):
@@ -16,14 +16,14 @@ class Judge(ABC):
 
     @abstractmethod
     def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:
-        """The status if it can be had in well under a millisecond for any text, else None.
+        """Return the status if any text allows it in well under a millisecond, else None.
 
         `tolerance` is relative and None where answers must be exact.
         """
 
     @abstractmethod
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:
-        """The status, at whatever cost; in a process that is killed after `deadline`.
+        """Return the status, at whatever cost; the process is killed after `deadline`.
 
         `deadline` is of time.monotonic. TimeoutError counts as `timeout`, any other as `error`.
         """

@@ -13,27 +13,22 @@ from sage_cli.config.judging import (
 from sage_cli.config.plugins import load_plugin
 from sage_cli.errors import ConfigurationError
 from sage_cli.grading.judges.judge import Judge
-from sage_cli.grading.judges.plain import PlainMathVerify, SearchingMathVerify
-from sage_cli.grading.judges.plugins import plugin_judge
+from sage_cli.grading.judges.math_judges import PlainMathVerify, SearchingMathVerify, StrictMath
 from sage_cli.grading.judges.roles import Roles
-from sage_cli.grading.judges.strict import StrictMath
+
+_NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines quick and full"
 
 
 def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
     """The judge called `name`; under `math-verify`, mathematics is Math-Verify's alone.
 
-    Raises ConfigurationError for a name or mode that doesn't exist, for a mode that doesn't search
-    texts under `text`, and for a plug-in that is no judge.
+    Raises ConfigurationError for an unknown name or mode, for a mode that doesn't search texts
+    under `text`, and for a plug-in that is no judge.
     """
     if mode not in MODES:
-        raise ConfigurationError(
-            f"no grading mode is called '{mode}'", "one of: " + ", ".join(MODES)
-        )
+        raise _unknown("grading mode", mode, MODES)
     if extract not in EXTRACTIONS:
-        raise ConfigurationError(
-            f"no way of extracting answers is called '{extract}'",
-            "one of: " + ", ".join(EXTRACTIONS),
-        )
+        raise _unknown("way of extracting answers", extract, EXTRACTIONS)
     if name == "math" and extract == "text" and mode != "math-verify":
         raise ConfigurationError(
             f"the grading mode '{mode}' compares answers; it doesn't search a text for one",
@@ -48,15 +43,32 @@ def find_judge(name: str, mode: str, extract: Extraction = "tags") -> Judge:
             return Roles()
     if name in (known := judge_names()):
         return plugin_judge(name)
-    raise ConfigurationError(f"no judge is called '{name}'", "one of: " + ", ".join(known))
+    raise _unknown("judge", name, known)
+
+
+def plugin_judge(name: str) -> Judge:
+    """The judge that a package registers as `name` in the entry-point group `sage_cli.judges`.
+
+    Raises ConfigurationError when none or two do, or when the registered object can't be imported,
+    can't be made without arguments or is no Judge.
+    """
+    plugin = load_plugin(JUDGES_GROUP, name)
+    if missing := sorted(getattr(plugin.object, "__abstractmethods__", ())):
+        raise plugin.refused(f"doesn't define {' and '.join(missing)}", _NEXT_STEP)
+    with plugin.blamed("can't be made without arguments", _NEXT_STEP):
+        judge = plugin.object()
+    if not isinstance(judge, Judge):
+        raise plugin.refused(f"makes a {type(judge).__name__} and not a Judge", _NEXT_STEP)
+    return judge
 
 
 def package_of(name: str) -> str | None:
-    """The package and version whose judge is called `name`, as `chess-judges 0.3`.
-
-    None for a built-in judge.
-    """
+    """The package and version of the plug-in judge `name`, as `chess-judges 0.3`; else None."""
     if name in BUILT_IN_JUDGES:
         return None
     plugin = load_plugin(JUDGES_GROUP, name)
     return plugin.package or plugin.target
+
+
+def _unknown(kind: str, name: str, known: tuple[str, ...]) -> ConfigurationError:
+    return ConfigurationError(f"no {kind} is called '{name}'", "one of: " + ", ".join(known))

@@ -1,33 +1,32 @@
-"""Who is what: an answer that assigns a role to every name, as in Knights and Knaves."""
+"""The judge of answers that assign a role to every name, as in Knights and Knaves."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
+from sage_cli.grading.grades import Status
 from sage_cli.grading.judges.judge import Judge
-from sage_cli.grading.status import Status
 
 _GOLD = re.compile(r"(?<![\w'-])['-]*(\w[\w'-]*) is an? (\w+)")
 _DECORATION = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|boxed)\b|[*{}$`]")
 
 
 class Roles(Judge):
-    """Right when every name has its role, wrong when one is missing, different or contradicted."""
+    """Right if every name has its role; wrong if one is missing, different or contradicted."""
 
     def quick(self, gold: str, answer: str, tolerance: float | None) -> Status | None:  # noqa: ARG002
-        """The status, always."""
-        wanted = read_gold(gold)
-        if not wanted:
+        """Return the status, always."""
+        roles = read_gold(gold)
+        if not roles:
             return "error"
-        found = _assignments(answer, tuple(wanted))
-        if not found:
+        assigned = _assignments(answer, tuple(roles))
+        if not assigned:
             return "unparseable"
-        right = found == {(name, role) for name, role in wanted.items()}
-        return "right" if right else "wrong"
+        return "right" if assigned == set(roles.items()) else "wrong"
 
     def full(self, gold: str, answer: str, tolerance: float | None, deadline: float) -> Status:  # noqa: ARG002
-        """The same status."""
+        """Return the same status."""
         return self.quick(gold, answer, tolerance) or "error"
 
 

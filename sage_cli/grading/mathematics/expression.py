@@ -32,13 +32,18 @@ Point = Mapping[str, complex]
 Evaluate = Callable[[Point], Value]
 
 _MAX_DEPTH = 40
+_NAMED = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log")
 _FUNCTIONS: dict[str, Callable[[complex], complex]] = {
-    r"\sin": cmath.sin, r"\cos": cmath.cos, r"\tan": cmath.tan, r"\arcsin": cmath.asin,
-    r"\arccos": cmath.acos, r"\arctan": cmath.atan, r"\sinh": cmath.sinh, r"\cosh": cmath.cosh,
-    r"\tanh": cmath.tanh, r"\ln": cmath.log, r"\log": cmath.log, r"\exp": cmath.exp,
-    r"\cot": lambda x: 1 / cmath.tan(x), r"\sec": lambda x: 1 / cmath.cos(x),
+    **{rf"\{name}": getattr(cmath, name) for name in _NAMED},
+    **{rf"\arc{name}": getattr(cmath, f"a{name}") for name in ("sin", "cos", "tan")},
+    r"\ln": cmath.log,
+    r"\cot": lambda x: 1 / cmath.tan(x),
+    r"\sec": lambda x: 1 / cmath.cos(x),
     r"\csc": lambda x: 1 / cmath.sin(x),
-}  # fmt: skip
+}
+_BEGINS_FACTOR = {".", "(", "{", "[", r"\frac", r"\sqrt", r"\binom", r"\dbinom"}.union(
+    _FUNCTIONS, GREEK, ACCENTS
+)
 _TOKEN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+|\\[A-Za-z]+|\\.|[^\s])")
 _CONSTANTS: dict[str, complex] = {"π": math.pi + 0j, "e": math.e + 0j, "i": 1j}
 
@@ -143,12 +148,9 @@ class _Parser:
             return factors[0][1]
         return lambda at: product([(inverse, factor(at)) for inverse, factor in factors])
 
-    def _starts_factor(self, token: str) -> bool:
-        return bool(token) and (
-            token[0].isdigit() or token[0] in ".({[π" or token[0].isalpha()
-            or token in _FUNCTIONS or token in GREEK or token in ACCENTS
-            or token in (r"\frac", r"\sqrt", r"\binom", r"\dbinom")
-        )  # fmt: skip
+    @staticmethod
+    def _starts_factor(token: str) -> bool:
+        return token[:1].isalnum() or token[:1] == "." or token in _BEGINS_FACTOR
 
     def power(self) -> Evaluate:
         base = self.atom()

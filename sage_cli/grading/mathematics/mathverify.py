@@ -15,7 +15,7 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 from math_verify.errors import TimeoutException
 
-from sage_cli.grading.status import Status
+from sage_cli.grading.grades import Status
 
 _AS_WRITTEN = LatexExtractionConfig(
     normalization_config=NormalizationConfig(
@@ -34,7 +34,7 @@ class UnreadableError(ValueError):
 
 
 def equal(gold: str, answer: str, deadline: float) -> bool:
-    """Whether two LaTeX expressions are equal.
+    """Return True if two LaTeX expressions are equal.
 
     Raises UnreadableError for an answer that can't be parsed, RuntimeError for such a gold, and
     TimeoutError when `deadline` (of time.monotonic) comes first.
@@ -68,14 +68,14 @@ def recipe(gold: str, answer: str, deadline: float, *, search: bool = False) -> 
     """
     try:
         reference = _parsed(gold if _ENVIRONMENT.search(gold) else _boxed(gold), deadline)
-        found = [_parsed(one, deadline) for one in ([answer] if search else _readings(answer))]
-        for target in filter(None, found):
+        targets = [_parsed(text, deadline) for text in ([answer] if search else _spellings(answer))]
+        for target in filter(None, targets):
             if verify(reference, target, timeout_seconds=_left(deadline)):
                 return "right"
             verify(reference, target, timeout_seconds=_left(deadline), raise_on_error=True)
     except TimeoutException:
         return "timeout"
-    return "wrong" if any(found) else "unparseable"
+    return "wrong" if any(targets) else "unparseable"
 
 
 def warm_up() -> None:
@@ -84,19 +84,19 @@ def warm_up() -> None:
 
 
 def _expression(text: str, deadline: float) -> Any | None:
-    found = parse(_boxed(text), [_AS_WRITTEN], parsing_timeout=_left(deadline), raise_on_error=True)
-    return next((one for one in found if not isinstance(one, str)), None)
+    read = parse(_boxed(text), [_AS_WRITTEN], parsing_timeout=_left(deadline), raise_on_error=True)
+    return next((expression for expression in read if not isinstance(expression, str)), None)
 
 
-def _readings(answer: str) -> list[str]:
+def _spellings(answer: str) -> list[str]:
     if _ENVIRONMENT.search(answer):
         return [answer]
     return [_boxed(answer)] if _LATEX.search(answer) else [_boxed(answer), answer]
 
 
 def _parsed(text: str, deadline: float) -> list[Any]:
-    found: list[Any] = parse(text, parsing_timeout=_left(deadline), raise_on_error=True)
-    return found
+    parsed: list[Any] = parse(text, parsing_timeout=_left(deadline), raise_on_error=True)
+    return parsed
 
 
 def _gold(text: str, deadline: float) -> Any | None:

@@ -1,4 +1,4 @@
-"""What stands on the left of an equals sign: a symbol, a quantity, what is computed."""
+"""The left side of an equals sign: a symbol, a quantity, or a name of the value."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NO_NAME = frozenset("<>≤≥≠≈,∨±%")
 
 
 def is_symbol(text: str) -> bool:
-    """Whether `text` is one name, as x, x_1, f(3), AB, and no expression of several."""
+    """Return True if `text` is one name, as x, x_1, f(3), AB, and no expression of several."""
     return _SYMBOL.fullmatch(text) is not None and not _NEGATED.search(text)
 
 
 def is_quantity(text: str) -> bool:
-    r"""Whether `text` names one number in any form, as |AB|, A:B, \frac{a}{b}, P(X=2).
+    r"""Return True if `text` names one number in any form, as |AB|, A:B, \frac{a}{b}, P(X=2).
 
     Sums, powers and multiples don't: x+y=5 and x^2=4 are equations, not names for 5 and 4.
     """
@@ -34,7 +34,7 @@ def is_quantity(text: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Whether a member of an equation says what is computed, as x, f(3), m+n, AB; not x+1."""
+    """Return True if a member of an equation names a value, as x, f(3), m+n, AB; not x+1."""
     if text.startswith("(") and text.endswith(")"):
         return all(map(is_name, text[1:-1].split(",")))
     rest = _ARGUMENT.sub("", text)
@@ -44,7 +44,7 @@ def is_name(text: str) -> bool:
 
 
 def defines(member: str, value: str) -> bool:
-    """Whether a member names the value, which doesn't contain the name: p(x) in p(x)=x^2."""
+    """Return True if a member names `value` and isn't part of it: p(x) in p(x)=x^2."""
     return is_name(member) and not letters(_ARGUMENT.sub("", member)) & letters(value)
 
 

@@ -137,7 +137,7 @@ def unwrapped(text: str) -> str:
 
 
 def closing(text: str, opening: int) -> int:
-    r"""Where the brace or bracket at `opening` closes, -1 if nowhere; \{ is a kind of its own."""
+    r"""The position at which the brace or bracket at `opening` closes; -1 if it never does."""
     depth = 0
     for place in range(opening, len(text)):
         if text[place] in "{([":

@@ -1,4 +1,4 @@
-"""Whether two expressions differ in value: what can be refused without computer algebra."""
+"""Numerical comparison of expressions, which refuses unequal ones without computer algebra."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def constant(text: str) -> Value | None:
     return value_at(read[0], {}) if read and not read[1] else None
 
 
-def differ(one: str, other: str) -> bool | None:
-    """Whether the values differ at every one of a few points; None where that can't be said.
+def differ(gold: str, answer: str) -> bool | None:
+    """Return True if the values differ at each of a few points; None where they are unknown.
 
     False is no proof of equality.
     """
-    left, right = read_expression(one), read_expression(other)
-    if left is None or right is None:
+    of_gold, of_answer = read_expression(gold), read_expression(answer)
+    if of_gold is None or of_answer is None:
         return None
-    symbols = left[1] | right[1]
+    symbols = of_gold[1] | of_answer[1]
     for number in range(_POINTS if symbols else 1):
         point = point_of(symbols, number)
-        values = value_at(left[0], point), value_at(right[0], point)
+        values = value_at(of_gold[0], point), value_at(of_answer[0], point)
         if values[0] is None or values[1] is None:
             return None
         if close(values[0], values[1], None):

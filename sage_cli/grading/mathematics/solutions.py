@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sage_cli.grading.mathematics.names import is_quantity, is_symbol
 from sage_cli.grading.mathematics.normalise import closing
-from sage_cli.grading.mathematics.shape import split
+from sage_cli.grading.mathematics.structure import split
 
 _INDEX = re.compile(r"_\{\d+\}$")
 _COORDINATES = frozenset("xyz")
@@ -33,7 +33,7 @@ class Solutions:
         return ",".join(f"({','.join(row)})" for row in self.values)
 
     def as_answer(self) -> str:
-        """What is meant where the gold has no names.
+        """The meaning beside a gold that has no names.
 
         Coordinates come as x, y, z, other unknowns as they were written, and x_1, x_2 are values
         of one unknown.

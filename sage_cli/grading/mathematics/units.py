@@ -83,10 +83,10 @@ def read_unit(text: str) -> str | None:
     return " ".join(name if n == 1 else f"{name}^{n}" for name, n in sorted(powers.items()))
 
 
-def same_unit(one: str, other: str) -> bool:
+def same_unit(gold: str, answer: str) -> bool:
     """Return False only where both are known units of another size or dimension."""
-    sizes = _size(one), _size(other)
-    return None in sizes or not one or not other or sizes[0] == sizes[1]
+    sizes = _size(gold), _size(answer)
+    return None in sizes or not gold or not answer or sizes[0] == sizes[1]
 
 
 def _is_unit(word: str) -> bool:
@@ -108,27 +108,27 @@ def _name(word: str) -> str:
 
 def _powers(text: str) -> Counter[str] | None:
     """Name -> exponent in a product and quotient of units; None for a power of nothing."""
-    found: list[tuple[str, int]] = []
+    factors: list[tuple[str, int]] = []
     sign, coming = 1, 1
     for token in _TOKEN.findall(text):
+        scale = _SCALES.get(token) or _SCALES.get(token.lower())
         if token in ("/", "per"):
             sign = -1
         elif token.startswith("^") or token in ("squared", "cubed"):
-            if not found:
+            if not factors:
                 return None
-            name, exponent = found[-1]
+            name, exponent = factors[-1]
             power = _POWERS.get(token) or int(token.strip("^{}"))
-            found[-1] = (name, exponent * power)
+            factors[-1] = (name, exponent * power)
         elif token in _POWERS:
             coming = _POWERS[token]
-        elif found and found[-1][0] == "degree" and (scale := _SCALES.get(token) or
-                                                     _SCALES.get(token.lower())):  # fmt: skip
-            found[-1] = (scale, found[-1][1])
+        elif scale and factors and factors[-1][0] == "degree":
+            factors[-1] = (scale, factors[-1][1])
         else:
-            found.append((_name(token), sign * coming))
+            factors.append((_name(token), sign * coming))
             coming = 1
     powers: Counter[str] = Counter()
-    for name, exponent in found:
+    for name, exponent in factors:
         powers[name] += exponent
     return powers
 

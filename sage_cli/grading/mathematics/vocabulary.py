@@ -31,8 +31,8 @@ _GREEK = {letter: f"\\{name} " for letter, name in zip(_LETTERS, _LOWER_CASE.spl
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 _DIRECTIONS = dict.fromkeys(map(chr, (0x200E, 0x200F, *range(0x202A, 0x202F))), "")
 _FRACTIONS = {
-    one: r"\frac{{{}}}{{{}}}".format(*normalize("NFKC", one).split("⁄"))
-    for one in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+    fraction: r"\frac{{{}}}{{{}}}".format(*normalize("NFKC", fraction).split("⁄"))
+    for fraction in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
 }
 _STYLED = {  # 𝟐, 𝑥, 𝜋: the bold, italic and other letters and digits of mathematics
     chr(code): _GREEK.get(plain := normalize("NFKC", chr(code)), plain)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sage_cli.grading.status import Status
+from sage_cli.grading.grades import Status
 from sage_cli.grading.workers.process import WorkerProcess
 
 _STARTS = 3

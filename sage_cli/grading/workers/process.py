@@ -45,7 +45,7 @@ class WorkerProcess:
         return self._process.pid
 
     def fileno(self) -> int:
-        """Where replies come from, for selectors."""
+        """The descriptor of the replies, for selectors."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 

@@ -1,4 +1,4 @@
-"""What every generator owes those who measure and train on it, as a test class to inherit.
+"""The contract of a generator, as a test class to inherit.
 
     class TestSums(GeneratorContract):
         def make(self) -> Generator:
@@ -49,19 +49,24 @@ class GeneratorContract(ABC):
 
     def digest(self) -> str:
         """The hash of all that `make()` gives: problems, demonstrations and identity."""
-        made = self.make()
-        rows = [asdict(problem) for split in made.splits for problem in made.problems(split)]
-        if made.demonstrates():
-            rows += [asdict(shown) for shown in made.demonstrations(COUNT, BATCH_SIZE)]
-        text = json.dumps([rows, made.identity()], sort_keys=True)
+        generator = self.make()
+        rows = [
+            asdict(problem) for split in generator.splits for problem in generator.problems(split)
+        ]
+        if generator.demonstrates():
+            rows += [
+                asdict(demonstration)
+                for demonstration in generator.demonstrations(COUNT, BATCH_SIZE)
+            ]
+        text = json.dumps([rows, generator.identity()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def test_the_same_twice(self) -> None:
         """Two instances agree, and one agrees with itself."""
-        made = self.make()
-        for split in made.splits:
-            first = made.problems(split)
-            assert first == made.problems(split) == self.make().problems(split)
+        generator = self.make()
+        for split in generator.splits:
+            first = generator.problems(split)
+            assert first == generator.problems(split) == self.make().problems(split)
         assert self.digest() == self.digest()
 
     def test_the_same_in_another_process(self) -> None:
@@ -78,27 +83,27 @@ class GeneratorContract(ABC):
 
     def test_every_split_has_problems_and_no_question_is_in_two(self) -> None:
         """Spacing, case and punctuation apart."""
-        made = self.make()
-        asked = {
-            split: {normalised(problem.question) for problem in made.problems(split)}
-            for split in made.splits
+        generator = self.make()
+        questions = {
+            split: {normalised(problem.question) for problem in generator.problems(split)}
+            for split in generator.splits
         }
-        assert all(asked.values())
-        assert sum(map(len, asked.values())) == len(set().union(*asked.values()))
+        assert all(questions.values())
+        assert sum(map(len, questions.values())) == len(set().union(*questions.values()))
 
     def test_questions_and_golds_are_there_and_names_are_the_split_s(self) -> None:
         """A problem without either can't be asked or graded."""
-        made = self.make()
-        for entry in made.entries():
-            for problem in made.problems(entry.split):
+        generator = self.make()
+        for entry in generator.entries():
+            for problem in generator.problems(entry.split):
                 assert problem.question.strip()
                 assert problem.gold.strip()
                 assert problem.benchmark == entry.name
 
     def test_ids_are_unique(self) -> None:
-        """Samples and verdicts are stored by id."""
-        made = self.make()
-        ids = [problem.id for split in made.splits for problem in made.problems(split)]
+        """Samples and grades are stored by id."""
+        generator = self.make()
+        ids = [problem.id for split in generator.splits for problem in generator.problems(split)]
         assert len(set(ids)) == len(ids)
         assert all(ids)
 
@@ -111,19 +116,20 @@ class GeneratorContract(ABC):
 
     def test_meta_is_plain_json(self) -> None:
         """It is stored beside samples."""
-        made = self.make()
-        for split in made.splits:
-            for problem in made.problems(split):
+        generator = self.make()
+        for split in generator.splits:
+            for problem in generator.problems(split):
                 json.dumps(dict(problem.meta), allow_nan=False)
 
     def test_as_many_demonstrations_as_wanted_and_none_of_a_held_out_question(self) -> None:
-        """Where it makes any."""
-        made = self.make()
-        if not made.demonstrates():
+        """For generators that make demonstrations."""
+        generator = self.make()
+        if not generator.demonstrates():
             return
         for count in (1, COUNT):
-            assert len(made.demonstrations(count, BATCH_SIZE)) == count
-        shown = {normalised(d.question) for d in made.demonstrations(COUNT, BATCH_SIZE)}
-        for split in made.splits:
+            assert len(generator.demonstrations(count, BATCH_SIZE)) == count
+        demonstrations = generator.demonstrations(COUNT, BATCH_SIZE)
+        shown = {normalised(demonstration.question) for demonstration in demonstrations}
+        for split in generator.splits:
             if split != "training":
-                assert not shown & {normalised(p.question) for p in made.problems(split)}
+                assert not shown & {normalised(p.question) for p in generator.problems(split)}

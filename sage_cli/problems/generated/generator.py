@@ -1,4 +1,4 @@
-"""What a generator is: problems that are made from settings rather than collected."""
+"""The interface of a generator, which makes problems from settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sage_cli.problems.problem import Demonstration, Problem, problem_id
 
 Split = Literal["test", "development", "training"]
 SPLITS: Mapping[Split, str] = {"test": "", "development": "-dev", "training": "-train"}
-"""What a split adds to its generator's name, by which it is asked for: `arithmetic-dev`."""
+"""The suffix of a split's name, after its generator's: `arithmetic-dev`."""
 _OPENING = re.compile(r"^\s*(?:<[^<>]*>\s*)?")
 
 
@@ -73,7 +73,7 @@ class Generator(ABC):
         )
 
     def identity(self) -> dict[str, Any]:
-        """What problems and demonstrations depend on, as plain JSON, without making any."""
+        """The determinants of problems and demonstrations, as plain JSON, without making any."""
         settings = self.section.determinants()
         return {"generator": self.name, "version": self.version, "settings": settings}
 
@@ -85,12 +85,12 @@ class Generator(ABC):
     @classmethod
     def mode_of(cls, completion_text: str) -> str | None:
         """The mode that a completion announces, behind its opening tag; None where it doesn't."""
-        begun = _OPENING.sub("", completion_text, count=1)
-        return next((mode for mode, words in cls.modes.items() if begun.startswith(words)), None)
+        text = _OPENING.sub("", completion_text, count=1)
+        return next((mode for mode, words in cls.modes.items() if text.startswith(words)), None)
 
     @classmethod
     def demonstrates(cls) -> bool:
-        """Whether it makes demonstrations."""
+        """Return True if it makes demonstrations."""
         return cls.demonstrations is not Generator.demonstrations
 
     @classmethod
@@ -118,7 +118,7 @@ class Generated:
 
     @property
     def judge(self) -> str:
-        """Who grades it."""
+        """The name of its judge."""
         return self.generator.judge
 
     @property
@@ -128,7 +128,7 @@ class Generated:
 
     @property
     def training(self) -> bool:
-        """Whether it is for training rather than for measuring."""
+        """Return True if it is for training rather than for measuring."""
         return self.split == "training"
 
 

@@ -1,4 +1,4 @@
-"""A sweep's outcome as data: what was searched, what became of each cell, how sure that is."""
+"""The results of a sweep: its space, its cells, and the uncertainty of their values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sage_cli.metrics import About, Counts
-from sage_cli.metrics.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.ranking import Front, Ranking
 
 Value = float | int | str | bool
 State = Literal["done", "missing", "failed", "pruned", "cancelled", "running", "left"]
@@ -16,7 +16,7 @@ SYMBOLS = {"tau": "τ", "rho": "ρ"}
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter: its short name, its setting, and its `values`, or the ends of its range."""
+    """A parameter: its short name, its setting, and its `values` or the ends of its range."""
 
     name: str
     key: str
@@ -27,12 +27,12 @@ class Axis:
 
     @property
     def label(self) -> str:
-        """What a picture calls it."""
+        """Return its name in pictures."""
         return SYMBOLS.get(self.name, self.name)
 
     @property
     def is_number(self) -> bool:
-        """Whether its values have places on a line."""
+        """Return True if its values are numbers."""
         return self.values is None or all(
             isinstance(value, int | float) and not isinstance(value, bool) for value in self.values
         )
@@ -40,7 +40,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class CellFailure:
-    """Why a cell has no result: a class as `out of memory`, the reason, its log's last lines."""
+    """Why a cell has no result: a class, as `out of memory`, the reason, its log's last lines."""
 
     kind: str
     reason: str
@@ -49,11 +49,11 @@ class CellFailure:
 
 @dataclass(frozen=True)
 class SweepCell:
-    """A cell: its settings (those it has), what became of it, and the runs it led to.
+    """A cell: its settings, its state, and its runs.
 
-    `values` are the objectives', means over seeds; `runs` has an id for each seed, `counts` what
-    was measured of it, by benchmark. A cell that was done and of which the store has not all of it
-    any more is `missing`, and says what. `pruned` says by what and why.
+    `values` are the objectives' means over seeds; `runs` and `counts` (by benchmark) have an entry
+    for each seed. `missing` says what the store has lost of a cell that was done, `pruned` by what
+    and why a cell was pruned.
     """
 
     settings: Mapping[str, Value]
@@ -68,10 +68,10 @@ class SweepCell:
 
 @dataclass(frozen=True)
 class Findings:
-    """How sure the values are. Places are those of the cells; without counts nothing is known.
+    """The uncertainty of the values, by the cells' places; empty without counts.
 
-    `intervals` has one for each objective, `base` those of the base. `front` is that of two or
-    more objectives.
+    `intervals` has one for each objective, `base` those of the base. `front` needs two or more
+    objectives.
     """
 
     confidence: float
@@ -83,10 +83,10 @@ class Findings:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """All that a sweep's tables and pictures show.
+    """The contents of a sweep's tables and pictures.
 
-    `importances` has for each objective the parameters' shares. `reported` names the problems that
-    the sweep selects on although they are also reported.
+    `importances` has the parameters' shares for each objective. `reported` names the benchmarks
+    that the sweep selects on although they are also reported.
     """
 
     axes: tuple[Axis, ...]
@@ -99,7 +99,7 @@ class SweepResult:
 
     @property
     def done(self) -> list[tuple[int, SweepCell, tuple[float, ...]]]:
-        """The measured cells with their places and values."""
+        """Return the measured cells as (place, cell, values)."""
         return [
             (place, cell, cell.values)
             for place, cell in enumerate(self.cells)
@@ -108,28 +108,28 @@ class SweepResult:
 
     @property
     def about(self) -> About:
-        """What rankings are about: "methods" if every measured cell has several seeds."""
+        """Return "methods" if every measured cell has several seeds, else "models"."""
         fewest = min((len(cell.runs) for _, cell, _ in self.done), default=0)
         return "methods" if fewest > 1 else "models"
 
     def best(self, objective: str) -> int | None:
-        """The place of the cell with the highest value; None where no cell has one."""
+        """Return the place of the cell with the highest value; None if no cell has one."""
         which = self.objectives.index(objective)
-        return max(self.done, key=lambda one: one[2][which], default=(None,))[0]
+        return max(self.done, key=lambda cell: cell[2][which], default=(None,))[0]
 
-    def alike(self, objective: str) -> frozenset[int]:
-        """Places of the cells that can't be told apart from the best; empty where none is known."""
+    def indistinguishable(self, objective: str) -> frozenset[int]:
+        """Return the places of the cells that may equal the best; empty if that is unknown."""
         ranking = self.findings.rankings.get(objective)
-        return frozenset(ranking.alike) if ranking else frozenset()
+        return frozenset(ranking.indistinguishable) if ranking else frozenset()
 
     def interval(self, place: int, objective: str) -> tuple[float, float] | None:
-        """A cell's, of one objective."""
-        found = self.findings.intervals.get(place)
-        return found[self.objectives.index(objective)] if found else None
+        """Return a cell's interval for an objective."""
+        intervals = self.findings.intervals.get(place)
+        return intervals[self.objectives.index(objective)] if intervals else None
 
 
-def in_words(cell: SweepCell, axes: Sequence[Axis]) -> str:
-    """`tau=0.465 rho=0.775`: the settings by their short names."""
+def describe(cell: SweepCell, axes: Sequence[Axis]) -> str:
+    """Return the settings by their short names, as `tau=0.465 rho=0.775`."""
     return " ".join(
         f"{axis.name}={as_text(cell.settings[axis.key])}"
         for axis in axes
@@ -138,7 +138,7 @@ def in_words(cell: SweepCell, axes: Sequence[Axis]) -> str:
 
 
 def as_text(value: Value) -> str:
-    """A setting's value, numbers to four digits."""
+    """Return a setting's value as text, numbers with four digits."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""How sure a sweep's values are: intervals, what can't be told apart from the best, the front."""
+"""The uncertainty of a sweep's values: intervals, rankings, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from sage_cli.config.objective import Objective
-from sage_cli.metrics.objective import objective_intervals, objective_values
-from sage_cli.metrics.ranking import Front, Ranking, non_dominated, pareto_front, rank
+from sage_cli.metrics.comparisons.objective import objective_intervals, objective_values
+from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
 from sage_cli.reports.sweeps.data import Findings, SweepCell
 
 
@@ -19,7 +19,7 @@ def findings(
     base: SweepCell | None = None,
     confidence: float = 0.95,
 ) -> Findings:
-    """What the measured cells say of each other; where counts are gone, only who is in front."""
+    """Return intervals, rankings and front of the measured cells; without counts the front."""
     places = [p for p, cell in enumerate(cells) if cell.state == "done" and cell.values]
     counts = [one for place in places if (one := cells[place].counts)]
     if not places or len(counts) < len(places):
@@ -35,7 +35,7 @@ def findings(
             objective.name: _ranking_at(places, rank(one, confidence))
             for objective, one in zip(objectives, values, strict=True)
         },
-        front and Front(_at(places, front.best), _at(places, front.alike)),
+        front and Front(_at(places, front.best), _at(places, front.indistinguishable)),
     )
 
 
@@ -51,7 +51,7 @@ def _base_intervals(
 def _front_of_means(
     objectives: Sequence[Objective], cells: Sequence[SweepCell], places: Sequence[int]
 ) -> Front | None:
-    """The front of the values as they are: nothing is known of their noise."""
+    """Return the front of the values, whose noise is unknown."""
     if len(objectives) < 2 or not places:
         return None
     best = _at(places, non_dominated(np.array([cells[place].values for place in places])))
@@ -59,7 +59,9 @@ def _front_of_means(
 
 
 def _ranking_at(places: Sequence[int], ranking: Ranking) -> Ranking:
-    return replace(ranking, best=places[ranking.best], alike=_at(places, ranking.alike))
+    return replace(
+        ranking, best=places[ranking.best], indistinguishable=_at(places, ranking.indistinguishable)
+    )
 
 
 def _at(places: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:

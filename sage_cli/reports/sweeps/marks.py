@@ -1,23 +1,18 @@
-"""How a sweep's cells look in its pictures: measured, best, failed, pruned, and the legend."""
+"""The marks of a sweep's cells in its pictures, and their legend."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.lines import Line2D
-
-from sage_cli.reports.figure import COLOURS, FAINT, INK
+from sage_cli.reports.figures.figure import COLOURS, FAINT, INK
 from sage_cli.reports.sweeps.data import SweepResult
 
 BEST = "#d55e00"
 ALIKE, WORSE = COLOURS[0], "#9a9a9a"
-"""Of points that can't be told apart from the best, and of all others; on a surface the first are
-`bright`."""
-NOT_TOLD = "can't be told apart from the best"
+"""Colours of points that are indistinguishable from the best, and of all others."""
+INDISTINGUISHABLE = "indistinguishable from the best"
 WITHOUT = ("missing", "failed", "pruned", "cancelled", "running")
-"""States of cells without a measurement that are drawn."""
+"""States of cells without a measurement that have a mark."""
 
 MARKS: dict[str, dict[str, Any]] = {
     "missing": {"marker": "P", "color": "white", "markeredgecolor": INK, "markersize": 7},
@@ -25,37 +20,50 @@ MARKS: dict[str, dict[str, Any]] = {
     "pruned": {"marker": "v", "color": "white", "markeredgecolor": INK, "markersize": 5.5},
     "cancelled": {"marker": "s", "color": "white", "markeredgecolor": FAINT, "markersize": 4},
     "running": {"marker": "o", "color": "white", "markeredgecolor": FAINT, "markersize": 3},
-    "best": {"marker": "o", "color": "none", "markeredgecolor": BEST, "markersize": 11,
-             "markeredgewidth": 2},
+    "best": {"marker": "o", "color": "none", "markeredgecolor": BEST, "markersize": 11}
+    | {"markeredgewidth": 2},
     "alike": {"marker": "o", "color": ALIKE, "markersize": 5.5},
-    "bright": {"marker": "o", "color": mpl.colormaps["cividis"](0.97), "markeredgecolor": INK,
-               "markersize": 6},
+    "bright": {"marker": "o", "markeredgecolor": INK, "markersize": 6},
     "worse": {"marker": "o", "color": WORSE, "markersize": 5.5},
     "front": {"marker": "o", "color": BEST, "markersize": 6.5},
     "base": {"marker": "D", "color": INK, "markersize": 6},
-}  # fmt: skip
+}
+"""Name -> style; `bright` points are indistinguishable from the best on a surface."""
+
+
+def colours() -> Any:
+    """Return cividis: even in lightness, the same with colour vision deficiency."""
+    import matplotlib as mpl
+
+    return mpl.colormaps["cividis"]
+
+
+def look(name: str) -> dict[str, Any]:
+    """Return a mark's style."""
+    return {"color": colours()(0.97), **MARKS[name]} if name == "bright" else MARKS[name]
 
 
 def mark(axes: Any, x: float, y: float, name: str, **changes: Any) -> None:
     """Put a mark at (x, y)."""
-    axes.plot([x], [y], linestyle="none", clip_on=False, **{**MARKS[name], **changes})
+    axes.plot([x], [y], linestyle="none", clip_on=False, **{**look(name), **changes})
 
 
 def legend(figure: Any, words: dict[str, str], columns: int) -> None:
-    """What marks mean, below everything: mark -> words."""
+    """Add a legend of marks below the figure: mark -> words."""
+    from matplotlib.lines import Line2D
+
+    styles = {label: look(name) for name, label in words.items()}
     handles = [
-        Line2D([], [], linestyle="none", label=label,
-               **{**MARKS[name], "markersize": min(8, MARKS[name]["markersize"])})
-        for name, label in words.items()
-    ]  # fmt: skip
+        Line2D([], [], linestyle="none", label=label, **style | {"markersize": min(8, size)})
+        for label, style in styles.items()
+        if (size := style["markersize"])
+    ]
     if handles:
-        figure.legend(
-            handles=handles, loc="outside lower center", ncols=columns, handlelength=1.2,
-            fontsize=8,
-        )  # fmt: skip
+        place = {"loc": "outside lower center", "ncols": columns}
+        figure.legend(handles=handles, handlelength=1.2, fontsize=8, **place)
 
 
 def states_of(result: SweepResult) -> dict[str, str]:
-    """The legend's words for the cells without a value that `result` has."""
-    there: Collection[str] = {cell.state for cell in result.cells}
-    return {state: state for state in WITHOUT if state in there}
+    """Return the legend's words for the states of cells without a value."""
+    present = {cell.state for cell in result.cells}
+    return {state: state for state in WITHOUT if state in present}

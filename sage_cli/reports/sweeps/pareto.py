@@ -1,24 +1,24 @@
-"""Two objectives of a sweep against each other, with the front that no cell beats."""
+"""Two objectives of a sweep against each other, with the Pareto front."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from sage_cli.reports.figure import FAINT, INK, drawing, outputs
+from sage_cli.reports.figures.figure import FAINT, INK, drawing
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.marks import BEST, legend, mark
 
 SIZE_IN = (4.8, 4.0)
 
 
-def draw_pareto(result: SweepResult, stem: Path) -> tuple[Path, Path]:
-    """Draw the measured cells with their intervals; returns the PNG's and the SVG's path.
+def draw_pareto(result: SweepResult, stem: Path) -> None:
+    """Draw the measured cells with their intervals.
 
     Points of the front are numbered as the table's cells are.
     """
-    front, found = result.findings.front, result.findings
-    best, alike = (front.best, front.alike) if front else ((), ())
+    front, findings = result.findings.front, result.findings
+    best, alike = (front.best, front.indistinguishable) if front else ((), ())
     point = {place: values for place, _, values in result.done}
     with drawing(stem, *SIZE_IN) as figure:
         axes = figure.subplots()
@@ -26,50 +26,47 @@ def draw_pareto(result: SweepResult, stem: Path) -> tuple[Path, Path]:
         axes.set_ylabel(result.objectives[1])
         axes.margins(0.1)
         for place, (x, y) in point.items():
-            kind = "alike" if place in alike and found.rankings else "worse"
-            _crossed(axes, x, y, found.intervals.get(place), FAINT)
+            kind = "alike" if place in alike and findings.rankings else "worse"
+            _crossed(axes, x, y, findings.intervals.get(place), FAINT)
             mark(axes, x, y, "front" if place in best else kind, zorder=3)
         _stairs(axes, sorted((point[place] for place in best), reverse=True))
         _numbers(axes, {place: point[place] for place in best})
         words = {"front": "Pareto front"}
-        if found.rankings and set(alike) - set(best):
-            words["alike"] = "can't be told apart from it"
-        if set(point) - set(best if not found.rankings else alike):
+        if findings.rankings and set(alike) - set(best):
+            words["alike"] = "indistinguishable from it"
+        if set(point) - set(best if not findings.rankings else alike):
             words["worse"] = "other cells"
         if result.base is not None and result.base.values is not None:
             x, y = result.base.values
-            _crossed(axes, x, y, found.base, INK)
+            _crossed(axes, x, y, findings.base, INK)
             mark(axes, x, y, "base", zorder=4)
             words["base"] = "base"
-        if not found.rankings:
+        if not findings.rankings:
             axes.set_title("noise unknown", fontsize=7, color=FAINT, fontweight="normal")
         legend(figure, words, 4)
-    return outputs(stem)
 
 
 def _crossed(
     axes: Any, x: float, y: float, ends: tuple[tuple[float, float], ...] | None, colour: str
 ) -> None:
-    """A point's two intervals."""
+    """Draw a point's two intervals."""
     if ends is not None:
         axes.hlines(y, *ends[0], color=colour, linewidth=0.8, alpha=0.35, zorder=2)
         axes.vlines(x, *ends[1], color=colour, linewidth=0.8, alpha=0.35, zorder=2)
 
 
 def _stairs(axes: Any, points: list[tuple[float, ...]]) -> None:
-    """The edge of what the front's points reach, from the right to the left."""
+    """Draw the edge of the region that the front dominates, from right to left."""
     if len(points) > 1:
         xs, ys = zip(*points, strict=True)
         axes.step(xs, ys, where="post", color=BEST, linewidth=1.2, alpha=0.8, zorder=1)
 
 
 def _numbers(axes: Any, points: dict[int, tuple[float, ...]]) -> None:
-    """Cells' numbers, above and to the right of them; those of equal points on one line."""
+    """Write cells' numbers beside their points; cells at equal points share a line."""
     named: dict[tuple[float, ...], list[int]] = {}
     for place, at in points.items():
         named.setdefault(at, []).append(place + 1)
     for at, numbers in named.items():
-        axes.annotate(
-            ", ".join(map(str, numbers)), at, (5, 5), textcoords="offset points", fontsize=8,
-            color=BEST, zorder=6,
-        )  # fmt: skip
+        words, style = ", ".join(map(str, numbers)), {"fontsize": 8, "color": BEST, "zorder": 6}
+        axes.annotate(words, at, (5, 5), textcoords="offset points", **style)

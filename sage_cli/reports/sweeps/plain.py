@@ -1,4 +1,4 @@
-"""A sweep's outcome as a document's data, and read back from it: all but the counts."""
+"""A sweep's results as JSON data and back, without the counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from sage_cli.metrics import About
-from sage_cli.metrics.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.reports.sweeps.data import (
     Axis,
     CellFailure,
@@ -22,7 +22,7 @@ from sage_cli.reports.sweeps.data import (
 
 
 class CellJson(TypedDict):
-    """A cell: its settings, what became of it, and by objective its value and interval."""
+    """A cell: its settings, its state, and its value and interval by objective."""
 
     settings: dict[str, Value]
     state: State
@@ -35,12 +35,12 @@ class CellJson(TypedDict):
 
 
 class SweepData(TypedDict):
-    """What was searched and found. `rankings` and `front` name cells by their places, from 0.
+    """The space and the results. `rankings` and `front` name cells by their places, from 0.
 
     They are about "methods", the cells' settings, if every measured cell has several training
-    seeds; else about the "models" at hand.
-    `importances` has by objective a share for each parameter; `selected_on_reported` names the
-    benchmarks that settings are chosen on although they are also reported.
+    seeds; else about these "models". `importances` has a share for each parameter by objective;
+    `selected_on_reported` names the benchmarks that settings are selected on although they are
+    also reported.
     """
 
     space: list[Axis]
@@ -56,27 +56,27 @@ class SweepData(TypedDict):
 
 
 def to_data(result: SweepResult) -> SweepData:
-    """Everything that tables and pictures show."""
-    found = result.findings
+    """Return everything that tables and pictures show."""
+    findings = result.findings
     return {
         "space": list(result.axes),
         "objectives": list(result.objectives),
-        "confidence": found.confidence,
-        "base": _cell(result, result.base, found.base) if result.base else None,
+        "confidence": findings.confidence,
+        "base": _cell(result, result.base, findings.base) if result.base else None,
         "cells": [
-            _cell(result, cell, found.intervals.get(place))
+            _cell(result, cell, findings.intervals.get(place))
             for place, cell in enumerate(result.cells)
         ],
         "about": result.about,
-        "rankings": dict(found.rankings),
-        "front": found.front,
+        "rankings": dict(findings.rankings),
+        "front": findings.front,
         "importances": {name: dict(shares) for name, shares in result.importances.items()},
         "selected_on_reported": result.reported,
     }
 
 
 def from_data(data: Mapping[str, Any]) -> SweepResult:
-    """What `to_data` made, from JSON; raises KeyError, TypeError or ValueError where it isn't."""
+    """Return the results in JSON made by `to_data`; KeyError, TypeError or ValueError if not."""
     objectives, base, front = tuple(data["objectives"]), data["base"], data["front"]
     intervals = [_intervals(objectives, cell) for cell in data["cells"]]
     return SweepResult(
@@ -91,7 +91,7 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
             {place: ends for place, ends in enumerate(intervals) if ends},
             _intervals(objectives, base) if base else None,
             {name: _read_ranking(one) for name, one in data["rankings"].items()},
-            Front(tuple(front["best"]), tuple(front["alike"])) if front else None,
+            Front(tuple(front["best"]), tuple(front["indistinguishable"])) if front else None,
         ),
         _read_cell(objectives, base) if base else None,
         data["importances"],
@@ -138,10 +138,10 @@ def _intervals(
 
 
 def _read_ranking(ranking: Mapping[str, Any]) -> Ranking:
-    alike, error = tuple(ranking["alike"]), _number(ranking["error"])
+    alike, error = tuple(ranking["indistinguishable"]), _number(ranking["error"])
     return Ranking(ranking["best"], alike, error, ranking["confidence"])
 
 
 def _number(value: float | None) -> float:
-    """JSON has no NaN: it is null there."""
+    """Return NaN for null: JSON has no NaN."""
     return nan if value is None else value

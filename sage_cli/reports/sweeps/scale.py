@@ -1,4 +1,4 @@
-"""Where a parameter's values stand on a picture's axis: on a line, by factors, or as words."""
+"""The places of a parameter's values on a picture's axis: linear, logarithmic, or words."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import numpy as np
 from sage_cli.reports.sweeps.data import Axis, SweepCell, Value, as_text
 
 TICKS = 5
-"""On an axis by factors."""
+"""Number of ticks on a logarithmic axis that spans few powers of ten."""
 LONG, LONGEST = 8, 18
-"""Words longer than the first are written aslant, those longer than the second are cut."""
+"""Words longer than the first are rotated, those longer than the second are shortened."""
 
 
 class Scale:
-    """Places of an axis's values; those by factors are their logarithms, words are counted."""
+    """Places of an axis's values: the values, their logarithms, or the words' order."""
 
     def __init__(self, axis: Axis, cells: tuple[SweepCell, ...]) -> None:
         self.axis = axis
-        found = [cell.settings[axis.key] for cell in cells if axis.key in cell.settings]
-        self._words = list(axis.values or dict.fromkeys(found)) if not axis.is_number else []
-        self._taken = [] if self._words else [float(value) for value in found]
+        used = [cell.settings[axis.key] for cell in cells if axis.key in cell.settings]
+        self._words = list(axis.values or dict.fromkeys(used)) if not axis.is_number else []
+        self._numbers = [] if self._words else [float(value) for value in used]
 
     def place(self, value: Value) -> float:
-        """Where `value` stands."""
+        """Return the place of `value`."""
         if self._words:
             return float(self._words.index(value))
         return float(np.log10(float(value))) if self.axis.log else float(value)
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where the axis begins and ends: its range, with some room on both sides."""
+        """Return the ends of the axis: its range with some room on both sides."""
         if self._words:
             return -0.5, len(self._words) - 0.5
-        given = (self.axis.low, self.axis.high, *self._taken, *(self.axis.values or ()))
+        given = (self.axis.low, self.axis.high, *self._numbers, *(self.axis.values or ()))
         places = [self.place(value) for value in given if value is not None]
         low, high = (min(places), max(places)) if places else (0.0, 1.0)
         room = 0.06 * (high - low) or 0.5

@@ -1,33 +1,30 @@
-"""A sweep over two ranges: an interpolated surface with the cells as points on it."""
+"""An interpolated surface of a sweep over two ranges, with the cells as points."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import ListedColormap
-from matplotlib.tri import Triangulation
 
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.reports.figure import drawing, outputs
+from sage_cli.reports.figures.figure import drawing
 from sage_cli.reports.sweeps.data import SweepResult
-from sage_cli.reports.sweeps.heatmap import COLOURS, HIGHEST, LEAST_SPAN, LOWEST
-from sage_cli.reports.sweeps.marks import NOT_TOLD, WITHOUT, legend, mark, states_of
+from sage_cli.reports.sweeps.heatmap import LEAST_SPAN, value_colours
+from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, legend, mark, states_of
 from sage_cli.reports.sweeps.scale import Scale
 
 PANEL_IN = (4.3, 3.3)
 LEVELS = 12
 FLAT = 1e-4
-"""Points whose spread across a line is a smaller share of that along it make no surface."""
+"""Points lie on a line if their extent across it is a smaller share of that along it."""
 
 
-def draw_surfaces(result: SweepResult, stem: Path) -> tuple[Path, Path]:
-    """Draw a panel per objective, first parameter across; returns the PNG's and the SVG's path.
+def draw_surfaces(result: SweepResult, stem: Path) -> None:
+    """Draw a panel per objective, first parameter across.
 
-    Between measured points the surface is linear, and it ends with them. Fewer than three, or
-    points on one line, stand alone.
+    The surface is linear between measured points and ends at them. Fewer than three points, or
+    points on one line, have none.
     """
     across, up = (Scale(axis, result.cells) for axis in result.axes)
     width_in = PANEL_IN[0] * len(result.objectives)
@@ -44,16 +41,15 @@ def draw_surfaces(result: SweepResult, stem: Path) -> tuple[Path, Path]:
         beside = len(up.axis.label) <= 3
         panels[0].set_ylabel(up.axis.label, **({"rotation": 0, "ha": "right"} if beside else {}))
         words = {"best": "best"} if result.done else {}
-        if any(map(result.alike, result.objectives)):
-            words["bright"] = NOT_TOLD
+        if any(map(result.indistinguishable, result.objectives)):
+            words["bright"] = INDISTINGUISHABLE
         legend(figure, words | states_of(result), 3 if len(result.objectives) == 1 else 5)
-    return outputs(stem)
 
 
 def colour_ends(value_M: FloatArray) -> tuple[float, float]:
-    """The values at the colour bar's ends: of values that are alike, a part of the whole scale.
+    """Return the values at the colour bar's ends, which have a least distance.
 
-    It doesn't go below 0 for values that aren't there.
+    They do not go below 0 unless values do.
     """
     lowest, highest = float(value_M.min()), float(value_M.max())
     low = min(lowest, max(highest - LEAST_SPAN / 5, min(lowest, 0.0)))
@@ -63,8 +59,8 @@ def colour_ends(value_M: FloatArray) -> tuple[float, float]:
 def _draw(
     figure: Any, axes: Any, result: SweepResult, objective: str, scales: tuple[Scale, Scale]
 ) -> None:
-    """One objective's surface, if its points make one, and all cells."""
-    which, alike = result.objectives.index(objective), result.alike(objective)
+    """Draw one objective's surface, if its points have one, and all cells."""
+    which, alike = result.objectives.index(objective), result.indistinguishable(objective)
     points = [
         tuple(scale.place(cell.settings[scale.axis.key]) for scale in scales)
         for cell in result.cells
@@ -76,18 +72,16 @@ def _draw(
         return
     value_M = np.array([values[which] for _, _, values in result.done])
     place_MA = np.array([points[place] for place, _, _ in result.done])
-    part = ListedColormap(mpl.colormaps[COLOURS](np.linspace(LOWEST, HIGHEST, 128)))
+    part = value_colours()
     span = dict(zip(("vmin", "vmax"), colour_ends(value_M), strict=True))
-    drawn = axes.scatter(
-        *place_MA.T, c=value_M, cmap=part, s=30, edgecolors="white", linewidths=0.9, zorder=3,
-        **span,
-    )  # fmt: skip
+    style = {"s": 30, "edgecolors": "white", "linewidths": 0.9, "zorder": 3}
+    points_drawn = axes.scatter(*place_MA.T, c=value_M, cmap=part, **style, **span)
     if (triangles := _triangles(place_MA)) is not None and np.ptp(value_M) > 0:
         axes.grid(visible=False)
         levels = np.linspace(span["vmin"], span["vmax"], LEVELS + 1)
         axes.tricontourf(triangles, value_M, levels=levels, cmap=part, alpha=0.85, zorder=1)
     if len(value_M) > 1:
-        figure.colorbar(drawn, ax=axes, fraction=0.05, pad=0.03).outline.set_visible(False)
+        figure.colorbar(points_drawn, ax=axes, fraction=0.05, pad=0.03).outline.set_visible(False)
     for (place, _, values), (x, y) in zip(result.done, place_MA, strict=True):
         if place in alike:
             mark(axes, x, y, "bright", zorder=4)
@@ -95,8 +89,10 @@ def _draw(
             mark(axes, x, y, "best", zorder=5)
 
 
-def _triangles(place_MA: FloatArray) -> Triangulation | None:
-    """Triangles between points, found as both axes were equally long; None for points on a line."""
+def _triangles(place_MA: FloatArray) -> Any:
+    """Return triangles between points, both axes scaled alike; None for points on a line."""
+    from matplotlib.tri import Triangulation
+
     if len(place_MA) < 3:
         return None
     extent_A = np.ptp(place_MA, axis=0)

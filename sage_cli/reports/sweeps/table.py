@@ -1,18 +1,18 @@
-"""A sweep as tables: its cells, why some have no result, what its parameters matter."""
+"""The tables of a sweep: cells, failures, and the importance of the parameters."""
 
 from __future__ import annotations
 
 import math
 
-from sage_cli.metrics.ranking import Ranking
-from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, in_words
-from sage_cli.reports.table import UNDEFINED, Cell, Column, Measure, Row, Table
+from sage_cli.metrics.comparisons.ranking import Ranking
+from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, describe
+from sage_cli.reports.tables.table import UNDEFINED, Cell, Column, Measure, Row, Table
 
 WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 
 
 def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
-    """The cells, and, where there are any, the failures and the importances."""
+    """Return the table of cells, and those of failures and importances if there are any."""
     failed = any(cell.failure for cell in result.cells)
     return (
         cells_table(result),
@@ -22,7 +22,7 @@ def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
 
 
 def cells_table(result: SweepResult) -> Table:
-    """A row per cell: settings, objectives with intervals, seeds, runs or why there are none."""
+    """Return a row per cell: settings, objectives with intervals, seeds, runs or the state."""
     intervals, rows = result.findings.intervals, []
     if (base := result.base) is not None:
         ends = result.findings.base
@@ -48,47 +48,44 @@ def cells_table(result: SweepResult) -> Table:
 
 
 def failures_table(result: SweepResult) -> Table:
-    """The cells without a result by their class of failure, with their log's last line."""
-    rows = tuple(
-        Row((str(place + 1), in_words(cell, result.axes), failure.kind, _one_line(failure.reason),
-             next((line.strip() for line in reversed(failure.log) if line.strip()), "")))
-        for place, cell in enumerate(result.cells)
-        if (failure := cell.failure) is not None
-    )  # fmt: skip
+    """Return a row per failed cell: class, reason, and its log's last line."""
+    rows = []
+    for place, cell in enumerate(result.cells, 1):
+        if (failure := cell.failure) is not None:
+            reason = " ".join(failure.reason.split())
+            last = next((line.strip() for line in reversed(failure.log) if line.strip()), "")
+            words = (str(place), describe(cell, result.axes), failure.kind, reason, last)
+            rows.append(Row(words))
     columns = (
         *map(Column, ("cell", "settings", "class")),
         *(Column(name, part=name) for name in ("reason", "log's last line")),
     )
-    return Table("failed cells", columns, rows)
+    return Table("failed cells", columns, tuple(rows))
 
 
 def importance_table(result: SweepResult) -> Table:
-    """How much of an objective's spread over the cells each parameter explains."""
+    """Return the share of each objective's variance over cells that a parameter explains."""
     names = dict.fromkeys(name for shares in result.importances.values() for name in shares)
-    rows = [
-        Row(
-            (name, *(Measure(shares.get(name, math.nan)) for shares in result.importances.values()))
-        )
-        for name in names
-    ]
-    first = next(iter(result.importances.values()))
+    every = list(result.importances.values())
+    rows = [Row((name, *(Measure(one.get(name, math.nan)) for one in every))) for name in names]
+    first = every[0]
     rows.sort(key=lambda row: -first.get(str(row.cells[0]), 0))
     columns = (Column("parameter"), *map(Column, result.importances))
     return Table("importance of the parameters", columns, tuple(rows))
 
 
 def _notes(result: SweepResult) -> tuple[str, ...]:
-    found, notes = result.findings, []
-    if found.intervals:
-        notes.append(f"{100 * found.confidence:g} % intervals over {_sources(result)}")
-    notes += [_best(name, one, result) for name, one in found.rankings.items()]
-    if (front := found.front) is not None:
-        count = len(set(front.alike) - set(front.best))
+    findings, notes = result.findings, []
+    if findings.intervals:
+        notes.append(f"{100 * findings.confidence:g} % intervals over {_sources(result)}")
+    notes += [_best(name, one, result) for name, one in findings.rankings.items()]
+    if (front := findings.front) is not None:
+        count = len(set(front.indistinguishable) - set(front.best))
         others = f"{count} other{'' if count == 1 else 's'}"
         cells = "cells" if len(front.best) > 1 else "cell"
         notes.append(
             f"Pareto front: {cells} {', '.join(str(place + 1) for place in front.best)}"
-            + (f"; {others} can't be told apart from it" if found.rankings and count else "")
+            + (f"; {others} indistinguishable from it" if findings.rankings and count else "")
         )
     missing = [str(place + 1) for place, cell in enumerate(result.cells) if cell.state == "missing"]
     if missing:
@@ -113,17 +110,17 @@ def _sources(result: SweepResult) -> str:
 
 
 def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
-    others = f"{len(ranking.alike) - 1} of {len(result.done) - 1} others"
+    others = f"{len(ranking.indistinguishable) - 1} of {len(result.done) - 1} others"
     return (
-        f"{objective}: best is cell {ranking.best + 1}, and {others} can't be told apart from it "
-        f"({100 * ranking.confidence:g} %, all pairs together; {noise_in_words(ranking)})"
+        f"{objective}: best is cell {ranking.best + 1}; indistinguishable from it: {others} "
+        f"({100 * ranking.confidence:g} %, all pairs together; {describe_noise(ranking)})"
     )
 
 
-def noise_in_words(ranking: Ranking) -> str:
-    """How much a difference from the best cell is uncertain by."""
+def describe_noise(ranking: Ranking) -> str:
+    """Return the standard error of a difference from the best cell, in words."""
     if math.isnan(ranking.error):
-        return "no two cells differ" if len(ranking.alike) > 1 else "one cell only"
+        return "no two cells differ" if len(ranking.indistinguishable) > 1 else "one cell only"
     return f"standard error of a difference: {ranking.error:.3f}"
 
 
@@ -145,7 +142,7 @@ def _setting(cell: SweepCell, axis: Axis) -> Cell:
 
 
 def _outcome(cell: SweepCell) -> str:
-    """The runs, or why there are none."""
+    """Return the runs, or why there are none."""
     if cell.state == "done":
         return " ".join(cell.runs)
     if cell.state == "failed":
@@ -155,7 +152,3 @@ def _outcome(cell: SweepCell) -> str:
     if cell.state == "missing":
         return f"missing: {cell.missing}"
     return WORDS[cell.state]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

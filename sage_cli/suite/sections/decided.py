@@ -1,4 +1,4 @@
-"""What is left of a suite's claims: a verdict on each, and what it is about."""
+"""The verdicts on a suite's claims."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sage_cli.metrics import About
-from sage_cli.metrics.multiplicity import holm
+from sage_cli.metrics.intervals.multiplicity import holm
 from sage_cli.reports.comparison import AVERAGE
 from sage_cli.reports.contrast import Contrast, difference_at
-from sage_cli.reports.published import evaluation_tables, published_scores
-from sage_cli.reports.table import UNDEFINED, Column, Measure, Row, Table
+from sage_cli.reports.tables.published import evaluation_tables, published_scores
+from sage_cli.reports.tables.table import UNDEFINED, Measure, Row, Table, columns
 from sage_cli.suite.claims import ALPHA, Claim, Verdict
 from sage_cli.suite.results import Pair, PartResult
 
 
 @dataclass(frozen=True)
 class Decided:
-    """A claim with what was measured of it; `k` is the claim's, as far as there are samples.
+    """A claim with its measurement; `k` is the claim's, or the largest measured one.
 
-    `about` is what the measurement speaks of, and `subject` the same in words; None where there
-    is no measurement.
+    `about` is what the measurement is about, None without a measurement; `subject` says it in
+    words.
     """
 
     claim: Claim
@@ -34,27 +34,27 @@ class Decided:
     subject: str
 
 
-def decide(result: PartResult, found: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
-    """Every claim with its verdict; Holm's p is over the suite's claims."""
+def decide(result: PartResult, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> list[Decided]:
+    """Return every claim with its verdict; Holm's p is over the suite's claims."""
     claims = result.suite.read_claims
     if not claims:
         return []
     ks = [min(claim.k, result.ks[-1]) for claim in claims]
-    cells = [_found(claim, found) for claim in claims]
-    held = holm([_p_at(one, k) for one, k in zip(cells, ks, strict=True)])
+    contrasts = [_contrast(claim, by_pair) for claim in claims]
+    adjusted = holm([_p_at(one, k) for one, k in zip(contrasts, ks, strict=True)]).tolist()
     return [
-        _decided(claim, k, one, p_holm, turned=(claim.a, claim.b) not in found)
-        for claim, k, one, p_holm in zip(claims, ks, cells, map(float, held), strict=True)
+        _decided(claim, k, one, p_holm, turned=(claim.a, claim.b) not in by_pair)
+        for claim, k, one, p_holm in zip(claims, ks, contrasts, adjusted, strict=True)
     ]
 
 
 def _p_at(one: Contrast | None, k: int) -> float:
-    """The unadjusted p at `k`; NaN where nothing was measured."""
+    """Return the unadjusted p at `k`; NaN without a measurement."""
     return float("nan") if one is None else float(one.difference.p_K[one.difference.ks.index(k)])
 
 
 def _decided(claim: Claim, k: int, one: Contrast | None, p_holm: float, *, turned: bool) -> Decided:
-    """A claim beside its contrast, which may be of b less a (`turned`)."""
+    """Return a claim with its contrast, which may be of b less a (`turned`)."""
     if one is None:
         nan = float("nan")
         return Decided(claim, k, Measure(nan), nan, nan, Verdict.UNKNOWN, None, UNDEFINED)
@@ -65,44 +65,36 @@ def _decided(claim: Claim, k: int, one: Contrast | None, p_holm: float, *, turne
     return Decided(claim, k, gap, smallest, p_holm, verdict, one.about, one.subject)
 
 
-def _found(claim: Claim, found: Mapping[Pair, Mapping[str, Contrast]]) -> Contrast | None:
-    """The contrast that a claim is about, whichever way round; None where it is unmeasured."""
+def _contrast(claim: Claim, by_pair: Mapping[Pair, Mapping[str, Contrast]]) -> Contrast | None:
+    """Return the claim's contrast, of a less b or b less a; None if it is not measured."""
     pair = (claim.a, claim.b)
-    by_benchmark = found.get(pair) or found.get(pair[::-1], {})
-    return (
-        overall_contrast(by_benchmark)
-        if claim.benchmark is None
-        else by_benchmark.get(claim.benchmark)
-    )
+    by_benchmark = by_pair.get(pair) or by_pair.get(pair[::-1], {})
+    if claim.benchmark is None:
+        return overall_contrast(by_benchmark)
+    return by_benchmark.get(claim.benchmark)
 
 
 def _turned(gap: Measure) -> Measure:
-    """b less a from a less b; its interval's ends change places with their signs."""
+    """Return b less a from a less b."""
     assert gap.interval is not None
     low, high = gap.interval
     return replace(gap, value=0.0 - gap.value, interval=(0.0 - high, 0.0 - low))
 
 
 def claims_table(claims: Sequence[Decided], result: PartResult) -> Table:
-    """A row per claim: the verdict, what it is about, the difference, and the printed one."""
-    columns = tuple(
-        map(Column, ("claim", "here", "about", "difference", "detectable", "p (Holm)", "paper"))
-    )
+    """Return a row per claim: verdict, subject, difference, and the published difference."""
+    heads = columns("claim, here, about, difference, detectable, p (Holm), paper")
     rows = []
     for one in claims:
         at = "" if one.k == one.claim.k else f" (here pass@{one.k})"
-        rows.append(
-            Row((
-                one.claim.text + at, one.verdict.value, one.subject, one.difference,
-                Measure(one.detectable), Measure(one.p_holm, digits=4, tiny=True),
-                _printed(one.claim, result),
-            ))
-        )  # fmt: skip
-    return Table("Claims", columns, tuple(rows))
+        numbers = (Measure(one.detectable), Measure(one.p_holm, digits=4, tiny=True))
+        verdict = (one.claim.text + at, one.verdict.value, one.subject, one.difference)
+        rows.append(Row((*verdict, *numbers, _published(one.claim, result))))
+    return Table("Claims", heads, tuple(rows))
 
 
-def _printed(claim: Claim, result: PartResult) -> Measure | str:
-    """The printed difference, averaged over benchmarks as the paper does."""
+def _published(claim: Claim, result: PartResult) -> Measure | str:
+    """Return the published difference, averaged over benchmarks as in the paper."""
     name = result.suite.published
     if name not in evaluation_tables():
         return UNDEFINED
@@ -118,7 +110,7 @@ def _printed(claim: Claim, result: PartResult) -> Measure | str:
 
 
 def claim_json(one: Decided) -> dict[str, Any]:
-    """All that is known of a claim; `about` is null where nothing was measured."""
+    """Return a claim as JSON; `about` is null without a measurement."""
     return {
         "claim": one.claim.text,
         "k": one.k,
@@ -131,21 +123,20 @@ def claim_json(one: Decided) -> dict[str, Any]:
 
 
 def claims_note(claims: Sequence[Decided]) -> list[str]:
-    """What the verdicts mean."""
+    """Return notes on the meaning of the verdicts."""
     if not claims:
         return []
     many = f"{len(claims)} claim{'' if len(claims) == 1 else 's'}"
-    return [
+    notes = [
         f"holds: the difference has the claim's sign and Holm's p over the {many} is at most "
-        f"{ALPHA}; reversed: the other sign; indistinguishable: neither",
-        *(
-            ["these models: said of trained models; a method with one training has no verdict"]
-            if any(one.about == "models" for one in claims)
-            else []
-        ),
+        f"{ALPHA}; reversed: the other sign; indistinguishable: neither"
     ]
+    if any(one.about == "models" for one in claims):
+        why = "said of trained models; a method with one training has no verdict"
+        notes.append(f"these models: {why}")
+    return notes
 
 
 def overall_contrast(by_benchmark: Mapping[str, Contrast]) -> Contrast | None:
-    """A pair's contrast on the average of the benchmarks, or on the only one."""
+    """Return a pair's contrast on the benchmarks' average, or on the only benchmark."""
     return by_benchmark.get(AVERAGE) or next(iter(by_benchmark.values()), None)

@@ -1,16 +1,18 @@
-"""Paired differences of the methods that a suite compares, and what is left of its claims."""
+"""Paired differences of the methods that a suite compares, and its claims."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from sage_cli.metrics.comparisons.seed_noise import by_run
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.metrics.methods import by_run
-from sage_cli.metrics.precision import POWER
-from sage_cli.reports.cautions import fragile_notes
-from sage_cli.reports.comparison import AVERAGE, AVERAGE_NOTE
+from sage_cli.metrics.design.precision import POWER
+from sage_cli.reports.comparison import AVERAGE, AVERAGE_NOTE, DIFFERENCE_COLUMNS
+from sage_cli.reports.comparison_notes import fragile_notes
 from sage_cli.reports.contrast import (
     Contrast,
     adjusted,
@@ -18,10 +20,12 @@ from sage_cli.reports.contrast import (
     cells_at,
     contrast_json,
     contrast_of,
+    difference_at,
 )
-from sage_cli.reports.document import Document
-from sage_cli.reports.render import to_records
-from sage_cli.reports.table import Column, Row, Table
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.dot_plot import draw_dot_plot
+from sage_cli.reports.tables.render import to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.suite.results import MethodResult, Pair, PartResult
 from sage_cli.suite.sections.decided import (
     claim_json,
@@ -30,30 +34,31 @@ from sage_cli.suite.sections.decided import (
     decide,
     overall_contrast,
 )
-from sage_cli.suite.sections.forest import forest
 
+Family = Mapping[tuple[str, str, str], Contrast]
+"""(method, other method, benchmark) -> their contrast."""
 ByMethod = Mapping[str, Mapping[str, FloatArray]]
 """Label of a method -> benchmark -> pass@k of its runs, shape (T, P, K)."""
 
 
 def contrasts(result: PartResult) -> dict[Pair, dict[str, Contrast]]:
-    """Pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
+    """Return pair of methods -> benchmark (and their average) -> contrast, unadjusted."""
     pairs = result.suite.compared
     if not pairs or not result.there:
         return {}
     most = result.ks[-1]
     ks = sorted({*result.ks, *(min(claim.k, most) for claim in result.suite.read_claims)})
     pool = _several_runs(result, ks)
-    found: dict[Pair, dict[str, Contrast]] = {}
+    by_pair: dict[Pair, dict[str, Contrast]] = {}
     for a, b in pairs:
         first, second = result.method(a), result.method(b)
         if first is not None and second is not None and first is not second:
-            found[a, b] = _contrast(first, second, ks, pool)
-    return found
+            by_pair[a, b] = _contrast(first, second, ks, pool)
+    return by_pair
 
 
 def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
-    """The runs of the methods with several training seeds, which tell how much seeds vary."""
+    """Return the runs of methods with several training seeds, for the variance between seeds."""
     return {
         one.label: {
             name: by_run(runs, runs[0][0].problem_ids, ks)
@@ -65,21 +70,23 @@ def _several_runs(result: PartResult, ks: Sequence[int]) -> ByMethod:
 
 
 def _repeated(result: PartResult) -> list[MethodResult]:
-    """The methods with several measured training seeds."""
+    """Return the methods with several measured training seeds."""
     return [one for one in result.there if len(one.measured) > 1 and not one.is_base]
 
 
 def differences(result: PartResult) -> Document:
-    """The claims first, where there are some, then a table of each pair."""
-    found = contrasts(result)
-    claims = decide(result, found)
-    flat = {"\0".join((*pair, name)): one for pair, by in found.items() for name, one in by.items()}
+    """Return the section of claims, if there are any, and of the pairs' differences."""
+    by_pair = contrasts(result)
+    claims = decide(result, by_pair)
+    flat = {(*pair, name): one for pair, by in by_pair.items() for name, one in by.items()}
     family = adjusted(flat, result.ks) if flat else {}
     tests = sum(int(np.isfinite(one.holm_K).sum()) for one in family.values())
-    claimed = [claims_table(claims, result)] if claims else []
-    gaps = [_table(family, result.ks)] if family else []
-    tables = [*claimed, *gaps]
-    overall = {pair: one for pair, by in found.items() if (one := overall_contrast(by)) is not None}
+    tables = {"claims": claims_table(claims, result)} if claims else {}
+    if family:
+        tables["differences"] = _table(family, result.ks)
+    overall = {
+        pair: one for pair, by in by_pair.items() if (one := overall_contrast(by)) is not None
+    }
     return Document(
         name="claims",
         title="What the paper claims, and what was found" if claims else "Differences",
@@ -87,14 +94,13 @@ def differences(result: PartResult) -> Document:
             "claims": [claim_json(one) for one in claims],
             "differences": [
                 {"a": a, "b": b, "benchmark": name, **contrast_json(one)}
-                for key, one in family.items()
-                for a, b, name in [key.split("\0")]
+                for (a, b, name), one in family.items()
             ],
-            "rows": [record for table in tables[:1] for record in to_records(table)],
+            "rows": [record for table in [*tables.values()][:1] for record in to_records(table)],
         },
-        tables=tuple(tables),
-        sheets=dict(zip((*["claims"] * len(claimed), "differences"), tables, strict=False)),
-        figures=(forest(overall, _shown(result.ks)),) if overall else (),
+        tables=tuple(tables.values()),
+        sheets=tables,
+        figures=(_forest(overall, _shown(result.ks)),) if overall else (),
         notes=(
             *claims_note(claims),
             "detectable: the smallest true difference that these problems, samples and seeds would "
@@ -108,7 +114,7 @@ def differences(result: PartResult) -> Document:
 
 
 def _shown(ks: Sequence[int]) -> Sequence[int]:
-    """The values of k that there is room for."""
+    """Return the values of k that fit into tables and pictures."""
     return ks if len(ks) <= 4 else (ks[0], ks[len(ks) // 2], ks[-1])
 
 
@@ -118,49 +124,62 @@ def _contrast(
     evaluation = a.trial.config.evaluation
     shared = [name for name in a.benchmarks if name in b.benchmarks]
     sides = [(a.side(name), b.side(name)) for name in shared]
-    # runs of methods that weren't measured on all of these can't tell how averages vary
+    # the variance of an average needs runs that were measured on all of its benchmarks
     pool = [[by[name] for name in shared] for by in by_method.values() if by.keys() >= {*shared}]
-    found = {
-        name: contrast_of(
-            *pair, ks, [[runs[place]] for runs in pool] or None,
-            confidence=evaluation.confidence, resamples=evaluation.bootstrap,
-        )
-        for place, (name, pair) in enumerate(zip(shared, sides, strict=True))
-    }  # fmt: skip
-    if len(found) > 1:
-        found[AVERAGE] = average_of(sides, list(found.values()), pool or None)
-    return found
+    options = {"confidence": evaluation.confidence, "resamples": evaluation.bootstrap}
+    by_benchmark = {}
+    for place, (name, (first, second)) in enumerate(zip(shared, sides, strict=True)):
+        runs = [[runs[place]] for runs in pool] or None
+        by_benchmark[name] = contrast_of(first, second, ks, runs, **options)  # type: ignore[arg-type]
+    if len(by_benchmark) > 1:
+        by_benchmark[AVERAGE] = average_of(sides, list(by_benchmark.values()), pool or None)
+    return by_benchmark
 
 
-def _table(family: Mapping[str, Contrast], ks: Sequence[int]) -> Table:
-    numbers_of = ("a", "b", "difference", "safe", "detectable", "p", "p (Holm)")
-    columns = (
-        *map(Column, ("methods", "about", "benchmark", "k")),
-        *(Column(name, part=name) for name in numbers_of),
+def _forest(by_pair: Mapping[Pair, Contrast], ks: Sequence[int]) -> Figure:
+    """Return the dot plot of differences on a benchmark, or of their average, at `ks`."""
+    draw = partial(draw_dot_plot, forest_panels(by_pair, ks), "difference", zero=True)
+    return Figure("differences", draw)
+
+
+def forest_panels(
+    by_pair: Mapping[Pair, Contrast], ks: Sequence[int]
+) -> dict[str, dict[str, dict[str, Measure]]]:
+    """Return a panel for each k, a row for each method, a point for each other method."""
+    panels: dict[str, dict[str, dict[str, Measure]]] = {f"pass@{k}": {} for k in ks}
+    for (a, b), one in by_pair.items():
+        for k in ks:
+            panels[f"pass@{k}"].setdefault(a, {})[f"less {b}"] = difference_at(one, k)
+    return panels
+
+
+def _table(family: Family, ks: Sequence[int]) -> Table:
+    differences = columns(f"a, b, {DIFFERENCE_COLUMNS}")
+    heads = (
+        *columns("methods, about, benchmark, k"),
+        *(replace(column, part=column.name) for column in differences),
     )
     shown = _shown(ks)
     rows = []
-    for key, one in family.items():
-        a, b, benchmark = key.split("\0")
+    for (a, b, benchmark), one in family.items():
         for k in one.difference.ks:
             if k in shown:
-                beginning = (f"{a} less {b}", one.subject, benchmark, k)
-                rows.append(Row((*beginning, *cells_at(one, k)), section=f"{a} {b}"))
-    return Table("Paired differences", columns, tuple(rows))
+                name = (f"{a} less {b}", one.subject, benchmark, k)
+                rows.append(Row((*name, *cells_at(one, k)), section=f"{a} {b}"))
+    return Table("Paired differences", heads, tuple(rows))
 
 
-def _fragile_notes(family: Mapping[str, Contrast], ks: Sequence[int]) -> list[str]:
-    """A warning for each pair and benchmark where rare, unseen losses could undo what was found."""
+def _fragile_notes(family: Family, ks: Sequence[int]) -> list[str]:
+    """Return warnings for pairs and benchmarks whose result rare, unseen losses could undo."""
     return [
         f"{a} less {b} on {benchmark}: {note}"
-        for key, one in family.items()
-        for a, b, benchmark in [key.split("\0")]
+        for (a, b, benchmark), one in family.items()
         for note in fragile_notes(one.difference, ks)
     ]
 
 
 def _seeds_note(result: PartResult) -> list[str]:
-    """What is random in the differences, and what is assumed of the seeds."""
+    """Return notes on what is random in the differences, and on the pooled seeds."""
     repeated = _repeated(result)
     notes = []
     if len(repeated) < len([one for one in result.there if not one.is_base]):

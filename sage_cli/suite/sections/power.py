@@ -1,12 +1,12 @@
-"""What the design could have seen of a gain over the base."""
+"""The power of a suite: the smallest detectable gain over the base."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sage_cli.metrics import pooled
-from sage_cli.metrics.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.metrics.verdicts import verdict_correlation
+from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
 from sage_cli.reports.document import Document
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
@@ -14,9 +14,9 @@ from sage_cli.suite.results import MethodResult, PartResult
 
 
 def power(result: PartResult, base: MethodResult) -> Document:
-    """The smallest gain at each k that these problems and samples detect, and four times as many.
+    """Return the smallest gains that these problems detect, and four times as many.
 
-    Training seeds come on top: this is about one trained model against its base.
+    It is about a trained model against its base, not about training seeds.
     """
     evaluation = base.trial.config.evaluation
     ks = result.ks if len(result.ks) <= 4 else (result.ks[0], result.ks[-1])
@@ -37,18 +37,18 @@ def power(result: PartResult, base: MethodResult) -> Document:
 def _correlation(
     result: PartResult, base: MethodResult, benchmark: str
 ) -> tuple[float, str | None]:
-    """The mean correlation of the base's verdicts with those of the methods, and what it is from.
+    """Return the mean correlation of the base's verdicts with the methods', and its source.
 
-    The default where no verdicts are paired.
+    Without paired verdicts it is the default.
     """
     counts = pooled(base.side(benchmark).counts)
-    found = [
-        verdict_correlation(counts, pooled(run))
+    correlations = [
+        grade_correlation(counts, pooled(run))
         for method in result.there
         if method is not base and benchmark in method.benchmarks
         for run in method.side(benchmark).runs
     ]
-    known = [one for one in found if not np.isnan(one)]
+    known = [one for one in correlations if not np.isnan(one)]
     if not known:
         return CORRELATION, None
     return max(float(np.mean(known)), 0.0), "the methods at hand"

@@ -5,22 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from answered import Sample, answered, material
+from answered import Sample, answered, inputs
 
-from sage_cli.analysis.cases import cases, most_different, typical
-from sage_cli.analysis.diversity import diversity as diversity_document
-from sage_cli.analysis.diversity import variety
-from sage_cli.analysis.invisible_leash import (
-    answer_entropies,
+from sage_cli.analysis.measures.cases import cases, most_different, typical
+from sage_cli.analysis.measures.diversity import diversity as diversity_document
+from sage_cli.analysis.measures.diversity import variety
+from sage_cli.analysis.measures.invisible_leash import (
     equal_k,
     support_ratios,
     thresholds,
 )
-from sage_cli.analysis.lengths import lengths
-from sage_cli.analysis.levels import kinds, levels
-from sage_cli.analysis.majority import majority
-from sage_cli.analysis.skeleton import skeleton
-from sage_cli.analysis.support import support
+from sage_cli.analysis.measures.lengths import lengths
+from sage_cli.analysis.measures.levels import kinds, levels
+from sage_cli.analysis.measures.majority import majority
+from sage_cli.analysis.measures.support import support
+from sage_cli.analysis.texts import skeleton
 from sage_cli.errors import DataError
 from sage_cli.metrics import Support
 
@@ -51,23 +50,23 @@ def test_lengths_by_hand(tmp_path):
             "b": [R._replace(tokens=6), W._replace(tokens=8), cut._replace(status="unparseable")],
         },
     )  # fmt: skip
-    rows = {row["verdict"]: row for row in lengths(material(own)).data["lengths"]}
+    rows = {row["verdict"]: row for row in lengths(inputs(own)).data["lengths"]}
     assert list(rows) == ["all", "right", "wrong", "unparseable"]
     # right: a (10 + 20) / 2 = 15, b 6: mean 10.5; lengths 6, 10, 20
     assert rows["right"]["mean tokens"] == pytest.approx(10.5)
     assert (rows["right"]["completions"], rows["right"]["median"]) == (3, 10)
     assert rows["right"]["95th percentile"] == rows["right"]["longest"] == 20
-    # all: one of three cut off on either problem
-    assert rows["all"]["cut off"] == pytest.approx(1 / 3)
-    assert rows["wrong"]["cut off"] == pytest.approx(0.5)
-    assert rows["unparseable"]["cut off"] == 1.0
+    # all: one of three truncated on either problem
+    assert rows["all"]["truncated"] == pytest.approx(1 / 3)
+    assert rows["wrong"]["truncated"] == pytest.approx(0.5)
+    assert rows["unparseable"]["truncated"] == 1.0
 
 
 def test_levels_by_hand(tmp_path):
     meta = {"a": {"level": 1, "origin": "f"}, "b": {"level": 2}, "c": {"level": 2}}
     base = answered(tmp_path, "base", {"a": [R, R], "b": [R, W], "c": [W, W]}, meta)
     run = answered(tmp_path, "run", {"a": [R, W], "b": [R, R], "c": [R, W]}, meta)
-    document = levels(material(base, run))
+    document = levels(inputs(base, run))
     found = {(row["kind"], row["policy"]): row["pass@1"] for row in document.data["pass@1"]}
     assert found == {
         ("level 1 (1)", "base"): 1.0, ("level 1 (1)", "run"): 0.5,
@@ -82,14 +81,14 @@ def test_what_tells_problems_apart_is_no_kind(tmp_path):
     own = answered(tmp_path, "p", {"a": [R], "b": [W]}, named)
     assert kinds(own.benchmark.problems) == {}
     with pytest.raises(DataError, match="nothing is said of the problems"):
-        levels(material(own))
+        levels(inputs(own))
 
 
 def test_majority_by_hand(tmp_path):
     # a: R R 5: maj@1 2/3; b: R 5 5, of which 5 is written in two ways that are one: maj@1 1/3
     spaced = Sample(status="wrong", extracted=" 5 ")
     own = answered(tmp_path, "p", {"a": [R, R, W, LOST], "b": [R, W, spaced, LOST]})
-    (found,) = majority(material(own)).data["curves"]
+    (found,) = majority(inputs(own)).data["curves"]
     assert found["k"] == [1, 2, 4]
     assert found["maj@k"][0] == pytest.approx((2 / 4 + 1 / 4) / 2)
     assert found["maj@k"][2] == pytest.approx((1 + 0) / 2)
@@ -129,7 +128,7 @@ def test_diversity_compares_the_problems_that_all_can_show(tmp_path):
     one, two = Sample("D:1*1=1"), Sample("S:1+1=2")
     base = answered(tmp_path, "base", {"a": [one] * 8, "b": [one] * 8})
     run = answered(tmp_path, "run", {"a": [one] * 4 + [two] * 4, "b": [W] * 8})
-    document = diversity_document(material(base, run))
+    document = diversity_document(inputs(base, run))
     means = {(r["measure"], r["policy"]): r["mean"] for r in document.data["means"]}
     assert means["skeletons of 8 right", "base"] == 1.0
     assert means["skeletons of 8 right", "run"] == 2.0
@@ -159,7 +158,7 @@ def test_the_thresholds_of_the_paper():
 def test_answer_entropy_counts_no_answer_as_one_more(tmp_path):
     # a, a, b, NA: -(1/2 ln 1/2 + 2 (1/4 ln 1/4)) = 1.5 ln 2
     own = answered(tmp_path, "p", {"a": [R, R, W, LOST], "b": [LOST] * 4})
-    assert answer_entropies(own).tolist() == pytest.approx([1.03972, 0], abs=1e-5)
+    assert own.answer_entropies().tolist() == pytest.approx([1.03972, 0], abs=1e-5)
 
 
 def test_unequal_numbers_of_samples_are_refused(tmp_path):
@@ -167,7 +166,7 @@ def test_unequal_numbers_of_samples_are_refused(tmp_path):
     run = answered(tmp_path, "run", {"a": [R] * 3, "b": [W] * 2})
     assert equal_k([base]) == 4
     with pytest.raises(DataError, match=r"unequal .*\(base 4, run 2 to 3\)") as refused:
-        support(material(base, run))
+        support(inputs(base, run))
     assert "sage passk BASE RUN... --n N" in refused.value.next_step
 
 
@@ -175,8 +174,8 @@ def test_token_entropy_stands_beside_answer_entropy_where_it_was_read(tmp_path):
     # token entropies of a 1 and 3, of b 5 and 5: means 2 and 5, over problems 3.5
     a, b = [R._replace(entropy=1.0), W._replace(entropy=3.0)], [W._replace(entropy=5.0)] * 2
     run = answered(tmp_path, "run", {"a": a, "b": b})
-    base = replace(answered(tmp_path, "base", {"a": [R, R], "b": [R, W]}), readings=())
-    found = support(material(base, run)).data
+    base = replace(answered(tmp_path, "base", {"a": [R, R], "b": [R, W]}), scores=())
+    found = support(inputs(base, run)).data
     means = {(row["entropy"], row["policy"]): row["mean"] for row in found["entropies"]}
     # answers: run's a two different, b one; base's the other way round: ln 2 / 2 each
     assert means == pytest.approx(
@@ -194,7 +193,7 @@ def test_token_entropy_stands_beside_answer_entropy_where_it_was_read(tmp_path):
 def test_support_as_a_document(tmp_path):
     base = answered(tmp_path, "base", {"a": [W] * 4, "b": [R, W, W, W], "c": [R, R, R, W]})
     run = answered(tmp_path, "run", {"a": [R, W, W, W], "b": [W] * 4, "c": [R] * 4})
-    document = support(material(base, run, deltas=(0.0, 0.5)))
+    document = support(inputs(base, run, deltas=(0.0, 0.5)))
     (found,) = document.data["runs"]
     at_zero, at_half = found["support"]
     assert (at_zero["gained"], at_zero["lost"], at_zero["kept"]) == (["a"], ["b"], ["c"])
@@ -206,14 +205,14 @@ def test_support_as_a_document(tmp_path):
 def test_support_pairs_the_samples_of_equal_evaluation_seeds_and_no_others(tmp_path):
     base = answered(tmp_path, "base", {"a": [W] * 6, "b": [R, W] * 3})
     run = answered(tmp_path, "run", {"a": [R] * 6, "b": [R, W] * 3})
-    document = support(material(base, run))
+    document = support(inputs(base, run))
     (found,) = document.data["runs"][0]["support"][:1]
     assert found["paired"]
     # all six pairs differ: none for the run in 1 of 64 swaps, and none for the base in 1 of 64
     assert found["gained_by_chance"] == pytest.approx(1 / 64)
     assert "McNemar's exact test" in document.notes[1]
     elsewhere = answered(tmp_path, "run", {"a": [R] * 6, "b": [R, W] * 3}, seed=1)
-    document = support(material(base, elsewhere))
+    document = support(inputs(base, elsewhere))
     (found,) = document.data["runs"][0]["support"][:1]
     assert not found["paired"]
     # six right ones of twelve, none among six: 1 / C(12, 6) for a; b's are never all on one side
@@ -232,7 +231,7 @@ def test_cases_are_the_commonest_of_their_verdict(tmp_path):
     found = typical(own, "a")
     assert (found[True].row.completion.index, found[True].alike, found[True].of) == (1, 2, 3)
     assert (found[False].row.completion.index, found[False].of) == (2, 1)
-    document = cases(material(base, run))
+    document = cases(inputs(base, run))
     assert [(one["policy"], one["status"]) for one in document.data["cases"]] == [
         ("base", "wrong"), ("run", "right"),
     ]  # fmt: skip
@@ -243,7 +242,7 @@ def test_every_document_is_written_in_all_its_forms(tmp_path):
     base = answered(tmp_path, "base", {"a": [W] * 4, "b": [R, W, W, W], "c": [R, R, R, W]}, meta)
     run = answered(tmp_path, "run", {"a": [R, W, W, W], "b": [W] * 4, "c": [R] * 4}, meta)
     for of in (support, lengths, levels, majority, diversity_document, cases):
-        report = of(material(base, run)).write(tmp_path / of.__name__)
+        report = of(inputs(base, run)).write(tmp_path / of.__name__)
         written = {file.suffix for file in report.files}
         assert written >= (
             {".json", ".md", ".csv"} | ({".png", ".svg"} if of is not cases else set())
@@ -253,6 +252,6 @@ def test_every_document_is_written_in_all_its_forms(tmp_path):
 
 def test_means_have_no_interval_where_there_is_one_problem(tmp_path):
     own = answered(tmp_path, "p", {"a": [R, W]})
-    (row,) = [r for r in lengths(material(own)).data["lengths"] if r["verdict"] == "all"]
+    (row,) = [r for r in lengths(inputs(own)).data["lengths"] if r["verdict"] == "all"]
     assert row["mean tokens"] == 5.0
     assert np.isnan(row.get("mean tokens low") or math.nan)

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from answered import Sample, answered, material
+from answered import Sample, answered, inputs
 
-from sage_cli.analysis.entropy import entropies, entropy
-from sage_cli.analysis.material import Asked, Material
-from sage_cli.analysis.modes import generator_with_modes, mode_shares, modes
-from sage_cli.analysis.perplexity import beyond, beyond_others, perplexities, perplexity
+from sage_cli.analysis.analysis import Inputs, Options
+from sage_cli.analysis.measures.entropy import entropies, entropy
+from sage_cli.analysis.measures.modes import generator_with_modes, mode_shares, modes
+from sage_cli.analysis.measures.perplexity import beyond, beyond_others, perplexities, perplexity
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.arithmetic.generator import Arithmetic
+from sage_cli.problems.generated.arithmetic import Arithmetic
 
 
 def surprising(perplexity_, status="right"):
@@ -26,7 +26,7 @@ def test_perplexity_by_hand(tmp_path):
     own = perplexities(run)
     assert own[False][0].tolist() == pytest.approx([2, 5, 2, 5])
     assert own[True][0].tolist() == pytest.approx([2, 2])
-    document = perplexity(material(base, run))
+    document = perplexity(inputs(base, run))
     found = {(r["measure"], r["policy"]): r["value"] for r in document.data["perplexity"]}
     # mean of the logs: base ln 24 / 4, run (ln 2 + ln 5) / 2; of the right ones ln 2
     assert found["mean log", "base"] == pytest.approx(math.log(24) / 4)
@@ -68,7 +68,7 @@ def test_entropies_by_hand(tmp_path):
     assert token_P[:2].tolist() == pytest.approx([0.2, 0.1])
     assert math.isnan(token_P[2])  # completions without tokens
     assert answer_P.tolist() == pytest.approx([math.log(2), 0.0, 0.0])
-    document = entropy(material(own))
+    document = entropy(inputs(own))
     means = {row["entropy"]: row["mean"] for row in document.data["means"]}
     assert means["token entropy (nats)"] == pytest.approx(0.15)
     assert len(document.data["problems"]) == 3
@@ -77,9 +77,9 @@ def test_entropies_by_hand(tmp_path):
 def test_samples_that_nobody_read_are_not_passed_over(tmp_path):
     own = answered(tmp_path, "p", {"a": [Sample(), Sample(status="wrong")]})
     other = answered(tmp_path, "q", {"a": [Sample(), Sample()]})
-    own.readings[0]._tables = other.readings[0]._tables  # those of another set's parts
-    with pytest.raises(ValueError, match="2 samples have a verdict and no reading"):
-        list(own.read_rows())
+    own.scores[0]._tables = other.scores[0]._tables  # those of another set's parts
+    with pytest.raises(ValueError, match="2 samples have a grade and no score"):
+        list(own.scored_rows())
 
 
 def test_modes_by_hand(tmp_path):
@@ -96,9 +96,9 @@ def test_modes_by_hand(tmp_path):
     # what no mode takes: 1 - 0.8, and 0 though the chances add up to 1
     assert shares["other"]["exact chance"].tolist() == pytest.approx([0.2, 0.0])
     assert np.isnan(shares["D"]["right if taken"]).all()
-    asked = Asked(resamples=200)
+    options = Options(resamples=200)
     document = modes(
-        Material({"arithmetic": (own,)}, modes={("arithmetic", "p"): exact}, asked=asked)
+        Inputs({"arithmetic": (own,)}, modes={("arithmetic", "p"): exact}, options=options)
     )
     found = {row["mode"]: row["value"] for row in document.data["modes"]}
     assert found["S: exact chance"] == pytest.approx(0.6)
@@ -116,5 +116,5 @@ def test_pictures_of_what_was_read(tmp_path):
     run = answered(tmp_path, "run", {id_: [surprising(p) for p in (2, 3)] for id_ in "abcde"})
     few = answered(tmp_path, "few", {"a": [surprising(2), surprising(9)]})
     for of, answers in ((perplexity, (base, run)), (perplexity, (few,)), (entropy, (base, run))):
-        report = of(material(*answers)).write(tmp_path / f"{of.__name__}{len(answers)}")
+        report = of(inputs(*answers)).write(tmp_path / f"{of.__name__}{len(answers)}")
         assert all(file.stat().st_size > 100 for file in report.files)

@@ -94,7 +94,7 @@ def test_a_comparison_of_a_model_with_itself(sage, files):
     (files / "a.csv").write_text("problem,n,c\nx,4,1\ny,4,2\n")
     (files / "b.csv").write_text("problem,n,c\nx,4,5\n")
     a = files / "a.csv"
-    refused(sage("compare", a, a), "stands on both sides of the comparison")
+    refused(sage("compare", a, a), "is on both sides of the comparison")
     refused(sage("compare", f"{a},{a}", files / "c.csv"), "there is no file")
     refused(sage("compare", a, files / "b.csv"), "c = 5 is more than n = 4")
     refused(sage("power", files / "b.csv"), "c = 5 is more than n = 4")
@@ -258,7 +258,7 @@ def test_search_spaces(sage, files):
         sage("sweep", "--space", files / "wrong.yaml"), "'parameters' is missing", "is written as"
     )
     typed = sage("sweep", "--guide", "token")
-    refused(typed, "is about guide branch", "--guide branch")
+    refused(typed, "needs guide branch", "--guide branch")
     refused(
         sage("sweep", "--set", "sweep.samples=8"), "sweep.objective asks for pass@64 of 8 samples"
     )

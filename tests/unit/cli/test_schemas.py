@@ -1,6 +1,6 @@
-"""Every command that answers in JSON has a schema, which comes with the package."""
+"""Every command that answers in JSON has a schema, which `sage schema` prints."""
 
-from __future__ import annotations
+import json
 
 import pytest
 from json_answers import misfits, validator
@@ -24,7 +24,7 @@ def test_every_command_that_answers_has_a_schema_and_nothing_else_has():
 
 
 @pytest.mark.parametrize("command", ANSWERS)
-def test_the_shipped_schema_is_one(command):
+def test_its_schema_is_valid_and_closed(command):
     Draft202012Validator.check_schema(validator(command).schema)
     assert misfits(command, {"no such": "answer"})
     assert misfits(command, [])
@@ -35,3 +35,16 @@ def test_an_error_has_a_cause_a_next_step_and_an_exit_code():
     assert not misfits(ERROR, {"error": error})
     assert misfits(ERROR, {"error": {"cause": "a", "exit_code": 2}})
     assert misfits(ERROR, {"error": {**error, "code": 2}})
+
+
+def test_schema_prints_one_or_lists_all(sage):
+    printed = json.loads(sage("schema", "runs", "list").stdout)
+    assert printed == validator("runs list").schema
+    assert printed["title"] == "sage runs list --json"
+    assert sage("schema").stdout.split("\n")[:-1] == list(ANSWERS)
+
+
+def test_schema_of_a_command_that_prints_no_json(sage):
+    typed = sage("schema", "runs", "lst")
+    assert typed.code == 2
+    assert "did you mean `sage schema runs list`?" in typed.words

@@ -48,7 +48,7 @@ def test_a_suite_that_is_none(sage):
     ("analysis", "said"),
     [
         ("{name: supprt}", "did you mean support?"),
-        ("{name: lengths, options: {delta: '0.1'}}", "doesn't look at --delta"),
+        ("{name: lengths, options: {delta: '0.1'}}", "does not use --delta"),
     ],
 )
 def test_an_analysis_that_cannot_be_is_refused_before_anything_runs(sage, tmp_path, analysis, said):

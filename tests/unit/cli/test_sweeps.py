@@ -157,7 +157,9 @@ def test_cancel_without_a_driver_names_the_jobs_that_are_left_or_says_there_is_n
     write_json(folder / "tasks" / "jobs.json", {"17_0": "rl-a", "17_1": "rl-b"})
     typed = sweeps("cancel", "0123")
     assert typed.code == 0
-    assert "2 jobs of tau-rho-01234567 are left with the cluster: `scancel 17_0 17_1`" in typed.words
+    assert (
+        "2 jobs of tau-rho-01234567 are left with the cluster: `scancel 17_0 17_1`" in typed.words
+    )
     refused = sweeps("remove", "0123", "--yes")
     assert refused.code == 2
     assert folder.is_dir()

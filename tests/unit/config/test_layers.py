@@ -189,15 +189,15 @@ def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
 
 def test_where_a_stored_configuration_was_made_does_not_travel_with_it(monkeypatch):
     stored = load(sets=["run.root=/where/it/was/made"]).config.model_dump(mode="json")
-    stored["run"] |= {"name": None, "tags": []}  # as earlier releases stored them
     assert str(load(stored=stored).config.run.root) == "runs"
     monkeypatch.setenv("SAGE_RUNS", "/elsewhere")
     assert str(load(stored=stored).config.run.root) == "/elsewhere"
 
 
-def test_a_run_of_before_has_its_objectives():
+def test_a_stored_configuration_of_another_layout_is_an_error_that_names_it():
     stored = {**load().config.model_dump(mode="json"), "sweep": {"k": [1, 64], "samples": 128}}
-    assert load(stored=stored).config.sweep.objective == ("pass@1", "pass@64")
+    with pytest.raises(ConfigurationError, match="sweep has no 'k'"):
+        load(stored=stored)
 
 
 def test_the_folder_of_runs_has_one_source(monkeypatch, tmp_path):

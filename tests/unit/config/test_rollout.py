@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sage_cli.config.in_words import rl_facts
 from sage_cli.config.load import load
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.rollout import SERVER_URL, RolloutSection
+from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import ConfigurationError
 
 SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000")
@@ -29,25 +27,6 @@ SERVER = ("rollout.vllm.mode=server", "rollout.vllm.server_url=http://gpu7:8000"
 def test_what_cannot_be_is_refused_when_it_is_read(sets: list[str], said: str):
     with pytest.raises(ConfigurationError, match=said):
         load(sets=[f"rollout.vllm.{one}" for one in sets])
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ({"backend": "transformers"}, {"backend": "transformers"}),
-        ({"backend": "vllm"}, {"backend": "vllm"}),
-        (
-            {"backend": "vllm-server"},
-            {"backend": "vllm", "vllm": {"mode": "server"}},  # where it is, isn't taken over
-        ),
-    ],
-)  # fmt: skip
-def test_a_configuration_of_before_says_the_same(before: dict[str, Any], now: dict[str, Any]):
-    stored = load().config.model_dump(mode="json")
-    stored["rollout"] = {"max_tokens": 48, "importance_cap": 2.5, **before}
-    now = {**now, "vllm": {"importance_cap": 2.5, **now.get("vllm", {})}}
-    wanted = RolloutSection.model_validate({"max_tokens": 48, **now}, context={SERVER_URL})
-    assert load(stored=stored).config.rollout == wanted
 
 
 def test_vllm_decides_nothing_where_transformers_draw():

@@ -15,7 +15,7 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import evaluate
 from sage_cli.evaluation.kept import keep_evaluations
 from sage_cli.metrics import Counts
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.evaluations import evaluation_figures, name_in

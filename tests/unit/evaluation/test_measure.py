@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from sage_cli import content
+from sage_cli import file_hash as content
 from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import DataError, RefusedPromptsError
@@ -16,7 +16,7 @@ from sage_cli.evaluation.missing import Missing, missing
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.models import folders
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion
 
@@ -96,7 +96,7 @@ def test_a_policy_is_loaded_and_hashed_once(policies, recipe, tmp_path, built, m
     monkeypatch.setattr(content, "_hash", lambda path: hashed.append(path.name) or "ab" * 32)
     whole = folders.fingerprint
     monkeypatch.setattr(
-        "sage_cli.policies.policy.fingerprint",
+        "sage_cli.models.policies.policy.fingerprint",
         lambda *given: fingerprints.append(given) or whole(*given) + given[0][-1],
     )
     measured = found(policies, recipe, tmp_path)
@@ -141,7 +141,7 @@ def test_what_is_stored_is_neither_drawn_nor_graded_again(
 
 def test_another_grader_judges_anew_what_was_drawn(policies, recipe, tmp_path, built, monkeypatch):
     found(policies, recipe, tmp_path)
-    monkeypatch.setattr("sage_cli.grading.grader.grading_version", lambda _: "another")
+    monkeypatch.setattr("sage_cli.grading.grader.GRADING_VERSION", "another")
     judged = []
     grade_many = Grader.grade_many
     monkeypatch.setattr(

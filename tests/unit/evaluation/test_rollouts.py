@@ -14,7 +14,7 @@ from sage_cli.config.passwords import VARIABLE
 from sage_cli.config.rollout import SERVER_URL, RolloutSection
 from sage_cli.errors import ConfigurationError, SamplingError
 from sage_cli.evaluation.rollouts import require_rollouts
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.training import rollout_engine
 
 

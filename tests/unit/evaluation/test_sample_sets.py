@@ -8,7 +8,7 @@ from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 
 CHAT = ("prompt.format=chat", "sampling.servers=[http://a]")
 

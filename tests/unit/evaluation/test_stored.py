@@ -18,7 +18,7 @@ from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.sampling.build import build_sampler
 from sage_cli.store import writer

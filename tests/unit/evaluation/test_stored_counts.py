@@ -16,7 +16,7 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion
 from sage_cli.workflows.evaluate import evaluate
@@ -85,7 +85,7 @@ def test_the_papers_protocol_beside_ours(config, tmp_path):
     model = str(tmp_path / "model")
     plain = evaluate(config, [model], Silent())
     assert len(plain.document.data["rows"]) == 1
-    report = evaluate(config, [model], Silent(), k_draws=True)
+    report = evaluate(config, [model], Silent(), k_samples=True)
     ours, published = report.document.data["rows"]
     name = f"{tmp_path / 'mine.csv'} pass@"
     # all samples: 3/8 and 1; the first alone: 0 and 1; any of four: 1/2 and 1

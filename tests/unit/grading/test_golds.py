@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sage_cli.grading import Grader
-from sage_cli.grading.golds import check_golds
+from sage_cli.grading.grader import check_golds
 
 COUNTS = {"aime24": 30, "aime25": 30, "amc23": 40, "math500": 500, "minerva": 272, "gsm8k": 1319}
 

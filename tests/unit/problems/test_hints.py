@@ -6,7 +6,7 @@ from sage_cli.config.data import DataSection, SourceSection
 from sage_cli.config.guided import GuidedSection
 from sage_cli.config.load import load
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.arithmetic.generator import Arithmetic
+from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.hints import hint, hinted, require_hints
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem

@@ -14,10 +14,10 @@ from sage_cli.errors import DataError
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.hub import read_hub
 from sage_cli.problems.identity import training_identity
+from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.published import data_set
 from sage_cli.problems.registry import _SHIPPED
 from sage_cli.problems.sources import open_source
-from sage_cli.problems.training import load_training_problems
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -8,8 +8,7 @@ from sage_cli.config.data import DataSection
 from sage_cli.config.training import SftSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.load import load_problems
-from sage_cli.problems.training import load_training_problems
+from sage_cli.problems.load import load_problems, load_training_problems
 
 
 def data(folder=None, sft=None, rl=None):

@@ -8,11 +8,12 @@ import pytest
 from scipy.stats import t
 
 from sage_cli.metrics import Counts, Crossing, Side, compare_sides, find_crossing
-from sage_cli.metrics.counts import Verdicts
-from sage_cli.reports.comparison import comparison_document, comparison_json, crossing_note
+from sage_cli.metrics.counts import SampleGrades
+from sage_cli.reports.comparison import comparison_document, comparison_json
+from sage_cli.reports.comparison_notes import crossing_note
 from sage_cli.reports.contrast import contrast
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_csv
+from sage_cli.reports.tables.render import to_csv
 
 KS = (1, 2, 4)
 
@@ -96,7 +97,7 @@ def graded(rows: list[str], seed: int) -> Counts:
     right_PN = np.array([[sample == "1" for sample in row] for row in rows])
     ids = tuple(f"p{i}" for i in range(len(rows)))
     n_P = np.full(len(rows), right_PN.shape[1])
-    return Counts(ids, n_P, right_PN.sum(axis=1), Verdicts((seed,), right_PN))
+    return Counts(ids, n_P, right_PN.sum(axis=1), SampleGrades((seed,), right_PN))
 
 
 @pytest.mark.parametrize(

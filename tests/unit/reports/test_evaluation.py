@@ -10,7 +10,7 @@ from sage_cli.metrics import Counts
 from sage_cli.reports.evaluation import evaluation_document, evaluation_table, score
 from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import BenchmarkUsed, GraderUsed, Provenance
-from sage_cli.reports.table import Measure
+from sage_cli.reports.tables.table import Measure
 
 
 def counts(*c: int) -> Counts:
@@ -80,7 +80,7 @@ def test_the_document_holds_numbers_the_counts_behind_them_and_the_verdicts() ->
     assert document.tables[0].notes == (
         "4 samples per problem, 2 evaluation seeds, temperature 0.6, grading strict",
     )
-    assert document.notes[0] == "ours on aime, evaluation seed 0: 2 right, 6 wrong; 1 cut off"
+    assert document.notes[0] == "ours on aime, evaluation seed 0: 2 right, 6 wrong; 1 truncated"
     assert len(document.notes) == 4
 
 
@@ -99,11 +99,11 @@ def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation
     # all samples say pass@1 = 1/4 and 3/4
     first_alone = [Counts(("p0", "p1"), [1, 1], right) for right in ([1, 0], [1, 1])]
     all_four = [counts(1, 1), counts(2, 4)]
-    k_draws = {
+    k_samples = {
         ("aime", "ours"): {1: first_alone, 4: all_four},
         ("amc23", "ours"): {1: [Counts(("p0",), [1], [0])] * 2, 4: [counts(4), counts(4)]},
     }
-    document = evaluation_document(MEASURED, (1, 4), Provenance(), k_draws=k_draws)
+    document = evaluation_document(MEASURED, (1, 4), Provenance(), k_samples=k_samples)
     ours, published = document.data["rows"]
     assert ours["model"] == "ours"
     assert published["model"] == "ours (paper's protocol)"
@@ -122,7 +122,7 @@ def test_the_papers_protocol_takes_k_samples_a_problem_and_has_its_own_deviation
 
 def test_one_seed_has_no_deviation_and_says_what_to_type() -> None:
     one = {("aime", "ours"): [measured("ours", "aime", 0, 1, 1)]}
-    k_draws = {("aime", "ours"): {1: [Counts(("p0", "p1"), [1, 1], [1, 0])]}}
-    document = evaluation_document(one, (1,), Provenance(), k_draws=k_draws)
+    k_samples = {("aime", "ours"): {1: [Counts(("p0", "p1"), [1, 1], [1, 0])]}}
+    document = evaluation_document(one, (1,), Provenance(), k_samples=k_samples)
     assert document.tables[0].notes[-1].endswith("--protocol paper takes five")
     assert "aime pass@1 sd" not in document.data["rows"][1]

@@ -8,7 +8,7 @@ from sage_cli.reports.chapters import Chapter, join_chapters
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.page import Page, ShownSample, ShownToken, inline_svg, to_html
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.tables.table import Column, Measure, Row, Table
 
 SVG = """<?xml version="1.0"?>
 <!DOCTYPE svg PUBLIC "x" "http://www.w3.org/">

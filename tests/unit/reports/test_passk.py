@@ -10,7 +10,7 @@ from sage_cli.metrics import Counts, curve
 from sage_cli.reports.measurement import Measured
 from sage_cli.reports.passk import Line, passk_document, powers_of_two
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_csv
+from sage_cli.reports.tables.render import to_csv
 
 COUNTS = Counts(("p0", "p1"), np.array([4, 4]), np.array([1, 4]))
 KS = (1, 2, 3, 4)
@@ -34,7 +34,7 @@ def test_people_read_the_powers_of_two_with_a_column_per_policy() -> None:
     assert [str(row.cells[1])[:7] for row in aime.rows] == ["0.625 [", "0.750 [", "1.000 ["]
     assert len(amc23.columns) == 2
     assert aime.notes == ("95 % bands over 2 problems",)
-    assert document.notes == ("base on aime, evaluation seed 7: 5 right, 3 wrong; 2 cut off",)
+    assert document.notes == ("base on aime, evaluation seed 7: 5 right, 3 wrong; 2 truncated",)
 
 
 def test_programs_get_every_k_and_every_count() -> None:

@@ -10,7 +10,7 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import SweepCell
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.reports.table import Column, Measure, Row, Table
+from sage_cli.reports.tables.table import Column, Measure, Row, Table
 from sage_cli.reports.terminal import print_document
 
 TABLE = Table(

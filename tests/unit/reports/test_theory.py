@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_latex
+from sage_cli.reports.tables.render import to_latex
 from sage_cli.reports.theory import PICTURES, theory_document
 from sage_cli.reports.theory_panels import DRAWINGS
 from sage_cli.theory import TOLERANCE, pictures, statements

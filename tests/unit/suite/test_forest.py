@@ -6,8 +6,7 @@ import pytest
 from suite_results import result
 
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.sections.differences import contrasts, differences
-from sage_cli.suite.sections.forest import forest_panels
+from sage_cli.suite.sections.differences import contrasts, differences, forest_panels
 
 SUITE = Suite.model_validate(
     {

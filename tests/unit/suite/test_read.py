@@ -6,7 +6,7 @@ import pytest
 
 from sage_cli.config.exploration import EXPLORATION
 from sage_cli.errors import ConfigurationError
-from sage_cli.reports.published import published_rows
+from sage_cli.reports.tables.published import published_rows
 from sage_cli.suite.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",

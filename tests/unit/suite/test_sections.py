@@ -7,19 +7,16 @@ import numpy as np
 import pytest
 from suite_results import result
 
-from sage_cli.metrics.counts import Verdicts
-from sage_cli.reports.table import Measure
+from sage_cli.metrics.counts import SampleGrades
+from sage_cli.reports.tables.table import Measure
 from sage_cli.suite.claims import Verdict
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.sections.curves import curves
 from sage_cli.suite.sections.decided import decide
 from sage_cli.suite.sections.differences import contrasts, differences
-from sage_cli.suite.sections.measured import measured
+from sage_cli.suite.sections.measured import curves, measured, summary
 from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
-from sage_cli.suite.sections.runs import runs
-from sage_cli.suite.sections.spent import spent
-from sage_cli.suite.sections.summary import summary
+from sage_cli.suite.sections.runs import runs, spent
 
 METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
 
@@ -237,7 +234,7 @@ def test_power_takes_the_correlation_of_verdicts_from_the_suites_own_methods() -
     assert (assumed["correlation"], assumed["like"]) == (0.36, None)  # counts without verdicts
     first, second = found.base, next(one for one in found.there if one is not found.base)
     right_PN = np.tile([True, False, False, True], (20, 1))
-    verdicts = Verdicts((0,), right_PN)
+    verdicts = SampleGrades((0,), right_PN)
     for method in (first, second):
         for by_benchmark in method.measured:
             (one,) = by_benchmark["arithmetic"]

@@ -18,7 +18,7 @@ from sage_cli.store.metrics_file import MetricsFile
 from sage_cli.store.run import Run
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.folder import SweepFolder
-from sage_cli.sweep.space import Parameter, Space, Values
+from sage_cli.sweep.space import Space, Values
 from sage_cli.sweep.stored import StoredSweep
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.sweep_progress import SweepProgress
@@ -26,7 +26,7 @@ from sage_cli.trials.queue import TaskQueue
 from sage_cli.trials.task import Task
 from sage_cli.trials.trial import Replicate
 
-SPACE = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2))),))
+SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
 
 
 FAILS: dict[float, tuple[int, str]] = {}
@@ -221,7 +221,7 @@ def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypat
 
 
 def test_trials_count_points_and_not_their_replicates(tmp_path, drive):
-    space = Space((Parameter("tau", "guide.tau", Values((0.1, 0.2, 0.3))),))
+    space = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2, 0.3))})
     study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
     drive(study, trials=2, seeds=2)
     assert len(study.trials()) == 2
@@ -240,7 +240,7 @@ def states(study):
 def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
     tmp_path, drive, monkeypatch
 ):
-    space = Space((Parameter("tau", "guide.tau", Values(MANY)),))
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
 
     def opened():
         return Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
@@ -277,7 +277,7 @@ def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
 )
 def test_other_failures_are_the_cells_own(tmp_path, drive, monkeypatch, fails, stop_after):
     monkeypatch.setattr(sys.modules[__name__], "FAILS", fails)
-    space = Space((Parameter("tau", "guide.tau", Values(MANY)),))
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
     study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
     settings = {"stop_after": stop_after, "retries": 0}
     assert drive(study, places=1, **settings).stopped_by is None

@@ -14,11 +14,11 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.store.holder import Holder
 from sage_cli.sweep import lease
 from sage_cli.sweep.lease import DRIVER, Owner, owner_of
-from sage_cli.sweep.space import Parameter, Space, Values
+from sage_cli.sweep.space import Space, Values
 from sage_cli.sweep.storage import remove_studies
 from sage_cli.sweep.study import Study
 
-SPACE = Space((Parameter("tau", "guide.tau", Values((1, 2))),))
+SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(1, 2))})
 MINE = Owner("aa", "/mine/runs/sweeps/x", "recipe", "here")
 THEIRS = Owner("bb", "/theirs/runs/sweeps/x", "recipe", "there")
 

@@ -4,15 +4,19 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sage_cli.sweep.optuna_space import OptunaSpace, ordered_lists
-from sage_cli.sweep.space import Parameter, Range, Space, Values
+from sage_cli.sweep.space import Range, Space, Values
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.study_trial import State
 
-TAU = Parameter("tau", "guide.tau", Values((0.6, 0.2, 0.4)))
-GUIDE = Parameter("guide", "guide.name", Values(("token", "branch")))
-COPY = Parameter("copy", "rl.copy", Values((True, False)))
-RHO = Parameter("rho", "guide.rho", Range(0.1, 1.0), {"guide.name": ("branch",)})
-SPACE = Space((TAU, GUIDE, COPY, RHO))
+TAU = Values(key="guide.tau", values=(0.6, 0.2, 0.4))
+SPACE = Space(
+    parameters={
+        "tau": TAU,
+        "guide": Values(key="guide.name", values=("token", "branch")),
+        "copy": Values(key="rl.copy", values=(True, False)),
+        "rho": Range(key="guide.rho", range=(0.1, 1.0), when={"guide.name": ("branch",)}),
+    }
+)
 
 
 def test_only_numbers_have_an_order_and_only_for_who_looks_at_it():
@@ -41,7 +45,8 @@ def test_what_every_cell_has():
 
 def falling_from_08(folder, sampler, seed):
     """A study of forty values that knows every third one; the best is at .8."""
-    space = Space((Parameter("tau", "guide.tau", Values(tuple(i / 39 for i in range(40)))),))
+    taus = Values(key="guide.tau", values=tuple(i / 39 for i in range(40)))
+    space = Space(parameters={"tau": taus})
     study = Study.open(folder / f"{seed}", "s", space, sampler, seed, ["pass@1"])
     for step in range(0, 40, 3):
         study.known({"guide.tau": step / 39}, [-abs(step / 39 - 0.8)], "grid")
@@ -64,7 +69,7 @@ def test_gp_learns_from_values_nearby(tmp_path):
 
 def test_the_known_and_the_failed_come_back_as_values(tmp_path):
     def opened():
-        return Study.open(tmp_path, "s", Space((TAU,)), "tpe", 0, ["pass@1"])
+        return Study.open(tmp_path, "s", Space(parameters={"tau": TAU}), "tpe", 0, ["pass@1"])
 
     study = opened()
     assert study.known({"guide.tau": 0.4}, [0.7], "elsewhere")
@@ -81,14 +86,15 @@ def test_the_known_and_the_failed_come_back_as_values(tmp_path):
     [("grid", "mine/e3cec2b0"), ("random", "mine/7427e194"), ("nsga2", "mine/c9e48ff2")],
 )
 def test_studies_of_values_are_called_what_they_were(tmp_path, sampler, name):
-    tau = Parameter("tau", "guide.tau", Values((0.1, 0.2)))
-    rho = Parameter("rho", "guide.rho", Values((1.0, 2.0)))
-    study = Study.open(tmp_path, "mine", Space((tau, rho)), sampler, 0, ["pass@1"])
+    tau = Values(key="guide.tau", values=(0.1, 0.2))
+    rho = Values(key="guide.rho", values=(1.0, 2.0))
+    space = Space(parameters={"tau": tau, "rho": rho})
+    study = Study.open(tmp_path, "mine", space, sampler, 0, ["pass@1"])
     assert study.name == name
 
 
 def test_a_view_from_before_there_was_an_order_is_read(tmp_path):
-    study = Study.open(tmp_path, "s", Space((TAU,)), "random", 0, ["pass@1"])
+    study = Study.open(tmp_path, "s", Space(parameters={"tau": TAU}), "random", 0, ["pass@1"])
     cell = study.propose().point
     study._trials._study.set_user_attr("sampler", "tpe")
     (found,) = Study.read(tmp_path, study.name).trials()

@@ -5,53 +5,42 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.sweep.sampler_choice import choose_sampler
-from sage_cli.sweep.space import Parameter, Range, Space, Values
+from sage_cli.sweep.space import Range, Space, Values
 
-TAU, RHO = (Parameter(name, f"guide.{name}", Range(0, 1)) for name in ("tau", "rho"))
-LISTED = Parameter("beta", "anchor.beta", Values((0.1, 0.2, 0.3)))
-ALGO = Parameter("algo", "rl.algo", Values(("grpo", "dapo")))
-DELTA = Parameter("delta", "rl.delta", Range(2, 5), {"rl.algo": ("dapo",)})
+PARAMETERS = {
+    "tau": Range(key="guide.tau", range=(0, 1)),
+    "rho": Range(key="guide.rho", range=(0, 1)),
+    "beta": Values(key="anchor.beta", values=(0.1, 0.2, 0.3)),
+    "algo": Values(key="rl.algo", values=("grpo", "dapo")),
+    "delta": Range(key="rl.delta", range=(2, 5), when={"rl.algo": ("dapo",)}),
+}
+
+
+def space(names):
+    return Space(parameters={name: PARAMETERS[name] for name in names.split()})
 
 
 def test_values_make_a_grid_and_ranges_a_search():
-    assert choose_sampler(None, Space((ALGO,)), ["pass@1"]) == "grid"
-    assert choose_sampler(None, Space((ALGO, TAU)), ["pass@1"]) == "tpe"
-    assert choose_sampler("random", Space((ALGO,)), ["pass@1"]) == "random"
-    assert choose_sampler("cmaes", Space((TAU, LISTED)), ["pass@1"]) == "cmaes"
+    assert choose_sampler(None, space("algo"), ["pass@1"]) == "grid"
+    assert choose_sampler(None, space("algo tau"), ["pass@1"]) == "tpe"
+    assert choose_sampler("random", space("algo"), ["pass@1"]) == "random"
+    assert choose_sampler("cmaes", space("tau beta"), ["pass@1"]) == "cmaes"
 
 
 @pytest.mark.parametrize(
-    ("sampler", "parameters", "objectives", "said", "able"),
+    ("sampler", "names", "objectives", "said", "able"),
     [
-        ("grid", (ALGO, TAU), 1, "takes every value of each parameter, and tau has", "tau=0.1|0.2"),
-        (
-            "cmaes",
-            (TAU, RHO),
-            2,
-            "takes one objective, and there are 2: pass@1, pass@64",
-            "gp, nsg",
-        ),
-        (
-            "cmaes",
-            (TAU, ALGO),
-            1,
-            "searches numbers alone, and algo has values that",
-            "tpe, gp, nsga2",
-        ),
-        ("cmaes", (TAU,), 1, "needs two parameters at least", "random, qmc, tpe, gp, nsga2"),
-        (
-            "gp",
-            (ALGO, DELTA),
-            1,
-            "and delta exists in some only",
-            "choose --sampler random, tpe, n",
-        ),
-        ("qmc", (ALGO, DELTA), 1, "and delta exists in some only", "random, tpe, nsga2"),
+        ("grid", "algo tau", 1, "needs a list of values for tau, not a range", "tau=0.1|0.2"),
+        ("cmaes", "tau rho", 2, "takes one objective, not 2: pass@1, pass@64", "gp, nsga2"),
+        ("cmaes", "tau algo", 1, "searches numbers only, and algo has words", "tpe, gp, n"),
+        ("cmaes", "tau", 1, "needs at least two parameters", "random, qmc, tpe, gp, nsga2"),
+        ("gp", "algo delta", 1, "but some cells lack delta", "--sampler random, tpe, nsga2"),
+        ("qmc", "algo delta", 1, "but some cells lack delta", "random, tpe, nsga2"),
     ],
 )
-def test_a_sampler_that_cannot_names_those_that_can(sampler, parameters, objectives, said, able):
+def test_a_sampler_that_cannot_names_those_that_can(sampler, names, objectives, said, able):
     with pytest.raises(ConfigurationError) as caught:
-        choose_sampler(sampler, Space(parameters), ["pass@1", "pass@64"][:objectives])
+        choose_sampler(sampler, space(names), ["pass@1", "pass@64"][:objectives])
     assert said in caught.value.cause
     assert able in caught.value.next_step
 

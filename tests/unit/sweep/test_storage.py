@@ -6,10 +6,10 @@ from sqlalchemy.exc import OperationalError
 from sage_cli.config.passwords import VARIABLE
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.sweep import storage
-from sage_cli.sweep.space import Parameter, Space, Values
+from sage_cli.sweep.space import Space, Values
 from sage_cli.sweep.study import Study, studies
 
-SPACE = Space((Parameter("tau", "guide.tau", Values((1, 2))),))
+SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(1, 2))})
 
 
 def test_a_database_keeps_a_study(tmp_path):

@@ -8,28 +8,30 @@ import pytest
 
 from sage_cli.errors import StoreError
 from sage_cli.sweep.sampler_choice import choose_sampler
-from sage_cli.sweep.space import Parameter, Range, Space, Values, cell_key
+from sage_cli.sweep.space import Range, Space, Values, cell_key
 from sage_cli.sweep.storage import JOURNAL
 from sage_cli.sweep.study import Study, studies
 from sage_cli.sweep.study_trial import State
 
-TAU = Parameter("tau", "guide.tau", Values((0.1, 0.2)))
-RHO = Parameter("rho", "guide.rho", Values((1.0, 2.0)))
-GRID = Space((TAU, RHO))
+TAU = Values(key="guide.tau", values=(0.1, 0.2))
+RHO = Values(key="guide.rho", values=(1.0, 2.0))
+GRID = Space(parameters={"tau": TAU, "rho": RHO})
 CELLS = list(GRID.cells())
 RANGES = Space(
-    (
-        Parameter("tau", "guide.tau", Range(0.2, 0.8)),
-        Parameter("lr", "rl.learning_rate", Range(1e-5, 1e-3, log=True)),
-        Parameter("steps", "rl.steps", Range(10, 40, integer=True)),
-    )
+    parameters={
+        "tau": Range(key="guide.tau", range=(0.2, 0.8)),
+        "lr": Range(key="rl.learning_rate", range=(1e-5, 1e-3), log=True),
+        "steps": Range(key="rl.steps", range=(10, 40), integer=True),
+    }
 )
+GUIDE = Values(key="guide.name", values=("token", "branch"))
+BRANCH = {"guide.name": ("branch",)}
 CONDITIONAL = Space(
-    (
-        Parameter("guide", "guide.name", Values(("token", "branch"))),
-        Parameter("tau", "guide.tau", Range(0.2, 0.8), {"guide.name": ("branch",)}),
-        Parameter("beta", "anchor.beta", Range(0.01, 0.1)),
-    )
+    parameters={
+        "guide": GUIDE,
+        "tau": Range(key="guide.tau", range=(0.2, 0.8), when=BRANCH),
+        "beta": Range(key="anchor.beta", range=(0.01, 0.1)),
+    }
 )
 
 
@@ -148,7 +150,7 @@ def test_values_that_are_none_are_a_bug(opened):
     study = opened()
     proposal = study.propose()
     for values in ([], [0.1, 0.2], [math.nan]):
-        with pytest.raises(ValueError, match="pass@1 can't be"):
+        with pytest.raises(ValueError, match="pass@1 cannot be"):
             study.tell(proposal, values)
     assert len(study.running()) == 1
 
@@ -196,7 +198,8 @@ def test_a_discrete_space_is_exhausted_without_a_repetition(opened, sampler):
 
 
 def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
-    space = Space((Parameter("steps", "rl.steps", Range(1, 6, integer=True)),))
+    steps = Range(key="rl.steps", range=(1, 6), integer=True)
+    space = Space(parameters={"steps": steps})
     study = opened(space, "random")
     assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2, 3, 4, 5, 6}
     assert len(study.trials()) == 6
@@ -223,12 +226,12 @@ def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
 
 def test_whole_numbers_are_exhausted_like_values(opened):
     """Also where a parameter exists in some cells only: 3 with token, 2 x 3 with branch."""
-    parameters = (
-        Parameter("guide", "guide.name", Values(("token", "branch"))),
-        Parameter("tau", "guide.tau", Range(1, 2, integer=True), {"guide.name": ("branch",)}),
-        Parameter("steps", "rl.steps", Range(7, 9, integer=True)),
-    )
-    study = opened(Space(parameters), "tpe")
+    parameters = {
+        "guide": GUIDE,
+        "tau": Range(key="guide.tau", range=(1, 2), integer=True, when=BRANCH),
+        "steps": Range(key="rl.steps", range=(7, 9), integer=True),
+    }
+    study = opened(Space(parameters=parameters), "tpe")
     assert study.space.size == 12
     assert len(study.space.listed()) == len(take(study, 99)) == 9
 
@@ -288,7 +291,7 @@ def test_a_failed_cell_that_is_known_by_now_does_not_come_again(opened):
 
 
 def test_bayes_learns_from_what_is_known(tmp_path):
-    x = Space((Parameter("tau", "guide.tau", Range(0, 1)),))
+    x = Space(parameters={"tau": Range(key="guide.tau", range=(0, 1))})
     study = Study.open(tmp_path, "s", x, "tpe", 0, ["pass@1"])
     for step in range(30):
         study.known({"guide.tau": step / 29}, [-abs(step / 29 - 0.8)], "grid")
@@ -301,7 +304,7 @@ def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     study = opened()
     take(study, 4)
     views = [
-        opened(Space((TAU,))),
+        opened(Space(parameters={"tau": TAU})),
         opened(sampler="random"),
         opened(sampler="random", seed=1),
         opened(objectives=("pass@8",)),
@@ -342,7 +345,8 @@ def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
 
 
 def test_importance_is_that_of_being_high(tmp_path):
-    space = Space(tuple(Parameter(name, f"guide.{name}", Range(0, 1)) for name in ("tau", "rho")))
+    tau, rho = (Range(key=f"guide.{name}", range=(0, 1)) for name in ("tau", "rho"))
+    space = Space(parameters={"tau": tau, "rho": rho})
     study = Study.open(tmp_path, "s", space, "random", 0, ["pass@1", "pass@64"])
     assert study.importances() == {"pass@1": {}, "pass@64": {}}
     for _ in range(60):

@@ -13,7 +13,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.trials.stored import StoredMeasurements
 
 

@@ -17,8 +17,8 @@ from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
-from sage_cli.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion
 from sage_cli.workflows.sft import tags
@@ -100,10 +100,10 @@ def test_all_analyses_are_listed():
 
 def test_an_unknown_analysis_and_a_foreign_option_are_refused(sage):
     assert "did you mean patterns?" in sage("paterns", code=2).output
-    assert "doesn't look at --delta" in sage("lengths", "--delta", "0.1", code=2).output
+    assert "does not use --delta" in sage("lengths", "--delta", "0.1", code=2).output
     assert "takes shares from 0 to below 1" in sage("support", "--delta", "0,x", code=2).output
     assert "no problem ids of arithmetic" in sage("cases", "--problem", "zz", code=2).output
-    assert "compared with nothing but itself" in sage("support", models_="a", code=2).output
+    assert "would be compared with itself" in sage("support", models_="a", code=2).output
     assert "came from no run" in sage("dynamics", code=2).output
     assert "nothing is said of the problems" in sage("levels", code=2).output
 
@@ -115,7 +115,7 @@ def test_without_samples_it_says_how_to_draw_them(sage, models):
     assert asked in words
     planned = json.loads(sage("diversity", "--dry-run", "--json", n="7").stdout)["stages"][0]
     assert planned["a on arithmetic"] == "12 of 21 graded samples are there"
-    assert planned["to be drawn by"].startswith(asked)
+    assert planned["to be sampled by"].startswith(asked)
 
 
 def test_a_report_of_what_is_stored(sage):
@@ -189,7 +189,7 @@ def test_perplexity_is_that_of_the_base_and_is_read_once(sage, models, monkeypat
 
 
 def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
-    whole = forward.Forward.readings
+    whole = forward.Forward.scores
     seen = []
 
     def stopping(self, rows, problems):
@@ -199,10 +199,10 @@ def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
         return whole(self, rows, problems)
 
     monkeypatch.setattr("sage_cli.store.annotations.READ_AT_ONCE", 1)
-    monkeypatch.setattr(forward.Forward, "readings", stopping)
+    monkeypatch.setattr(forward.Forward, "scores", stopping)
     sage("entropy", code=130)
     assert len(seen) == 12  # a whole part: all of the first policy's
-    monkeypatch.setattr(forward.Forward, "readings", whole)
+    monkeypatch.setattr(forward.Forward, "scores", whole)
     planned = json.loads(sage("entropy", "--dry-run", "--json").stdout)["stages"][0]
     assert planned["a reads a on arithmetic"] == "0 of 12 completions to read"
     assert planned["b reads b on arithmetic"] == "12 of 12 completions to read"

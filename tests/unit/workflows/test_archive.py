@@ -5,7 +5,7 @@ from stored import completion
 
 from sage_cli.errors import DataError, StoreError
 from sage_cli.models.load import load_model
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.run import Runs
 from sage_cli.store.samples import SampleIdentity, SampleSet
 from sage_cli.workflows.archive import archive, restore

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stored import completion, put
 
 from sage_cli.errors import SageError
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.archive_list import DATA, SAMPLE_DATA
 from sage_cli.store.run import Runs
 from sage_cli.store.samples import SampleIdentity, SampleSet

@@ -10,7 +10,7 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts, about
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.run import Run
 from sage_cli.workflows.compare import compare, compare_named, is_training
@@ -43,7 +43,7 @@ def test_two_models() -> None:
     )
     assert one.crossing is not None
     assert one.support is not None
-    assert np.isnan(one.spreads[0].training_seeds_K).all()
+    assert np.isnan(one.variances[0].training_seeds_K).all()
 
 
 def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
@@ -52,7 +52,7 @@ def test_two_methods_on_the_benchmarks_that_all_runs_have() -> None:
     assert found["aime"].difference.runs == (2, 3)
     assert found["aime"].crossing is None
     assert found["aime"].a.label == "good-1 +1"
-    assert not np.isnan(found["aime"].spreads[1].training_seeds_K).any()
+    assert not np.isnan(found["aime"].variances[1].training_seeds_K).any()
 
 
 def test_a_method_against_a_base_counts_its_seeds_in() -> None:
@@ -88,7 +88,7 @@ def test_sides_are_told_apart_and_a_run_is_not_compared_with_itself() -> None:
     measured = {"x/counts.csv": {"": [counts(1)]}, "y/counts.csv": {"": [counts(2)]}}
     found = compare_named(["x/counts.csv"], ["y/counts.csv"], measured.__getitem__, (1,))[""]
     assert (found.a.label, found.b.label) == ("x/counts.csv", "y/counts.csv")
-    with pytest.raises(ConfigurationError, match="good-1 stands on both sides"):
+    with pytest.raises(ConfigurationError, match="good-1 is on both sides"):
         compare_named(["good-1", "good-2"], ["base-1", "good-1"], counts_of, (1,))
 
 
@@ -106,7 +106,7 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
     assert found["k"] == list(range(1, 17))
     assert found["sides"][0]["name"] == "good"
     assert found["p"][0] < 0.01
-    assert found["sides"][0]["spread"]["sampling"][-1] is None  # k = 16 > n / 2
+    assert found["sides"][0]["variance_components"]["sampling"][-1] is None  # k = 16 > n / 2
     assert {path.name for path in result.folder.iterdir()} == {
         "compare.json", "compare.md", "compare-counts.csv", "compare.tex", "compare.png",
         "compare.svg",
@@ -128,7 +128,9 @@ def test_a_model_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps([{**row, "c": 8} for row in rows]))
     a, copy, b = (str(tmp_path / name) for name in ("a.json", "copy.json", "b.json"))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    with pytest.raises(ConfigurationError, match=r"copy.json \(the same content as .*a.json\) st"):
+    with pytest.raises(
+        ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"
+    ):
         compare(config, [a], [copy], None, Silent())
     with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
         compare(config, [a, copy], [b, b], None, Silent())
@@ -143,7 +145,7 @@ def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> N
         (folder / "model.safetensors").write_text(weights)
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
-    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) stands"):
+    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
         compare(config, [one], [two], None, Silent())
     # two models of one name would be one in every table
     with pytest.raises(ConfigurationError, match="the same name in tables and figures"):

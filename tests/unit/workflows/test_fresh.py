@@ -5,8 +5,7 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.config.recipe import SftRecipe
 from sage_cli.errors import StoreError
-from sage_cli.policies.planned import planned_base
-from sage_cli.policies.state import state
+from sage_cli.models.policies.planned import planned_base, state
 from sage_cli.progress import Silent
 from sage_cli.store.anew import begin_anew
 from sage_cli.store.run import Runs

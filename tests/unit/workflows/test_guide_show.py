@@ -15,8 +15,8 @@ from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
+from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
-from sage_cli.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.completion import Completion, token_ids

@@ -16,7 +16,7 @@ from sage_cli.evaluation.final import FinalMeasurement
 from sage_cli.evaluation.kept import figures
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.grading import Grade
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.evaluations import evaluation_figures
 from sage_cli.store.run import Run

@@ -12,7 +12,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.policy import Policy
 from sage_cli.store.completion import Completion
 from sage_cli.store.run import Runs
 from sage_cli.store.verdicts import VerdictStore

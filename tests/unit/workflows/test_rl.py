@@ -6,8 +6,8 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
-from sage_cli.policies.planned import planned_base
-from sage_cli.policies.policy import Policy
+from sage_cli.models.policies.planned import planned_base
+from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs

@@ -11,8 +11,8 @@ import pytest
 from sage_cli.config.load import load
 from sage_cli.config.recipe import SftRecipe
 from sage_cli.errors import BusyError, ConfigurationError
+from sage_cli.models.policies.planned import sft_run
 from sage_cli.models.scratch import save_scratch
-from sage_cli.policies.planned import sft_run
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.run import Runs

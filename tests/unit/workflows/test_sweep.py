@@ -10,8 +10,7 @@ from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.executors.executor import Command
-from sage_cli.problems.load import load_problems
-from sage_cli.problems.training import load_training_problems
+from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.sweep.prepared import prepared
 from sage_cli.sweep.shared import shared_config

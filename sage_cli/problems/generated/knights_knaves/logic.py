@@ -14,14 +14,13 @@ from typing import Any
 Statement = tuple[Any, ...]
 Assignment = tuple[bool, ...]
 
-TRUTHFUL, LYING, NOT, AND, OR, IMPLIES, IFF = (
-    "telling-truth", "lying", "not", "and", "or", "->", "<=>",
-)  # fmt: skip
-LEAVES = (TRUTHFUL, LYING)
+LEAVES = TRUTHFUL, LYING = "telling-truth", "lying"
+NOT = "not"
+CONNECTIVES = AND, OR, IMPLIES, IFF = "and", "or", "->", "<=>"
 
 
 def holds(statement: Statement, assignment: Sequence[bool]) -> bool:
-    """Whether `statement` is true when `assignment` is."""
+    """Return True if `statement` is true when `assignment` is."""
     connective, *parts = statement
     if connective == TRUTHFUL:
         return assignment[parts[0]]
@@ -56,6 +55,6 @@ def solutions(statements: Sequence[Statement]) -> Iterator[Assignment]:
 
 def unique_solution(statements: Sequence[Statement]) -> Assignment | None:
     """The only assignment that fits, or None where none or several do."""
-    found = solutions(statements)
-    first = next(found, None)
-    return first if next(found, None) is None else None
+    fitting = solutions(statements)
+    first = next(fitting, None)
+    return first if next(fitting, None) is None else None

@@ -12,12 +12,9 @@ from dataclasses import replace
 from itertools import permutations
 
 from sage_cli.problems.generated.knights_knaves.logic import (
-    AND,
-    IFF,
-    IMPLIES,
+    CONNECTIVES,
     LEAVES,
     NOT,
-    OR,
     Statement,
     unique_solution,
 )
@@ -33,26 +30,26 @@ OTHER_ROLES = (
 )  # fmt: skip
 
 
-def perturb(puzzle: Puzzle, variant: str, draw: random.Random) -> Puzzle | None:
+def perturb(puzzle: Puzzle, variant: str, rng: random.Random) -> Puzzle | None:
     """`puzzle` changed in one way, still with exactly one solution; None where it can't be."""
-    return _VARIANTS[variant](puzzle, draw)
+    return _VARIANTS[variant](puzzle, rng)
 
 
-def _statement(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
+def _statement(puzzle: Puzzle, rng: random.Random) -> Puzzle | None:
     people = range(len(puzzle.names))
     leaves = [(truth, person) for truth in LEAVES for person in people]
     pairs = list(permutations(leaves, 2))
     others: list[Statement] = [
         *leaves,
         *((NOT, leaf) for leaf in leaves),
-        *((kind, *pair) for kind in (AND, OR, IMPLIES, IFF) for pair in pairs),
+        *((kind, *pair) for kind in CONNECTIVES for pair in pairs),
     ]
     changes = [(person, other) for person in people for other in others]
-    draw.shuffle(changes)
+    rng.shuffle(changes)
     return _first_with_another_solution(puzzle, changes)
 
 
-def _leaf(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
+def _leaf(puzzle: Puzzle, rng: random.Random) -> Puzzle | None:
     people = range(len(puzzle.names))
     leaves = [(truth, person) for truth in LEAVES for person in people]
     changes = [
@@ -61,7 +58,7 @@ def _leaf(puzzle: Puzzle, draw: random.Random) -> Puzzle | None:
         for leaf in leaves
         for changed in _with_leaf(puzzle.statements[person], leaf)
     ]
-    draw.shuffle(changes)
+    rng.shuffle(changes)
     return _first_with_another_solution(puzzle, changes)
 
 
@@ -89,12 +86,12 @@ def _first_with_another_solution(
     return None
 
 
-def _names(puzzle: Puzzle, draw: random.Random) -> Puzzle:
-    return replace(puzzle, names=tuple(draw.sample(UNCOMMON_NAMES, len(puzzle.names))))
+def _names(puzzle: Puzzle, rng: random.Random) -> Puzzle:
+    return replace(puzzle, names=tuple(rng.sample(UNCOMMON_NAMES, len(puzzle.names))))
 
 
-def _roles(puzzle: Puzzle, draw: random.Random) -> Puzzle:
-    return replace(puzzle, roles=draw.choice(OTHER_ROLES))
+def _roles(puzzle: Puzzle, rng: random.Random) -> Puzzle:
+    return replace(puzzle, roles=rng.choice(OTHER_ROLES))
 
 
 def _flip(puzzle: Puzzle, _: random.Random) -> Puzzle:
@@ -102,10 +99,10 @@ def _flip(puzzle: Puzzle, _: random.Random) -> Puzzle:
     return replace(puzzle, roles=Roles(puzzle.roles.lying, puzzle.roles.truthful))
 
 
-def _order(puzzle: Puzzle, draw: random.Random) -> Puzzle:
+def _order(puzzle: Puzzle, rng: random.Random) -> Puzzle:
     order = list(puzzle.order)
     while tuple(order) == puzzle.order:
-        draw.shuffle(order)
+        rng.shuffle(order)
     return replace(puzzle, order=tuple(order))
 
 

@@ -37,12 +37,12 @@ SAYINGS = (
     "\"{claim},\" {name} mentioned.",
     "\"{claim},\" {name} declared.",
 )  # fmt: skip
-"""How somebody may be quoted."""
+"""Forms of a quotation."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What truth-tellers and liars are called on this island."""
+    """The names of truth-tellers and liars on this island."""
 
     truthful: str = "knight"
     lying: str = "knave"
@@ -82,13 +82,11 @@ class Puzzle:
     @property
     def answer(self) -> str:
         """The solution as text: a role for every name."""
-        return listed([
-            f"{name} is {self.roles.one(truthful)}"
-            for name, truthful in zip(self.names, self.solution, strict=True)
-        ]) + "."  # fmt: skip
+        named = zip(self.names, self.solution, strict=True)
+        return listed([f"{name} is {self.roles.one(truthful)}" for name, truthful in named]) + "."
 
     def quote(self, person: int, saying: str) -> str:
-        """What `person` claims, quoted by `saying`."""
+        """The claim of `person`, quoted by `saying`."""
         claim = self._worded(self.statements[person])
         return saying.format(name=self.names[person], claim=claim)
 

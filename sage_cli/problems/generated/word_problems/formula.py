@@ -41,7 +41,7 @@ def read_formula(text: str) -> Formula | None:
 
 
 def value(formula: Formula) -> int | None:
-    """What `formula` comes to; None where a step isn't a whole number from 0 up."""
+    """The value of `formula`; None if a step isn't a whole number from 0 up."""
     if isinstance(formula, int):
         return formula
     left, right = value(formula.left), value(formula.right)
@@ -90,7 +90,7 @@ def in_order(formula: Formula, places: Mapping[int, int]) -> Formula:
 
 
 def _parts(formula: Formula, operator: str) -> Iterator[Formula]:
-    """What a chain of one operator joins: 1, 2 and 3*4 of `1+(2+3*4)`."""
+    """The operands of a chain of one operator: 1, 2 and 3*4 of `1+(2+3*4)`."""
     if isinstance(formula, int) or formula.operator != operator:
         yield formula
     else:

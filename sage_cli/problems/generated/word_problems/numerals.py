@@ -37,27 +37,27 @@ def numerals(text: str) -> list[Numeral]:
     `2.5`, and words that follow each other without making one number, are there without a value.
     """
     return [
-        Numeral(found.start(), found.end(), found[0], _read(found[0].lower()))
-        for found in NUMERAL.finditer(text)
+        Numeral(match.start(), match.end(), match[0], _read(match[0].lower()))
+        for match in NUMERAL.finditer(text)
     ]
 
 
-def rewritten(text: str, found: Sequence[Numeral], new: Mapping[int, int]) -> str:
+def rewritten(text: str, numerals: Sequence[Numeral], new: Mapping[int, int]) -> str:
     """`text` with the numbers that `new` maps replaced, words by words and figures by figures."""
     pieces, end = [], 0
-    for numeral in found:
+    for numeral in numerals:
         if numeral.number is not None and numeral.number in new:
             pieces += [text[end : numeral.start], _like(numeral.text, new[numeral.number])]
             end = numeral.end
     return "".join([*pieces, text[end:]])
 
 
-def in_words(number: int) -> str:
+def spelled(number: int) -> str:
     """`number` below a million in English: 227 is `two hundred twenty-seven`."""
     for unit, name in ((1000, "thousand"), (100, "hundred")):
         if number >= unit:
-            rest = f" {in_words(number % unit)}" if number % unit else ""
-            return f"{in_words(number // unit)} {name}{rest}"
+            rest = f" {spelled(number % unit)}" if number % unit else ""
+            return f"{spelled(number // unit)} {name}{rest}"
     if number < len(_SMALL):
         return _SMALL[number]
     ones = f"-{_SMALL[number % 10]}" if number % 10 else ""
@@ -67,7 +67,7 @@ def in_words(number: int) -> str:
 def _like(old: str, number: int) -> str:
     if old[0].isdigit():
         return str(number) + (old[old.index(".") :] if "." in old else "")
-    words = in_words(number)
+    words = spelled(number)
     return words.capitalize() if old[0].isupper() else words
 
 
@@ -76,8 +76,8 @@ def _read(text: str) -> int | None:
         number = float(text.replace(",", ""))
         return int(number) if number.is_integer() else None
     words = [word for word in re.split("[- ]", text) if word != "and"]
-    if any(left in _VALUES and right in _VALUES and not _joins(left, right)
-           for left, right in pairwise(words)):  # fmt: skip
+    pairs = [pair for pair in pairwise(words) if _VALUES.keys() >= set(pair)]
+    if not all(_joins(left, right) for left, right in pairs):
         return None
     thousands, below = 0, 0
     for word in words:
@@ -89,5 +89,5 @@ def _read(text: str) -> int | None:
 
 
 def _joins(left: str, right: str) -> bool:
-    """Whether two number words make one number: `forty seven`, not `two three`."""
+    """Return True if two number words make one number: `forty seven`, not `two three`."""
     return _VALUES[left] >= 20 and 0 < _VALUES[right] < 10

@@ -30,7 +30,7 @@ class WordProblem:
 
     @property
     def answer(self) -> int:
-        """What the formula comes to."""
+        """The value of the formula."""
         answer = value(self.formula)
         assert answer is not None  # read_row lets no other formula through
         return answer
@@ -52,15 +52,15 @@ class Story:
         self.problem = WordProblem(problem.question, in_order(problem.formula, places))
         self._drawn = sorted(number for number in places if 2 <= number <= LARGEST)
         self.has_numbers = any(number in self._drawn for number in numbers(problem.formula))
-        """Whether the text gives a number of the formula, so that re-drawing changes it."""
+        """The text gives a number of the formula, so that re-drawing changes it."""
 
-    def redrawn(self, draw: random.Random) -> WordProblem:
+    def redrawn(self, rng: random.Random) -> WordProblem:
         """Numbers of about the same size with which the formula still makes sense.
 
         The problem as it is when `_TRIES` draws find none.
         """
         for _ in range(_TRIES):
-            new = [_near(number, draw) for number in self._drawn]
+            new = [_near(number, rng) for number in self._drawn]
             if len(set(new)) < len(new):
                 continue  # two roles must stay two numbers
             mapping = dict(zip(self._drawn, new, strict=True))
@@ -72,7 +72,7 @@ class Story:
 
 
 def sensible(formula: Formula) -> bool:
-    """Whether every step gives a positive whole number, and none multiplies or divides by one."""
+    """Return True if every step gives a positive whole number and isn't trivial (times one)."""
     return _sensible_value(formula) is not None
 
 
@@ -89,13 +89,13 @@ def _sensible_value(formula: Formula) -> int | None:
     return None if trivial else result
 
 
-def _near(number: int, draw: random.Random) -> int:
+def _near(number: int, rng: random.Random) -> int:
     """A number with as many digits as `number`, now and then one fewer or more."""
-    digits, chance = len(str(number)), draw.random()
+    digits, chance = len(str(number)), rng.random()
     if digits == 1:
-        return draw.randint(2, 9) if chance < 0.8 else draw.randint(10, 30)
+        return rng.randint(2, 9) if chance < 0.8 else rng.randint(10, 30)
     if chance < 0.15:
         digits -= 1
     elif chance > 0.95 and digits < 3:
         digits += 1
-    return draw.randint(max(2, 10 ** (digits - 1)), 10**digits - 1)
+    return rng.randint(max(2, 10 ** (digits - 1)), 10**digits - 1)

@@ -21,7 +21,7 @@ BENCHMARK = "word-problems"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FormulaRow:
     """A published problem, untouched, and its formula."""
 
     problem: Problem
@@ -32,9 +32,9 @@ class Row:
 class Splits:
     """Rows to test on, to choose settings on and to train on; no family is in two of them."""
 
-    held_out: tuple[Row, ...]
-    development: tuple[Row, ...]
-    training: tuple[Row, ...]
+    held_out: tuple[FormulaRow, ...]
+    development: tuple[FormulaRow, ...]
+    training: tuple[FormulaRow, ...]
 
     @classmethod
     def of(cls, data: DataSection) -> Splits:
@@ -62,13 +62,13 @@ class Splits:
         )
 
 
-def readable_rows(data: DataSection) -> Iterator[Row]:
+def readable_rows(data: DataSection) -> Iterator[FormulaRow]:
     """The rows whose formula is arithmetic on whole numbers and gives the published answer."""
     for name in SOURCES:
         for problem, working in open_source(data_set(name), data).worked():
             formula = read_formula(working)
             if formula is not None and problem.gold == str(value(formula)):
-                yield Row(problem, formula)
+                yield FormulaRow(problem, formula)
 
 
 def family(question: str, ordinary: Set[str]) -> str:
@@ -82,11 +82,11 @@ def family(question: str, ordinary: Set[str]) -> str:
     return " ".join(re.findall("[a-z]+", NUMERAL.sub("n", nameless).lower()))
 
 
-def _families(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def _families(rows: Iterable[FormulaRow]) -> dict[str, list[FormulaRow]]:
     """Rows by family, families in the order of their hashes."""
     listed = list(rows)
     ordinary = {word for row in listed for word in re.findall(r"\b[a-z]+\b", row.problem.question)}
-    families: dict[str, list[Row]] = {}
+    families: dict[str, list[FormulaRow]] = {}
     for row in listed:
         families.setdefault(family(row.problem.question, ordinary), []).append(row)
     return dict(
@@ -94,6 +94,6 @@ def _families(rows: Iterable[Row]) -> dict[str, list[Row]]:
     )
 
 
-def _named(benchmark: str, rows: Iterable[Row]) -> tuple[Row, ...]:
+def _named(benchmark: str, rows: Iterable[FormulaRow]) -> tuple[FormulaRow, ...]:
     """The rows under their split's name; their ids stay those of the published rows."""
-    return tuple(Row(replace(row.problem, benchmark=benchmark), row.formula) for row in rows)
+    return tuple(FormulaRow(replace(row.problem, benchmark=benchmark), row.formula) for row in rows)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.data import KnightsKnavesSection
-from sage_cli.problems.generated.knights_knaves.generate import (
+from sage_cli.problems.generated.knights_knaves.generator import (
     draw_puzzle,
     draw_statement,
     knights_knaves_problems,

@@ -13,10 +13,9 @@ from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.generated.contract import GeneratorContract
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.identity import demonstrations_identity, problems_identity
-from sage_cli.problems.load import load_problems
+from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.registry import entries, find
-from sage_cli.problems.training import load_training_problems
 
 GROUP = "sage_cli.generators"
 

@@ -11,10 +11,6 @@ from word_problem_rows import made_up
 
 from sage_cli.config.data import DataSection, WordProblemsSection
 from sage_cli.errors import DataError
-from sage_cli.problems.generated.word_problems.demonstrations import (
-    by_length,
-    word_problem_demonstrations,
-)
 from sage_cli.problems.generated.word_problems.formula import (
     Operation,
     in_order,
@@ -25,7 +21,11 @@ from sage_cli.problems.generated.word_problems.formula import (
     with_numbers,
     working_out,
 )
-from sage_cli.problems.generated.word_problems.numerals import in_words, numerals, rewritten
+from sage_cli.problems.generated.word_problems.generator import (
+    by_length,
+    word_problem_demonstrations,
+)
+from sage_cli.problems.generated.word_problems.numerals import numerals, rewritten, spelled
 from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, sensible
 from sage_cli.problems.generated.word_problems.splits import Splits, family, readable_rows
 from sage_cli.problems.problem import Demonstration, problem_id
@@ -152,8 +152,8 @@ def test_numbers_in_text(text, read):
 @settings(deadline=None)
 @given(st.integers(0, 999_999))
 def test_a_number_in_words_reads_back_as_itself(number):
-    (numeral,) = numerals(in_words(number))
-    assert (numeral.number, numeral.text) == (number, in_words(number))
+    (numeral,) = numerals(spelled(number))
+    assert (numeral.number, numeral.text) == (number, spelled(number))
 
 
 def test_numbers_are_rewritten_in_kind():
@@ -313,7 +313,7 @@ def test_facts_come_first_and_some_stories_are_learned_whole(data):
 def test_neighbours_have_similar_lengths_and_nothing_is_lost():
     draw = random.Random(0)
     made = [Demonstration("q" * draw.randint(1, 90), "w", str(i)) for i in range(60)]
-    ordered = by_length(made, window=32, batch_size=8, draw=draw)
+    ordered = by_length(made, window=32, batch_size=8, rng=draw)
     assert sorted(d.answer for d in ordered) == sorted(d.answer for d in made)
     assert {d.answer for d in ordered[:32]} == {d.answer for d in made[:32]}  # within the window
     lengths = [len(d.question) for d in ordered]

@@ -9,12 +9,12 @@ import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.config.objective import parse_objective
-from sage_cli.metrics.ranking import Front
+from sage_cli.metrics.comparisons.ranking import Front
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.render import to_csv
 from sage_cli.reports.sweeps.data import Axis, SweepCell
 from sage_cli.reports.sweeps.document import document_of, sweep_document
 from sage_cli.reports.sweeps.plain import from_data, to_data
+from sage_cli.reports.tables.render import to_csv
 
 NOBODY = Provenance()
 CELLS = [
@@ -75,11 +75,13 @@ def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
     ranking = document.data["rankings"]["pass@1"]
     # a place in `cells`, the failed one counted
     assert cells[ranking.best].values == max(cells[2].values, cells[3].values)
-    assert ranking.alike == (2, 3)
+    assert ranking.indistinguishable == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
     assert document.data["about"] == "models"
-    assert best.startswith(f"pass@1: best is cell {ranking.best + 1}, and 1 of 2 others can't ")
+    assert best.startswith(
+        f"pass@1: best is cell {ranking.best + 1}; indistinguishable from it: 1 of "
+    )
     assert "95 %, all pairs together; standard error of a difference: 0.0" in best
     low, high = document.data["cells"][2]["intervals"]["pass@1"]
     assert low < cells[2].values[0] < high

@@ -9,9 +9,10 @@ import matplotlib as mpl
 from matplotlib.colors import to_hex
 from sweep_cells import MEMORY, at
 
-from sage_cli.metrics.ranking import Ranking
+from sage_cli.metrics.comparisons.ranking import Ranking
+from sage_cli.reports.figures.figure import outputs
 from sage_cli.reports.sweeps.data import Axis, Findings, SweepCell, SweepResult
-from sage_cli.reports.sweeps.heatmap import ALIKE, COLOURS, LOWEST, draw_heatmaps
+from sage_cli.reports.sweeps.heatmap import ALIKE, LOWEST, draw_heatmaps
 from sage_cli.reports.sweeps.marks import BEST
 
 AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3, 0.5))
@@ -43,7 +44,8 @@ def test_every_cell_says_what_became_of_it(tmp_path: Path) -> None:
         SweepCell(at(AXES, 1.2, 0.5), "running"),
     )
     result = SweepResult(AXES, result.objectives, (*result.cells, rest[1]), result.findings)
-    png, svg = draw_heatmaps(result, tmp_path / "sweep")
+    draw_heatmaps(result, tmp_path / "sweep")
+    png, svg = outputs(tmp_path / "sweep")
     assert png.stat().st_size > 1000
     for words in ("pass@1", "pass@64", "τ", "0.417", "0.433", "0.917", "0.933"):
         assert drawn(svg, words) == 1, words
@@ -55,45 +57,50 @@ def test_every_cell_says_what_became_of_it(tmp_path: Path) -> None:
     assert drawn(svg, "best") == 1
     assert drawn(svg, "noise unknown") == 2
     fewer = SweepResult(AXES, ("pass@1",), (*grid(0.4).cells, rest[0]), result.findings)
-    _, svg = draw_heatmaps(fewer, tmp_path / "fewer")
+    draw_heatmaps(fewer, tmp_path / "fewer")
+    _, svg = outputs(tmp_path / "fewer")
     assert (drawn(svg, "pruned"), drawn(svg, "not run")) == (1, 4)
 
 
 def test_same_data_same_bytes(tmp_path: Path) -> None:
-    first = draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "first")
-    again = draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "again")
+    draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "first")
+    first = outputs(tmp_path / "first")
+    draw_heatmaps(grid(0.4, 0.5, None), tmp_path / "again")
+    again = outputs(tmp_path / "again")
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_sweep_without_any_result_can_be_drawn(tmp_path: Path) -> None:
-    _, svg = draw_heatmaps(grid(None), tmp_path / "none")
+    draw_heatmaps(grid(None), tmp_path / "none")
+    _, svg = outputs(tmp_path / "none")
     assert (drawn(svg, "failed"), drawn(svg, "not run")) == (1, 5)
     assert drawn(svg, "best") == 0
 
 
 def filled(svg: Path, place: float) -> int:
     """How many shapes have the colour at `place` of the map."""
-    return svg.read_text().count(f"fill: {to_hex(mpl.colormaps[COLOURS](place))}")
+    return svg.read_text().count(f"fill: {to_hex(mpl.colormaps['cividis'](place))}")
 
 
 def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path: Path) -> None:
-    _, svg = draw_heatmaps(
-        grid(0.417, 0.45, None, 0.2, 0.433, 0.45, alike=(1, 4, 5)), tmp_path / "x"
-    )
+    draw_heatmaps(grid(0.417, 0.45, None, 0.2, 0.433, 0.45, alike=(1, 4, 5)), tmp_path / "x")
+    _, svg = outputs(tmp_path / "x")
     assert filled(svg, ALIKE) == 4  # three cells and the legend
-    assert drawn(svg, "can't be told apart from the best") == 1
+    assert drawn(svg, "indistinguishable from the best") == 1
     assert drawn(svg, "95 %, standard error of a difference: 0.010") == 1
 
 
 def test_cells_that_are_all_alike_have_one_colour_and_no_scale(tmp_path: Path) -> None:
-    _, svg = draw_heatmaps(grid(0.399, 0.401, alike=(0, 1)), tmp_path / "x")
+    draw_heatmaps(grid(0.399, 0.401, alike=(0, 1)), tmp_path / "x")
+    _, svg = outputs(tmp_path / "x")
     assert filled(svg, ALIKE) == 3
     assert drawn(svg, "0.400") == 0  # a tick of a colour bar
 
 
 def test_a_colour_bar_says_what_colours_mean_and_small_steps_do_not_span_it(tmp_path: Path) -> None:
-    _, svg = draw_heatmaps(grid(0.399, 0.401), tmp_path / "x")
+    draw_heatmaps(grid(0.399, 0.401), tmp_path / "x")
+    _, svg = outputs(tmp_path / "x")
     # The noise isn't known: the bar goes from .1 below the best up to it, so that .399 is 98 % of
     # its way up, and both cells are of the bright end of what is shown.
     assert re.search("<!-- 0[.]3[0-6]0* -->", svg.read_text())
@@ -105,5 +112,6 @@ def test_true_and_1_are_two_values(tmp_path: Path) -> None:
     cells = tuple(
         SweepCell(at(axes, on, 0.1), "done", (value,)) for on, value in ((1, 0.25), (True, 0.75))
     )
-    _, svg = draw_heatmaps(SweepResult(axes, ("pass@1",), cells, Findings(0.95)), tmp_path / "x")
+    draw_heatmaps(SweepResult(axes, ("pass@1",), cells, Findings(0.95)), tmp_path / "x")
+    _, svg = outputs(tmp_path / "x")
     assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)

@@ -119,9 +119,9 @@ def test_a_slice_shows_the_cells_that_have_its_parameter(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("gains", "known", "rings", "words"),
     [
-        ((0.4, 0.4, -2), True, [0, 1], "can't be told apart from the best"),
-        ((3, -2, -2), True, [0], "can't be told apart from the best"),
-        ((0.4, 0.4, 0.4), True, [], "no cell can be told apart from the best"),
+        ((0.4, 0.4, -2), True, [0, 1], "indistinguishable from the best"),
+        ((3, -2, -2), True, [0], "indistinguishable from the best"),
+        ((0.4, 0.4, 0.4), True, [], "all cells are indistinguishable from the best"),
         ((0.4, 0.4, -2), False, [0, 1], "best"),  # they tie
     ],
 )

@@ -1,0 +1,1 @@
+"""The analyses, one a file: a pure function from `Inputs` to a `Document`."""

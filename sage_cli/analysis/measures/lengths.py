@@ -1,0 +1,95 @@
+"""Lengths of completions by grade, and the share that is truncated."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.analysis import Analysis, Inputs, Options
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.means import mean_over_problems, share_over_problems
+from sage_cli.grading.grades import STATUSES
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.dot_plot import draw_dot_plot
+from sage_cli.reports.tables.render import Record, to_records
+from sage_cli.reports.tables.table import Measure, Row, Table, columns
+
+ALL = "all"
+COLUMNS = columns(
+    "benchmark, policy, verdict, completions, mean tokens, median, 95th percentile, longest, "
+    "truncated"
+)
+
+
+class LengthsData(TypedDict):
+    """A row for each policy, benchmark and verdict."""
+
+    lengths: list[Record]
+
+
+def lengths(inputs: Inputs) -> Document:
+    """Return tokens by grade: mean with its interval over problems, quantiles, truncated share."""
+    rows = [row for own in inputs.each() for row in length_rows(own, inputs.options)]
+    means: dict[str, dict[str, dict[str, Measure]]] = {name: {} for name in inputs.answers}
+    for row in rows:
+        benchmark, policy, verdict = map(str, row.cells[:3])
+        if isinstance(mean := row.cells[4], Measure):
+            means[benchmark].setdefault(verdict, {})[policy] = mean
+    table = Table("tokens by verdict", COLUMNS, tuple(rows))
+    return Document(
+        name="lengths",
+        title="lengths of completions",
+        provenance=inputs.provenance,
+        data=LengthsData(lengths=to_records(table)),
+        tables=(table,),
+        sheets={"lengths": table},
+        figures=(Figure("lengths", partial(draw_dot_plot, means, "mean tokens")),),
+        notes=(
+            "mean tokens and truncated are means over the problems that have such a completion, "
+            "with intervals over problems; quantiles are over completions",
+            "truncated: stopped by the limit of tokens, whatever the verdict",
+        ),
+    )
+
+
+def length_rows(answers: Answers, options: Options) -> list[Row]:
+    """Return a row for all completions and one for each grade that occurs."""
+    tokens: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    truncated: Counter[tuple[str, str]] = Counter()
+    for _, completion, grade in answers.rows():
+        for verdict in (ALL, grade.status):
+            tokens[verdict, completion.problem_id][completion.tokens] += 1
+            truncated[verdict, completion.problem_id] += completion.finish_reason == "length"
+    rows = []
+    for verdict in (ALL, *STATUSES):
+        ids = [id_ for id_ in answers.problems if (verdict, id_) in tokens]
+        if not ids:
+            continue
+        counters = [tokens[verdict, id_] for id_ in ids]
+        n_P = np.array([counter.total() for counter in counters])
+        sum_P = np.array([sum(length * n for length, n in one.items()) for one in counters])
+        truncated_P = np.array([truncated[verdict, id_] for id_ in ids])
+        pooled = sum(counters, Counter[int]())
+        mean = replace(mean_over_problems(sum_P / n_P, options), digits=1)
+        quantiles = (_quantile(pooled, 0.5), _quantile(pooled, 0.95), max(pooled))
+        share = share_over_problems(truncated_P / n_P, options)
+        name = (answers.benchmark.name, answers.policy)
+        cells = (*name, verdict, pooled.total(), mean, *quantiles, share)
+        rows.append(Row(cells, section=" ".join(name)))
+    return rows
+
+
+def _quantile(lengths: Counter[int], share: float) -> int:
+    """Return the smallest length that at least this share of the completions do not exceed."""
+    ordered = sorted(lengths)
+    upto = np.cumsum([lengths[length] for length in ordered])
+    return ordered[int(np.searchsorted(upto, share * upto[-1] - 1e-9))]
+
+
+LENGTHS = Analysis(
+    "lengths", "tokens by verdict, and the share that is truncated", lengths, LengthsData
+)

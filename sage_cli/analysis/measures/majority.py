@@ -1,0 +1,125 @@
+"""Majority votes: maj@k beside pass@k."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.analysis import Analysis, Inputs, Options
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.means import SEED
+from sage_cli.metrics import Curve, parse_ks
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.metrics.counts.majority import maj_at_k
+from sage_cli.metrics.intervals.bands import curve
+from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.curves import draw_curves
+from sage_cli.reports.passk import value_at
+from sage_cli.reports.tables.table import Column, Row, Table, columns
+
+VoteJson = TypedDict(
+    "VoteJson",
+    {
+        "benchmark": str,
+        "policy": str,
+        "k": list[int],
+        "maj@k": FloatArray,
+        "low": FloatArray,
+        "high": FloatArray,
+        "pass@k": FloatArray,
+    },
+)
+"""maj@k with its band, a value for each k, and pass@k beside it."""
+
+
+class MajorityData(TypedDict):
+    """A curve for each policy and benchmark."""
+
+    curves: list[VoteJson]
+
+
+def majority(inputs: Inputs) -> Document:
+    """Return the chance that a vote of k samples is right, at powers of two, beside pass@k."""
+    options = inputs.options
+    curves: dict[str, dict[str, tuple[Curve, Curve]]] = {}
+    for benchmark, answers in inputs.answers.items():
+        n = min(int(own.counts.n_P.min()) for own in answers)
+        ks = parse_ks(f"1..{n}:pow2", n)
+        interval: dict[str, Any] = {
+            "confidence": options.confidence,
+            "resamples": options.resamples,
+        }
+        curves[benchmark] = {
+            own.policy: (majority_curve(own, ks, options), curve(own.counts, ks, **interval))
+            for own in answers
+        }
+    panels = {
+        f"{which} on {benchmark}": {policy: pair[place] for policy, pair in by_policy.items()}
+        for benchmark, by_policy in curves.items()
+        for which, place in (("pass@k", 1), ("maj@k", 0))
+    }
+    data: list[VoteJson] = [
+        {
+            "benchmark": benchmark,
+            "policy": policy,
+            "k": list(maj.ks),
+            "maj@k": maj.mean_K,
+            "low": maj.low_K,
+            "high": maj.high_K,
+            "pass@k": passed.mean_K,
+        }
+        for benchmark, by_policy in curves.items()
+        for policy, (maj, passed) in by_policy.items()
+    ]
+    return Document(
+        name="majority",
+        title="maj@k beside pass@k",
+        provenance=inputs.provenance,
+        data=MajorityData(curves=data),
+        tables=tuple(_table(benchmark, of) for benchmark, of in curves.items()),
+        sheets={"majority": _sheet(curves)},
+        figures=(Figure("majority", partial(draw_curves, panels)),),
+        notes=(
+            "maj@k: the most frequent answer of k samples is right; answers that are graded right "
+            "are one answer, wrong ones differ by their text, unreadable ones don't vote, ties are "
+            "broken by lot",
+            "without a verifier a user gets maj@k; pass@k takes somebody who picks the right one",
+        ),
+    )
+
+
+def majority_curve(answers: Answers, ks: tuple[int, ...] | list[int], options: Options) -> Curve:
+    """Return maj@k over problems with Gaffke's band."""
+    votes = answers.final_answers().values()
+    maj_PK = np.stack([maj_at_k(of, ks, seed=SEED) for of in votes])
+    interval: dict[str, Any] = {"confidence": options.confidence, "resamples": options.resamples}
+    band = gaffke(maj_PK, (0, 1), **interval, seed=SEED)
+    mean_K = maj_PK.mean(axis=0)
+    return Curve(tuple(ks), mean_K, band.low_K, band.high_K, options.confidence, len(maj_PK))
+
+
+def _table(benchmark: str, of: dict[str, tuple[Curve, Curve]]) -> Table:
+    names = ("maj@k", "pass@k")
+    heads = (Column("k"), *(Column(name, policy) for policy in of for name in names))
+    ks = next(iter(of.values()))[0].ks
+    rows = tuple(Row((k, *(value_at(one, k) for pair in of.values() for one in pair))) for k in ks)
+    return Table(f"maj@k and pass@k on {benchmark}", heads, rows)
+
+
+def _sheet(curves: dict[str, dict[str, tuple[Curve, Curve]]]) -> Table:
+    rows = tuple(
+        Row((benchmark, policy, k, *(value_at(one, k) for one in pair)))
+        for benchmark, by_policy in curves.items()
+        for policy, pair in by_policy.items()
+        for k in pair[0].ks
+    )
+    return Table("maj@k and pass@k", columns("benchmark, policy, k, maj@k, pass@k"), rows)
+
+
+MAJORITY = Analysis(
+    "majority", "maj@k beside pass@k: what a vote among samples gives", majority, MajorityData
+)

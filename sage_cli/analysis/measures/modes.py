@@ -1,0 +1,120 @@
+"""The ways of solving that a policy takes on generated problems whose completions announce them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.analysis import Analysis, Inputs, ModeChances
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.tables import PolicyMeans
+from sage_cli.errors import DataError
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.problems.generated.generator import Generated, Generator
+from sage_cli.problems.registry import find, is_file_name
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.dot_plot import draw_dot_plot
+from sage_cli.reports.tables.render import Record
+from sage_cli.reports.tables.table import Measure
+
+EXACT, SAMPLED = "exact chance", "share of samples"
+RIGHT_IF, AMONG_RIGHT = "right if taken", "share of right ones"
+MEASURES = (EXACT, SAMPLED, RIGHT_IF, AMONG_RIGHT)
+OTHER = "other"
+"""The mode of completions that announce none."""
+
+
+class ModesData(TypedDict):
+    """Each mode's chances and shares, and the differences to the first policy."""
+
+    modes: list[Record]
+    differences: list[Record]
+
+
+def modes(inputs: Inputs) -> Document:
+    """Return each mode's exact chance, its share of samples, and how often it is right."""
+    means = PolicyMeans("mode", inputs.options)
+    panels: dict[str, dict[str, dict[str, Measure]]] = {}
+    for benchmark, answers in inputs.answers.items():
+        kind = generator_with_modes(benchmark)
+        shares = {
+            own.policy: mode_shares(own, kind, inputs.modes[benchmark, own.policy])
+            for own in answers
+        }
+        for mode in (*kind.modes, OTHER):
+            for measure in MEASURES:
+                name = f"{mode}: {measure}"
+                means.add(benchmark, name, {one: of[mode][measure] for one, of in shares.items()})
+                values = means.means[benchmark][name]
+                panels.setdefault(measure, {})[f"{benchmark} {mode}"] = values
+    return Document(
+        name="modes",
+        title="modes of solving",
+        provenance=inputs.provenance,
+        data=ModesData(modes=means.records("value"), differences=means.difference_records()),
+        tables=means.tables("modes of solving"),
+        sheets={"modes": means.sheet("value")},
+        figures=(Figure("modes", partial(draw_dot_plot, panels, "mean over problems")),),
+        notes=(
+            f"{EXACT}: the probability of the words that announce the mode, from the model itself "
+            "at the sampling temperature; it has no sampling error, its interval is over problems",
+            f"{RIGHT_IF}: over the problems on which a sample takes the mode; {AMONG_RIGHT}: over "
+            "those that have a right sample",
+        ),
+    )
+
+
+def generator_with_modes(benchmark: str) -> type[Generator]:
+    """Return the benchmark's generator. Raises DataError if its completions announce no modes."""
+    entry = None if is_file_name(benchmark) else find(benchmark)
+    if isinstance(entry, Generated) and entry.generator.modes:
+        return entry.generator
+    raise DataError(
+        f"completions on {benchmark} don't announce how they solve the problem",
+        "name generated problems whose demonstrations do, as arithmetic",
+    )
+
+
+def mode_shares(
+    answers: Answers, kind: type[Generator], exact: ModeChances
+) -> dict[str, dict[str, FloatArray]]:
+    """Return mode -> measure -> its value on each problem, NaN if undefined."""
+    taken: Counter[tuple[str, str]] = Counter()
+    right: Counter[tuple[str, str]] = Counter()
+    for row in answers.rows():
+        mode = kind.mode_of(row.completion.text) or OTHER
+        taken[mode, row.problem.id] += 1
+        right[mode, row.problem.id] += row.right
+    ids = list(answers.problems)
+    shares = {}
+    for mode in (*kind.modes, OTHER):
+        taken_P = np.array([taken[mode, id_] for id_ in ids], float)
+        right_P = np.array([right[mode, id_] for id_ in ids], float)
+        shares[mode] = {
+            EXACT: np.array([_chance(exact[id_], mode) for id_ in ids]),
+            SAMPLED: taken_P / answers.counts.n_P,
+            RIGHT_IF: _ratio(right_P, taken_P),
+            AMONG_RIGHT: _ratio(right_P, answers.counts.c_P.astype(float)),
+        }
+    return shares
+
+
+def _chance(by_mode: Mapping[str, float], mode: str) -> float:
+    return max(0.0, 1 - sum(by_mode.values())) if mode == OTHER else by_mode[mode]
+
+
+def _ratio(part_P: FloatArray, whole_P: FloatArray) -> FloatArray:
+    return np.where(whole_P > 0, part_P / np.where(whole_P > 0, whole_P, 1), np.nan)
+
+
+MODES = Analysis(
+    "modes",
+    "which ways of solving generated problems a policy takes: exact chances, and how often right",
+    modes,
+    ModesData,
+    scorer="modes",
+)

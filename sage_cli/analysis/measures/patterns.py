@@ -1,0 +1,87 @@
+"""The frequency of patterns of reasoning among right solutions (Eq. 13, Table 2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import numpy as np
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.tables import PolicyMeans
+from sage_cli.analysis.texts import Detector
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.dot_plot import draw_dot_plot
+from sage_cli.reports.tables.render import Record
+
+
+class PatternsData(TypedDict):
+    """Frequencies, differences to the first policy, and each pattern's expressions."""
+
+    frequencies: list[Record]
+    differences: list[Record]
+    detectors: dict[str, list[str]]
+
+
+def patterns(inputs: Inputs) -> Document:
+    """Return each pattern's frequency per policy, and the paired differences to the first."""
+    detectors = inputs.options.detectors
+    means = PolicyMeans("pattern", inputs.options)
+    solved = []
+    for benchmark, answers in inputs.answers.items():
+        shares = {own.policy: pattern_shares(own, detectors) for own in answers}
+        for detector in detectors:
+            values = {policy: by_name[detector.name] for policy, by_name in shares.items()}
+            means.add(benchmark, detector.name, values)
+        solved += [
+            f"{own.policy} on {benchmark}: {int((own.counts.c_P > 0).sum())} of "
+            f"{len(own.counts)} problems have a right solution, {int(own.counts.c_P.sum())} in all"
+            for own in answers
+        ]
+    note = "on problems that both solve: the frequencies above are over different problems"
+    axis = "frequency among right solutions"
+    return Document(
+        name="patterns",
+        title="patterns of reasoning",
+        provenance=inputs.provenance,
+        data=PatternsData(
+            frequencies=means.records("frequency"),
+            differences=means.difference_records(),
+            detectors={one.name: [each.pattern for each in one.expressions] for one in detectors},
+        ),
+        tables=means.tables("frequency of patterns among right solutions", [note]),
+        sheets={"patterns": means.sheet("frequency")},
+        figures=(Figure("patterns", partial(draw_dot_plot, means.means, axis)),),
+        notes=(
+            "frequency (Eq. 13): mean over problems with a right solution of the share of its "
+            "right solutions that show the pattern; detectors are words, not understanding",
+            *solved,
+        ),
+    )
+
+
+def pattern_shares(answers: Answers, detectors: tuple[Detector, ...]) -> dict[str, FloatArray]:
+    """Return pattern -> share of each problem's right solutions that show it; NaN for none."""
+    shown: dict[str, Counter[str]] = {detector.name: Counter() for detector in detectors}
+    for row in answers.rows():
+        if row.right:
+            for detector in detectors:
+                shown[detector.name][row.problem.id] += detector.shown_by(row.completion.text)
+    right_P = answers.counts.c_P
+    known_P = np.where(right_P > 0, right_P, 1)
+    return {
+        name: np.where(right_P > 0, [by_problem[id_] for id_ in answers.problems] / known_P, np.nan)
+        for name, by_problem in shown.items()
+    }
+
+
+PATTERNS = Analysis(
+    "patterns",
+    "how often right solutions show patterns of reasoning (Eq. 13, Table 2)",
+    patterns,
+    PatternsData,
+    options=frozenset({"patterns"}),
+)

@@ -1,0 +1,235 @@
+"""Support kept, lost and gained against a base (Def. 4.1; The Invisible Leash, Wu et al. 2025)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.analysis import Analysis, Inputs
+from sage_cli.analysis.measures.invisible_leash import (
+    entropies_of,
+    equal_k,
+    support_ratios,
+    thresholds,
+)
+from sage_cli.analysis.tables import records, wide_table
+from sage_cli.metrics import Support, compare_support
+from sage_cli.metrics.comparisons.pooled_null import paired_grades
+from sage_cli.metrics.comparisons.support import OFTEN, STATES, Transitions, transitions
+from sage_cli.reports.document import Document, Figure
+from sage_cli.reports.figures.heat_strip import draw_heat_strip
+from sage_cli.reports.tables.render import Record
+from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, columns
+
+
+class SupportJson(TypedDict):
+    """A run's problems that are kept, lost or gained at a delta, and the paper's ratios.
+
+    `paired`: by chance and surely are from verdicts paired by their random numbers.
+    """
+
+    delta: float
+    gained: list[str]
+    lost: list[str]
+    kept: list[str]
+    absent: list[str]
+    surely_gained: list[str]
+    surely_lost: list[str]
+    gained_by_chance: float
+    lost_by_chance: float
+    paired: bool
+    visible: float
+    SRR: float
+    NDR: float
+    SDS: float
+    NSCR: float
+
+
+class TransitionsJson(TypedDict):
+    """From a base's state (rows) to the run's (columns): problems seen, and expected by chance."""
+
+    states: tuple[str, ...]
+    seen: list[list[float]]
+    by_chance: list[list[float]]
+
+
+class RunSupport(TypedDict):
+    """A run against the base on a benchmark, at each delta."""
+
+    benchmark: str
+    run: str
+    support: list[SupportJson]
+    transitions: TransitionsJson
+
+
+class SupportData(TypedDict):
+    """Runs against a base; `thresholds` has by benchmark what k samples detect."""
+
+    base: str
+    runs: list[RunSupport]
+    thresholds: dict[str, dict[str, float]]
+    entropies: list[Record]
+
+
+NAMES = (
+    "delta, kept, lost, lost by chance, surely lost, gained, gained by chance, surely gained, "
+    "absent, SRR, NDR, SDS, NSCR"
+)
+
+
+def support(inputs: Inputs) -> Document:
+    """Return the support at each delta per run, transitions, and a strip per policy.
+
+    Raises DataError if the policies have unequal numbers of samples.
+    """
+    confidence = inputs.options.confidence
+    tables, sheet_rows, detected = [], [], {}
+    data: list[RunSupport] = []
+    for benchmark, answers in inputs.answers.items():
+        base, *runs = answers
+        k = equal_k(answers)
+        detected[benchmark] = {"k": k, **thresholds(k, confidence)}
+        for run in runs:
+            supports = [
+                compare_support(base.counts, run.counts, confidence=confidence, delta=delta)
+                for delta in inputs.options.deltas
+            ]
+            moved = transitions(base.counts, run.counts)
+            title = f"{run.policy} against {base.policy} on {benchmark}"
+            rows = [_cells(one) for one in supports]
+            table = Table(f"support of {title}", columns(NAMES), tuple(map(Row, rows)))
+            tables += [table, _transition_table(title, moved)]
+            sheet_rows += [Row((benchmark, run.policy, *cells)) for cells in rows]
+            matrices: TransitionsJson = {
+                "states": STATES,
+                "seen": moved.seen.tolist(),
+                "by_chance": moved.by_chance.tolist(),
+            }
+            data.append(
+                {
+                    "benchmark": benchmark,
+                    "run": run.policy,
+                    "support": [_json(one) for one in supports],
+                    "transitions": matrices,
+                }
+            )
+    sheet = Table("support", columns(f"benchmark, run, {NAMES}"), tuple(sheet_rows))
+    shares = {
+        benchmark: {own.policy: own.right_shares for own in answers}
+        for benchmark, answers in inputs.answers.items()
+    }
+    entropy, base_label = entropies_of(inputs), inputs.policies[0]
+    return Document(
+        name="support",
+        title=f"support against {base_label}",
+        provenance=inputs.provenance,
+        data=SupportData(
+            base=base_label,
+            runs=data,
+            thresholds=detected,
+            entropies=records("entropy", entropy, "mean"),
+        ),
+        tables=(*tables, wide_table("entropies, mean over problems", "entropy", entropy)),
+        sheets={"support": sheet, "support-problems": _problems(inputs)},
+        figures=(Figure("support", partial(draw_heat_strip, shares)),),
+        notes=_notes(inputs),
+    )
+
+
+def _cells(support: Support) -> tuple[Cell, ...]:
+    lost_by_chance = Measure(support.lost_by_chance, digits=1)
+    gained_by_chance = Measure(support.gained_by_chance, digits=1)
+    return (
+        *(Measure(support.delta, digits=4), len(support.kept)),
+        *(len(support.lost), lost_by_chance, len(support.surely_lost)),
+        *(len(support.gained), gained_by_chance, len(support.surely_gained)),
+        len(support.absent),
+        *(Measure(float(ratio)) for ratio in support_ratios(support).values()),  # type: ignore[arg-type]
+    )
+
+
+def _transition_table(title: str, moved: Transitions) -> Table:
+    """Return cells as `12 (9.8)`: problems seen, and in brackets the number by chance."""
+    heads = (Column("base"), *(Column(state, "then") for state in STATES))
+    rows = tuple(
+        Row((state, *(f"{int(moved.seen[i, j])} ({moved.by_chance[i, j]:.1f})" for j in range(3))))
+        for i, state in enumerate(STATES)
+    )
+    return Table(f"from never to often, {title}", heads, rows)
+
+
+def _problems(inputs: Inputs) -> Table:
+    rows = tuple(
+        Row((own.benchmark.name, id_, own.policy, int(n), int(c)))
+        for own in inputs.each()
+        for id_, n, c in zip(own.counts.problem_ids, own.counts.n_P, own.counts.c_P, strict=True)
+    )
+    heads = columns("benchmark, problem, policy, n, right")
+    return Table("right samples problem by problem", heads, rows)
+
+
+def _json(support: Support) -> SupportJson:
+    return {
+        "delta": support.delta,
+        "gained": list(support.gained),
+        "lost": list(support.lost),
+        "kept": list(support.kept),
+        "absent": list(support.absent),
+        "surely_gained": list(support.surely_gained),
+        "surely_lost": list(support.surely_lost),
+        "gained_by_chance": support.gained_by_chance,
+        "lost_by_chance": support.lost_by_chance,
+        "paired": support.paired,
+        "visible": support.visible,
+        **support_ratios(support),
+    }
+
+
+def _null(inputs: Inputs) -> str:
+    """Return how chance is computed, and the test that belongs to it."""
+    pairs = [
+        paired_grades(base.counts, run.counts)
+        for base, *runs in inputs.answers.values()
+        for run in runs
+    ]
+    if all(pair is not None for pair in pairs):
+        return (
+            "its two verdicts on one sample swapped at random (both policies were sampled with the "
+            "same evaluation seeds, so that sample i shares its random numbers); surely: "
+            "McNemar's exact test"
+        )
+    return (
+        "all right samples of a problem falling among both as from one urn (evaluation seeds "
+        "differ, so that samples are independent); surely: Fisher's exact test"
+    )
+
+
+def _notes(inputs: Inputs) -> tuple[str, ...]:
+    confidence = inputs.options.confidence
+    fewest = min(int(one.counts.n_P.min()) for one in inputs.each())
+    visible = thresholds(fewest, confidence)
+    return (
+        "a problem is in the support at delta where more than that share of the samples is right; "
+        f"with {fewest} samples a problem, a success probability below {visible['exact']:.2g} may "
+        f"go unseen (-ln(zeta) / k, as The Invisible Leash has it: {visible['paper']:.2g})",
+        f"by chance: the number expected if base and run were one model, {_null(inputs)}, Holm "
+        f"over all problems, at {confidence:.0%}",
+        "SRR kept / (kept + lost), NDR gained / (kept + gained), SDS their harmonic mean, NSCR "
+        "(gained - lost) / (kept + gained + lost): counts of these problems, without intervals",
+        f"{OFTEN}: in at least half of the samples; in brackets what chance alone would show",
+        "answer entropy: of the shares of a problem's different answers, none being one more; low "
+        "by about (answers - 1) / 2n; token entropy is there for policies whose "
+        "samples `sage analyze entropy` has scored",
+    )
+
+
+SUPPORT = Analysis(
+    "support",
+    "problems kept, lost and gained against the base at several delta, beyond chance (Def. 4.1)",
+    support,
+    SupportData,
+    base=True,
+    scorer="self if stored",
+    options=frozenset({"delta"}),
+)

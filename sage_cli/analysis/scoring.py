@@ -1,0 +1,161 @@
+"""Scores of stored samples by a model, stored beside them.
+
+A model is loaded only if a score is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sage_cli.analysis.analysis import Scorer
+from sage_cli.analysis.answers import Answers
+from sage_cli.analysis.forward import Forward
+from sage_cli.analysis.load import Subject
+from sage_cli.analysis.measures.modes import generator_with_modes
+from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.json_value import json_value
+from sage_cli.progress import Progress
+from sage_cli.store.atomic import write_json
+from sage_cli.store.identity import identity_of
+from sage_cli.store.readings import ReadingStore
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScorer:
+    """A policy with its own prompt and dtype that scores samples at a temperature."""
+
+    own: PolicySamples
+    temperature: float
+    recipe: EvaluationRecipe
+    progress: Progress
+
+    @property
+    def label(self) -> str:
+        """Return the policy's label."""
+        return self.own.policy.label
+
+    @property
+    def determinants(self) -> dict[str, Any]:
+        """Return everything that determines its scores, known without loading it."""
+        policy = self.own.policy
+        return {
+            "model": policy.fingerprint,
+            "template": self.own.template.hash,
+            "dtype": policy.dtype(self.own.dtype),
+            "temperature": self.temperature,
+        }
+
+    def unscored(self, answers: Answers, writer: PolicySamples) -> tuple[int, int]:
+        """Return how many of `writer`'s completions have no score yet, and how many there are."""
+        stores = self._stores(writer, read_only=True)
+        whole = answers.n * len(answers.problems)
+        scored = sum(store.count(answers.problems, answers.n) for store in stores)
+        return whole * len(stores) - scored, whole * len(stores)
+
+    def score(self, answers: Answers, writer: PolicySamples) -> Answers:
+        """Return the answers with scores; missing ones are computed and stored as it goes.
+
+        Raises ConfigurationError if the writer has another tokenizer.
+        """
+        stores = self._stores(writer)
+        lacking, whole = self.unscored(answers, writer)
+        if lacking:
+            self._refuse_other_vocabulary(writer)
+            title = f"{self.label} reads {answers.policy} on {answers.benchmark.name}"
+            self.progress.begin(title, whole, "completions", whole - lacking)
+            for store in stores:
+                for rows in store.missing(answers.problems, answers.n):
+                    store.add(self._forward.scores(rows, answers.problems))
+                    store.flush()
+            self.progress.end()
+        return replace(answers, scores=stores)
+
+    def if_stored(self, answers: Answers, writer: PolicySamples) -> Answers:
+        """Return the answers with scores if all are stored, else as they are."""
+        if self.unscored(answers, writer)[0]:
+            return answers
+        return replace(answers, scores=self._stores(writer, read_only=True))
+
+    def problems_without_modes(self, benchmark: Benchmark) -> tuple[int, int]:
+        """Return how many problems have no chances of modes yet, and how many there are."""
+        return len(set(benchmark.golds) - set(self._stored(benchmark))), len(benchmark.golds)
+
+    def modes(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
+        """Return problem id -> mode -> the chance that its own completion announces the mode."""
+        chances = self._stored(benchmark)
+        missing = [problem for problem in benchmark.problems if problem.id not in chances]
+        if missing:
+            words = _words(benchmark, self.recipe)
+            self.progress.say(f"{self.label}: chances of {', '.join(words)} on {benchmark.name}")
+            chances |= self._forward.chances(missing, words)
+            write_json(self._file(benchmark), chances)
+        return chances
+
+    def _stores(
+        self, writer: PolicySamples, *, read_only: bool = False
+    ) -> tuple[ReadingStore, ...]:
+        evaluation = self.recipe.evaluation
+        return tuple(
+            ReadingStore(writer.at(seed, read_only=read_only), self.determinants)
+            for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds)
+        )
+
+    def _stored(self, benchmark: Benchmark) -> dict[str, dict[str, float]]:
+        """Return the stored chances; none if the file is absent or torn."""
+        try:
+            stored = json_value(self._file(benchmark).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+    def _file(self, benchmark: Benchmark) -> Path:
+        decisive = [self.determinants, _words(benchmark, self.recipe)]
+        samples = self.own.at(self.recipe.evaluation.seed, read_only=True)
+        return samples.folder / "readings" / f"modes-{identity_of('modes', decisive)[:16]}.json"
+
+    def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
+        policy = self.own.policy
+        if writer.policy.path == policy.path:
+            return
+        if writer.policy.tokenizer().get_vocab() != self._forward.tokenizer.get_vocab():
+            raise ConfigurationError(
+                f"{writer.policy.label} and {policy.label} have different tokenizers",
+                "name a base with the same tokenizer by --base",
+            )
+
+    @cached_property
+    def _forward(self) -> Forward:
+        return Forward(self.own, self.temperature, self.progress)
+
+
+def scorers(
+    scorer: Scorer | None,
+    subjects: Sequence[Subject],
+    recipe: EvaluationRecipe,
+    progress: Progress,
+) -> list[tuple[Subject, ModelScorer | None]]:
+    """Return each subject with its scorer: none, the base at temperature 1, or itself.
+
+    A subject scores its own samples at the sampling temperature.
+    """
+    if scorer is None:
+        return [(subject, None) for subject in subjects]
+    if scorer == "base":
+        base = ModelScorer(subjects[0].samples, 1.0, recipe, progress)
+        return [(subject, base) for subject in subjects]
+    temperature = recipe.sampling.temperature
+    return [(one, ModelScorer(one.samples, temperature, recipe, progress)) for one in subjects]
+
+
+def _words(benchmark: Benchmark, recipe: EvaluationRecipe) -> Mapping[str, list[str]]:
+    """Return mode -> the beginnings of completions that announce it, with and without a tag."""
+    opening = "" if recipe.prompt.format == "paper" else recipe.prompt.reasoning_open
+    modes = generator_with_modes(benchmark.name).modes
+    return {mode: list(dict.fromkeys((opening + words, words))) for mode, words in modes.items()}

@@ -1,0 +1,76 @@
+"""The content hash of a file, computed once for as long as the file stays the same.
+
+Hashes are remembered by (path, size, modification time) in the user's cache folder, so that a
+command that loads no model doesn't read fifteen gigabytes of weights to name them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from functools import cache
+from pathlib import Path
+
+from sage_cli.json_value import json_value
+
+_SMALL = 1 << 16
+"""Bytes below which hashing is faster than remembering."""
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file's content in hexadecimal digits. Raises OSError as reading does."""
+    status = path.stat()
+    if status.st_size < _SMALL:
+        return _hash(path)
+    place = str(path.resolve())
+    state = [status.st_size, status.st_mtime_ns]
+    known = _remembered_in(cache_file())
+    if place in known and known[place][:2] == state:
+        return str(known[place][2])
+    digest = _hash(path)
+    known[place] = [*state, digest]
+    _remember(place, known[place])
+    return digest
+
+
+def cache_file() -> Path:
+    """The cache file of hashes: below `$XDG_CACHE_HOME`, which is ~/.cache unless it is set."""
+    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(folder) / "sage" / "hashes.json"
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def _remembered_in(file: Path) -> dict[str, list[int | str]]:
+    return _read(file)
+
+
+def _read(file: Path) -> dict[str, list[int | str]]:
+    """The entries of the cache; none if it is absent, torn or malformed."""
+    try:
+        known = json_value(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(known, dict):
+        return {}
+    return {
+        place: entry
+        for place, entry in known.items()
+        if isinstance(entry, list) and len(entry) == 3 and isinstance(entry[2], str)
+    }
+
+
+def _remember(place: str, entry: list[int | str]) -> None:
+    """Add an entry to what other processes have written meanwhile; a cache may fail."""
+    file = cache_file()
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps({**_read(file), place: entry}), encoding="utf-8")
+        temporary.replace(file)

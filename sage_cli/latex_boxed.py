@@ -1,0 +1,98 @@
+r"""The contents of the last closed \boxed{...}: of published solutions and of completions."""
+
+from __future__ import annotations
+
+import re
+
+_BOX_OR_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+_PLAIN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}\\]*)\}")
+"""A box without braces or backslashes inside, as most are: one look finds its end."""
+_BLANK = r"(?:[\s$*]|\\[()\[\] ,;]|\\q?quad)*"
+_NAMED = rf"(?:([A-Za-z])(?:_(?:\w|\{{\w+\}}))?\s*={_BLANK})"
+_BETWEEN = re.compile(
+    rf"\}}{_BLANK}(?:,{_BLANK})?(?:(?:\\text\s*\{{\s*)?\b(and|or)\b(?:\s*\}})?|(?<=,)){_BLANK}"
+    rf"{_NAMED}?\Z"
+)
+"""What joins two boxes into one answer: `and`, `or`, a comma, with the marks of LaTeX around it."""
+_BEFORE = re.compile(rf"{_NAMED}\Z")
+"""The unknown that a box is the value of: x= or x_1=."""
+_JOINT = 60
+"""Characters that may stand between two boxes of one answer."""
+_AT_MOST = 50
+"""Boxes that may be joined to the last one."""
+
+Span = tuple[int, int, int]
+"""Where a box begins, where its contents begin, and where they end."""
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The contents, braces inside included, of the closed \boxed{} or \fbox{} that begins last.
+
+    Escaped braces (`\{`) are text, an inner box counts rather than the one around it, and a box
+    that never closes is none. None without a box; linear in the length of `text`.
+    """
+    box = _last_box(text)
+    return None if box is None else text[box[1] : box[2]]
+
+
+def last_boxes(text: str) -> str | None:
+    r"""`last_boxed`, and before it the boxes that `and`, `or` or a comma joins to it.
+
+    `\boxed{2} and \boxed{3}` is "2 and 3", `x=\boxed{2} or x=\boxed{3}` is "2 or 3". None without
+    a box; linear in the length of `text`.
+    """
+    box = _last_box(text)
+    if box is None:
+        return None
+    answer = text[box[1] : box[2]]
+    joint = _joint(text, box)
+    if joint is None:
+        return answer
+    ending = {closed[2]: closed for closed in _closed_boxes(text, 0)}
+    for _ in range(_AT_MOST):
+        box = ending.get(joint.start()) if joint else None
+        if joint is None or box is None or not _same_unknown(text, box, joint[2]):
+            break
+        answer = f"{text[box[1] : box[2]]}{f' {joint[1]} ' if joint[1] else ', '}{answer}"
+        joint = _joint(text, box)
+    return answer
+
+
+def _same_unknown(text: str, box: Span, name: str | None) -> bool:
+    """Whether `box` is a value of the unknown `name` too; None names none."""
+    before = _BEFORE.search(text, max(0, box[0] - _JOINT), box[0])
+    return name is None or (before is not None and before[1] == name)
+
+
+def _joint(text: str, box: Span) -> re.Match[str] | None:
+    """The closing brace before a box, with what joins the two."""
+    begin = max(0, box[0] - _JOINT)
+    return _BETWEEN.search(text, begin, box[0]) if text.find("}", begin, box[0]) >= 0 else None
+
+
+def _last_box(text: str) -> Span | None:
+    last = text.rfind(r"\boxed")
+    last = max(last, text.rfind(r"\fbox", last + 1))
+    if last < 0:
+        return None
+    if plain := _PLAIN_BOX.match(text, last):
+        return last, *plain.span(1)
+    # what follows the last one is read first, which is mostly enough
+    return max(_closed_boxes(text, last) or _closed_boxes(text, 0), default=None)
+
+
+def _closed_boxes(text: str, begin: int) -> list[Span]:
+    """The closed boxes from `begin` on; unless it is 0, up to the end of the box that is there."""
+    closed: list[Span] = []
+    open_braces: list[tuple[int, int, bool]] = []
+    for match in _BOX_OR_BRACE.finditer(text, begin):
+        token = match.group()
+        if token[-1] == "{" and token != r"\{":
+            open_braces.append((match.start(), match.end(), len(token) > 1))
+        elif token == "}" and open_braces:
+            start, opened, is_box = open_braces.pop()
+            if is_box:
+                closed.append((start, opened, match.start()))
+            if begin and not open_braces:
+                break
+    return closed

@@ -1,0 +1,1 @@
+"""Models and methods compared: differences, crossings, support, rankings."""

@@ -1,0 +1,99 @@
+"""Models that are indistinguishable from the best of several, or from the Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sage_cli.metrics.comparisons.objective import ObjectiveValues
+from sage_cli.metrics.counts import BoolArray, FloatArray
+from sage_cli.metrics.intervals.distributions import two_sided_p
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best model's place, and the places of all that may be as good, itself among them.
+
+    `error` is the median standard error of a difference from the best, NaN where there is none.
+    """
+
+    best: int
+    indistinguishable: tuple[int, ...]
+    error: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Front:
+    """Places of the models that none is better than in both objectives, and of all that may be."""
+
+    best: tuple[int, ...]
+    indistinguishable: tuple[int, ...]
+
+
+def rank(values: ObjectiveValues, confidence: float = 0.95) -> Ranking:
+    """Compare every model with the one that looks best, on the same problems.
+
+    The model that looks best was lucky among all pairs: p-values are multiplied by the number of
+    pairs (Bonferroni), so that a model as good as all others is distinguished from any with
+    probability 1 - `confidence` at most.
+    """
+    best = int(np.argmax([runs_IP.mean() for runs_IP in values.models]))
+    better_ZZ, error_ZZ = _compared(values, confidence)
+    known_Z = error_ZZ[best][error_ZZ[best] > 0]
+    error = float(np.median(known_Z)) if known_Z.size else np.nan
+    return Ranking(best, _places(~better_ZZ[best]), error, confidence)
+
+
+def pareto_front(objectives: Sequence[ObjectiveValues], confidence: float = 0.95) -> Front:
+    """The models that no other beats in all objectives, and those indistinguishable from them.
+
+    A model is distinguished where one of the front is significantly better in every objective;
+    each of those comparisons holds at `confidence` over all pairs, hence all of them together do.
+    """
+    means_ZO = np.array([[runs_IP.mean() for runs_IP in values.models] for values in objectives]).T
+    front = non_dominated(means_ZO)
+    better_ZZ = np.logical_and.reduce([_compared(values, confidence)[0] for values in objectives])
+    return Front(front, _places(~better_ZZ[list(front)].any(axis=0)))
+
+
+def non_dominated(values_ZO: FloatArray) -> tuple[int, ...]:
+    """Places of the models that no other matches in all objectives and beats in one."""
+    no_worse_ZZ = (values_ZO[:, None] >= values_ZO[None]).all(axis=2)
+    better_ZZ = (values_ZO[:, None] > values_ZO[None]).any(axis=2)
+    return _places(~(no_worse_ZZ & better_ZZ).any(axis=0))
+
+
+def _places(true_Z: Any) -> tuple[int, ...]:
+    return tuple(map(int, np.flatnonzero(true_Z)))
+
+
+def _compared(values: ObjectiveValues, confidence: float) -> tuple[BoolArray, FloatArray]:
+    """True where a model (row) is significantly better than another, and the errors, (Z, Z) each.
+
+    Paired by problem, Student's t; where models have several runs, with the noise of seeds pooled
+    over all models. Without an error there is no evidence.
+    """
+    means_ZP = np.stack([runs_IP.mean(axis=0) for runs_IP in values.models])
+    runs_Z = np.array([len(runs_IP) for runs_IP in values.models])
+    (Z, P), noise = means_ZP.shape, values.noise
+    better_ZZ, error_ZZ = np.zeros((Z, Z), dtype=bool), np.full((Z, Z), np.nan)
+    if P < 2:
+        return better_ZZ, error_ZZ
+    for place in range(Z):
+        gap_PZ = (means_ZP[place] - means_ZP).T
+        error_Z, freedom_Z = gap_PZ.std(axis=0, ddof=1) / np.sqrt(P), np.full(Z, P - 1.0)
+        if noise is not None:
+            for other, share in enumerate(1 / runs_Z[place] + 1 / runs_Z):
+                error_1, freedom_1 = noise.error(gap_PZ[:, [other]], share)
+                error_Z[other], freedom_Z[other] = error_1[0], freedom_1[0]
+            error_Z[place] = 0.0  # the same runs
+        gap_Z, known_Z = gap_PZ.mean(axis=0), error_Z > 0
+        p_Z = np.ones(Z)
+        p_Z[known_Z] = two_sided_p(gap_Z[known_Z] / error_Z[known_Z], freedom_Z[known_Z])
+        better_ZZ[place] = (p_Z * Z * (Z - 1) / 2 <= 1 - confidence) & (gap_Z > 0)
+        error_ZZ[place] = error_Z
+    return better_ZZ, error_ZZ

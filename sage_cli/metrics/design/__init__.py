@@ -1,0 +1,1 @@
+"""The design of a measurement: its precision and its power."""

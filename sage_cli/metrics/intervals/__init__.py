@@ -1,0 +1,1 @@
+"""Confidence intervals of means, and the sources of their variance."""

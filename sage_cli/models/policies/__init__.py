@@ -1,0 +1,1 @@
+"""Policies by name: runs, checkpoints, folders, Hub names; their compatibility."""

@@ -1,0 +1,113 @@
+"""The planned run of a recipe, known from its settings and its parent alone.
+
+No weights are read, so that a plan can say exactly what is done and what is missing. What the
+weights really were is noted when a run ends (`sage_cli.models.policies.compatibility`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sage_cli.config.consent import consents
+from sage_cli.config.labels import base_label, rl_label
+from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.errors import ConfigurationError
+from sage_cli.models.folders import fingerprint, require_model
+from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.identity import demonstrations_identity, training_identity
+from sage_cli.store.identity import identity_of
+from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
+from sage_cli.store.run import TORN, Run, Runs
+
+
+def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:
+    """The base of a recipe: a run's model, trained or not yet, or the model as it is.
+
+    Raises ConfigurationError where a model from scratch is not to be trained.
+    """
+    if recipe.sft.enabled:
+        return Policy.of_run(sft_run(recipe, runs), consent=consents(recipe.model))
+    if isinstance(recipe.model, PretrainedModel):
+        return Policy(recipe.model.path, section=recipe.model)
+    raise ConfigurationError(
+        "model.kind is 'scratch' and sft.enabled is false: random weights are no base for RL",
+        "use --set sft.enabled=true, or --init RUN",
+    )
+
+
+def sft_run(recipe: SftRecipe, runs: Runs) -> Run:
+    """The run of a base, identified by model, prompt, SFT settings and demonstrations."""
+    determinants = {
+        "model": _start(recipe.model),
+        "prompt": recipe.prompt.determinants(),
+        "sft": recipe.sft.determinants(),
+        "data": demonstrations_identity(recipe.data, recipe.sft),
+    }
+    return runs.at("sft", base_label(recipe), identity_of("sft", determinants))
+
+
+def rl_run(recipe: RlRecipe, parent: Policy, runs: Runs, processes: int) -> Run:
+    """The run of a policy that is trained by RL from `parent` in so many processes."""
+    anchor, guide = recipe.anchor, recipe.guide
+    lora = recipe.model.lora.determinants() if recipe.model.tuning == "lora" else None
+    determinants = {
+        "parent": parent.identity,
+        "tuning": [recipe.model.tuning, trained_dtype(recipe.model), lora],
+        "compute": recipe.model.compute_dtype,
+        "prompt": recipe.prompt.determinants(),
+        # each process draws rollouts of its own
+        "rl": {**recipe.rl.determinants(), "processes": processes},
+        "rollout": recipe.rollout.determinants(),
+        "anchor": anchor.determinants() if anchor.kl != "none" else None,
+        "guide": guide.determinants() if guide.name != "none" else None,
+        "grading": recipe.grading.determinants(),
+        "data": training_identity(recipe.data),
+    }
+    return runs.at("rl", rl_label(recipe), identity_of("rl", determinants))
+
+
+def _start(model: PretrainedModel | ScratchModel) -> dict[str, Any]:
+    """The determinants of the untrained weights and of their tuning."""
+    settings = {**model.determinants(), "dtype": trained_dtype(model)}
+    if isinstance(model, ScratchModel):
+        # random weights are always trained in full: the tuning is RL's
+        return {key: v for key, v in settings.items() if key not in ("tuning", "lora")}
+    require_model(model.path)
+    return {**settings, "path": None, "weights": fingerprint(model.path, model.revision)}
+
+
+def run_facts(run: Run) -> dict[str, Any]:
+    """The run's id and its state, for plans."""
+    return {"run": run.id, "state": state(run)}
+
+
+def base_facts(base: Policy) -> dict[str, Any]:
+    """The same for what RL begins with: a run, or a model taken as it is."""
+    return run_facts(base.run) if base.run else {"model": f"{base.path}, taken as it is"}
+
+
+def state(run: Run) -> str:
+    """`finished`, `interrupted at step 9 of 20`, `running`, `failed: ...` or `not trained yet`.
+
+    Or `pruned at step 9 of 20: ...`, where a sweep ended it. With what has become of a run that
+    was begun anew in its place.
+    """
+    if run.anew.folder.is_dir():
+        return f"{_state(run)}; begun anew: {_state(run.anew)}"
+    return _state(run)
+
+
+def _state(run: Run) -> str:
+    if not run.begun:
+        return "not trained yet"
+    if (torn := run.torn) is not None:
+        return f"{TORN}: {torn.cause}"
+    manifest, status = run.manifest, run.status
+    if status == FINISHED:
+        return status
+    records = run.metrics.read()
+    at = f" at step {records[-1]['step']} of {records[-1].get('of', '?')}" if records else ""
+    explained = status in (FAILED, PRUNED) and manifest.get("reason")
+    why = f": {manifest['reason']}" if explained else ""
+    return f"{status}{at}{why}"

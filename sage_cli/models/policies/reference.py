@@ -1,0 +1,48 @@
+"""The reference policy of a training: its start, or the model that the start grew from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.model import trained_dtype
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.errors import ConfigurationError
+from sage_cli.models.folders import adapter_base, is_adapter
+from sage_cli.models.policies.policy import Policy
+from sage_cli.store.run import run_of
+
+
+def reference_policy(start: Policy, recipe: RlRecipe) -> Policy:
+    """The frozen model that `anchor.reference` means for a training from `start`.
+
+    `sft` is `start` itself. `base` is the model below its adapter, or the one that its run began
+    with; `start` again where there is neither, and under LoRA where it has no adapter yet. Raises
+    ConfigurationError where nothing but random weights came before.
+    """
+    folder = Path(start.path)
+    if recipe.anchor.reference == "sft":
+        return start
+    if is_adapter(folder):
+        below = adapter_base(folder)
+        return Policy(below, run_of(Path(below)), section=start.pretrained)
+    if recipe.model.tuning == "lora" or start.run is None:
+        return start
+    if start.pretrained is None:
+        raise ConfigurationError(
+            f"anchor.reference is 'base', and {start.label} began with random weights",
+            "use --set anchor.reference=sft",
+        )
+    return Policy(start.pretrained.path, section=start.pretrained)
+
+
+def policy_and_reference(recipe: RlRecipe, base: Policy) -> tuple[Any, Path | None]:
+    """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
+    from sage_cli.models.load import attach_lora
+
+    model = base.model(dtype=trained_dtype(recipe.model), trainable=True)
+    has_adapter = hasattr(model, "peft_config")
+    if recipe.model.tuning == "full":
+        held = recipe.anchor.kl == "reverse"
+        return model, reference_policy(base, recipe).folder if held else None
+    return (model if has_adapter else attach_lora(model, recipe.model.lora)), None

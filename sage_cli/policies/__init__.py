@@ -1,1 +1,0 @@
-"""Which model is meant: runs, checkpoints, folders, Hub names; what fits together."""

@@ -1,1 +1,0 @@
-"""Two-digit multiplication, the problems of the `tiny` preset."""

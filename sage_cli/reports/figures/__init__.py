@@ -1,0 +1,1 @@
+"""The pictures of reports; matplotlib is imported when one is drawn."""

@@ -1,0 +1,114 @@
+"""Grids of panels with a legend below: points, distributions, and values over steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sage_cli.metrics.counts import FloatArray
+from sage_cli.reports.figures.figure import FAINT, drawing, logarithmic
+from sage_cli.reports.figures.legend import Legend, series_of
+
+COLUMNS = 3
+RAW = 8
+"""With more runs than this, raw lines are not drawn behind the smoothed ones."""
+SMOOTHED = 40
+"""A smoothed line is a moving mean over this share of the steps."""
+
+Series = tuple[FloatArray, FloatArray]
+"""x and y of points: steps and values, or two numbers of each problem."""
+Panels = Mapping[str, Mapping[str, Series]]
+"""Title -> label -> points."""
+
+
+@contextmanager
+def panel_grid(
+    stem: Path,
+    titles: Sequence[str],
+    labels: Sequence[str],
+    panel_in: tuple[float, float],
+    extra_in: float,
+    *,
+    columns: int = COLUMNS,
+    points: bool = False,
+    **subplots: Any,
+) -> Iterator[tuple[Legend, list[Any]]]:
+    """Draw a panel per title, `columns` a row; yields the legend and the panels' axes."""
+    columns = min(columns, len(titles))
+    rows = -(-len(titles) // columns)
+    width_in = panel_in[0] * columns
+    legend = Legend.of(labels, width_in)
+    with drawing(stem, width_in, panel_in[1] * rows + extra_in + legend.height_in) as figure:
+        grid = figure.subplots(rows, columns, squeeze=False, **subplots).ravel()
+        for axes in grid[len(titles) :]:
+            axes.set_visible(False)
+        for axes, title in zip(grid, titles, strict=False):
+            axes.set_title(title)
+        yield legend, list(grid)
+        (legend.draw_points if points else legend.draw_lines)(figure)
+
+
+def draw_scatter(panels: Panels, axes_names: tuple[str, str], stem: Path) -> None:
+    """Draw two numbers of each problem against each other, a panel per benchmark."""
+    titles, labels = list(panels), series_of(panels.values())
+    with panel_grid(stem, titles, labels, (3.6, 3.0), 0.2, columns=len(titles), points=True) as (
+        legend,
+        grid,
+    ):
+        for axes, panel in zip(grid, panels.values(), strict=True):
+            for label, (x, y) in panel.items():
+                axes.scatter(x, y, s=9, alpha=0.55, linewidths=0, **legend.point(label))
+            axes.set_xlabel(axes_names[0])
+        grid[0].set_ylabel(axes_names[1])
+
+
+def draw_ecdf(panels: Mapping[str, Mapping[str, FloatArray]], axis: str, stem: Path) -> None:
+    """Draw panel -> label -> positive values as the share that lies above each value.
+
+    Both axes are logarithmic, so that heavy tails show; there is no bandwidth to choose.
+    """
+    titles, labels = list(panels), series_of(panels.values())
+    with panel_grid(stem, titles, labels, (3.6, 2.7), 0.1, sharex=True, sharey=True) as (
+        legend,
+        grid,
+    ):
+        for axes, panel in zip(grid, panels.values(), strict=False):
+            for label, values in panel.items():
+                if len(values):
+                    share = 1 - np.arange(len(values)) / len(values)
+                    look = legend.line(label)
+                    axes.step(np.sort(values), share, where="pre", linewidth=1.5, **look)
+            axes.set_xlabel(axis)
+            logarithmic(axes, "x", (1, 2, 5))
+            logarithmic(axes, "y")
+        for axes in grid[:: min(COLUMNS, len(titles))]:
+            axes.set_ylabel("share above")
+
+
+def draw_steps(lines: Panels, points: Panels, stem: Path) -> None:
+    """Draw quantity -> run -> steps and values; `points` are marked instead of smoothed."""
+    labels = series_of((*lines.values(), *points.values()))
+    titles = list(dict.fromkeys((*lines, *points)))
+    with panel_grid(stem, titles, labels, (3.3, 2.1), 0.2) as (legend, grid):
+        for axes, title in zip(grid, titles, strict=False):
+            for run, (step, value) in lines.get(title, {}).items():
+                style = legend.line(run)
+                if len(labels) <= RAW:
+                    axes.plot(step, value, linewidth=0.6, alpha=0.25, color=style["color"])
+                axes.plot(step, smoothed(value), linewidth=1.5, **style)
+            for run, (step, value) in points.get(title, {}).items():
+                axes.plot(step, value, markersize=4, linewidth=1.2, **legend.styles[run])
+            smooth = " (bold: mean over neighbours)" if title in lines else ""
+            axes.set_xlabel(f"step{smooth}", color=FAINT)
+
+
+def smoothed(value: FloatArray) -> FloatArray:
+    """Return the mean over a window around each step, shorter at both ends, NaN left out."""
+    width = max(1, len(value) // SMOOTHED)
+    windows = [value[max(0, i - width) : i + width + 1] for i in range(len(value))]
+    known = [window[~np.isnan(window)] for window in windows]
+    return np.array([window.mean() if len(window) else np.nan for window in known], float)

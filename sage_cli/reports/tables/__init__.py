@@ -1,0 +1,1 @@
+"""Tables, their text formats, and the published numbers."""

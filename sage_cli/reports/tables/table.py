@@ -1,0 +1,155 @@
+"""Tables: columns, rows in sections, and cells with their uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+UNDEFINED = "–"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number with its standard deviation or interval, if it has one.
+
+    With `tiny`, a positive number that its digits would show as 0 is shown as "<0.001"; with
+    `significant`, digits are significant ones. NaN is undefined; its interval, if any, is shown
+    alone.
+    """
+
+    value: float
+    sd: float | None = None
+    interval: tuple[float, float] | None = None
+    digits: int = 3
+    signed: bool = False
+    tiny: bool = False
+    significant: bool = False
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return self._span() or UNDEFINED
+        if self.significant:
+            return f"{self.value:.{self.digits}g}"
+        if self.tiny and 0 < self.value < 10.0**-self.digits:
+            return f"<{10.0**-self.digits:.{self.digits}f}"
+        text = f"{self.value:{'+' if self.signed else ''}.{self.digits}f}"
+        if self.sd is not None and not math.isnan(self.sd):
+            text += f" ± {self.sd:.{self.digits}f}"
+        return f"{text} {self._span()}".rstrip()
+
+    def _span(self) -> str:
+        """Return the interval as `[0.010, 0.025]`, or nothing."""
+        if self.interval is None or any(map(math.isnan, self.interval)):
+            return ""
+        low, high = (f"{end:.{self.digits}f}" for end in self.interval)
+        return f"[{low}, {high}]"
+
+    def parts(self) -> dict[str, float]:
+        """Return its defined numbers by name, "" for the value itself."""
+        low, high = self.interval or (None, None)
+        named = {"": self.value, "sd": self.sd, "low": low, "high": high}
+        return {k: v for k, v in named.items() if v is not None and not math.isnan(v)}
+
+
+Cell = str | int | Measure
+
+Scores = Mapping[str, Mapping[int, Measure]]
+"""Benchmark -> k -> pass@k of a model."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and the `group` (as a benchmark) that neighbouring columns share.
+
+    Columns of a `part`, by default those of a group, stay together when a wide table is split.
+    """
+
+    name: str
+    group: str = ""
+    part: str = ""
+
+
+def columns(names: str) -> tuple[Column, ...]:
+    """Return a column for each of the names, which commas separate."""
+    return tuple(Column(name.strip()) for name in names.split(","))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell per column; a change of `section` draws a rule."""
+
+    cells: tuple[Cell, ...]
+    section: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows below columns, with notes for judging the numbers."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row.cells) != len(self.columns):
+                raise ValueError(f"{len(row.cells)} cells in a row of {len(self.columns)} columns")
+
+
+def is_text(table: Table, place: int) -> bool:
+    """Return True if the column at `place` holds words, which are aligned left."""
+    return any(isinstance(row.cells[place], str) for row in table.rows)
+
+
+def narrowed(table: Table, fits: Callable[[Table], bool]) -> list[Table]:
+    """Return `table` if it fits, else several, each with as many parts as fit.
+
+    Columns of no part are in each. If no column has a part, the first columns that make all rows
+    distinct are in each, and every other column is a part.
+    """
+    if fits(table):
+        return [table]
+    named = any(map(_part, table.columns))
+    if not named:
+        keys = _key_columns(table)
+        others = tuple(replace(column, part=column.name) for column in table.columns[keys:])
+        table = replace(table, columns=(*table.columns[:keys], *others))
+    names = list(dict.fromkeys(part for column in table.columns if (part := _part(column))))
+    if len(names) < 2:
+        return [table]
+    packed: list[list[str]] = [names[:1]]
+    for name in names[1:]:
+        if fits(_only(table, [*packed[-1], name])):
+            packed[-1].append(name)
+        else:
+            packed.append([name])
+    titles = [table.title, *[f"{table.title} (continued)"] * (len(packed) - 1)]
+    if named:
+        titles = [f"{table.title}: {', '.join(parts)}" for parts in packed]
+    split = [
+        replace(_only(table, parts), title=title)
+        for parts, title in zip(packed, titles, strict=True)
+    ]
+    return [*split[:-1], replace(split[-1], notes=table.notes)]
+
+
+def _key_columns(table: Table) -> int:
+    """Return how many of the first columns make all rows distinct; 1 if none do."""
+    for count in range(1, len(table.columns)):
+        if len({row.cells[:count] for row in table.rows}) == len(table.rows):
+            return count
+    return 1
+
+
+def _part(column: Column) -> str:
+    return column.part or column.group
+
+
+def _only(table: Table, parts: Sequence[str]) -> Table:
+    """Return the columns of some parts and of none, without notes."""
+    kept = [i for i, column in enumerate(table.columns) if _part(column) in ("", *parts)]
+    columns = tuple(table.columns[i] for i in kept)
+    rows = tuple(Row(tuple(row.cells[i] for i in kept), row.section) for row in table.rows)
+    return Table(table.title, columns, rows)

@@ -1,0 +1,285 @@
+"""`sage rl` in several processes, launched by itself or by torchrun, and on reference samples."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from free_port import free_port
+from offline_wandb import read_offline
+from pyarrow.parquet import read_metadata
+from safetensors.torch import load_file
+from toy_policy import base, tokenizer
+from typer.testing import CliRunner
+from warm import Warm
+
+from sage_cli.cli.app import app
+from sage_cli.store.run import Run
+from sage_cli.training.checkpoints import saved_step
+from sage_cli.training.lifeline import VARIABLE
+
+__all__ = ["base", "tokenizer"]
+pytestmark = pytest.mark.slow
+
+SMALL = """
+model: {hidden: 16, layers: 2, heads: 2, feed_forward: 32}
+data: {arithmetic: {low: 2, high: 9, held_out: 4, development: 4}}
+rl: {steps: 3, prompts_per_step: 4, rollouts_per_prompt: 4, save_every: 2, stop_when_stuck: false}
+rollout: {max_tokens: 12}
+sampling: {max_tokens: 12}
+tracking: {wandb: "off"}
+"""
+
+
+def typed(folder: Path, launcher: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "small.yaml").write_text(SMALL)
+    command = [sys.executable, *launcher, "rl", "--preset", "tiny", "--preset", "small.yaml"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        timeout=400,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _processes_begin_warm(warm: Warm) -> Iterator[None]:
+    """Those that torchrun starts of the command line, by `sage` or typed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHON_EXEC", warm.python)
+        yield
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """The same, not waited for, in a process group of its own as a terminal gives it."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+        (folder / "small.yaml").write_text(SMALL)
+        command = [sys.executable, *SCRIPT, "rl", "--preset", "tiny", "--preset", "small.yaml"]
+        begun.append(subprocess.Popen(
+            [*command, *arguments], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ))  # fmt: skip
+        return begun[-1]
+
+    yield start
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def members(folder: Path) -> set[int]:
+    """The processes that were launched to train below `folder`, and live."""
+    mark, found = f"{VARIABLE}={folder.resolve()}/".encode(), set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if any(v.startswith(mark) for v in (process / "environ").read_bytes().split(b"\0")):
+                found.add(int(process.name))
+    return found
+
+
+def until(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+    deadline = time.monotonic() + 240
+    while not condition():
+        assert time.monotonic() < deadline
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def steps(folder: Path) -> int:
+    """How many steps the only run of RL in a folder has recorded."""
+    return sum(
+        len(file.read_text().splitlines()) for file in folder.glob("runs/rl-*/metrics.jsonl")
+    )
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
+    return [json.loads(line) for line in metrics.read_text().splitlines()]
+
+
+def first_line(folder: Path) -> str:
+    """The record of step 1, also while later ones are being written."""
+    (metrics,) = folder.glob("runs/rl-*/metrics.jsonl")
+    return metrics.read_text().splitlines()[0]
+
+
+SCRIPT = ["-c", "from sage_cli.cli.app import main; main()"]
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+
+
+NOISY = (
+    "--guide", "random", "--set", "guide.epsilon=[1,1]", "--full", "--beta", "1", "--steps", "4",
+)  # fmt: skip
+"""With noise on every token's anchor, so that the weights move without a right answer."""
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    """What the only run of RL in a folder ended with."""
+    (file,) = folder.glob("runs/rl-*/model/model.safetensors")
+    return load_file(file)
+
+
+@pytest.fixture(scope="module")
+def launched(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where `sage rl --processes 2` was typed, mirrored offline."""
+    folder = tmp_path_factory.mktemp("launched")
+    mirrored = ("--set", "tracking.wandb=offline")
+    finished = typed(folder, SCRIPT, *NOISY, "--processes", "2", "--init", str(base), *mirrored)
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    return folder
+
+
+def test_processes_train_together_and_are_one_run(launched: Path, base: Path):
+    trained, start = weights(launched), load_file(base / "model.safetensors")
+    assert max((trained[name] - start[name]).abs().max().item() for name in trained) > 1e-5
+    assert [record["step"] for record in records(launched)] == [1, 2, 3, 4]
+    (run,) = launched.glob("runs/rl-*")
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert (manifest["status"], manifest["kind"]) == ("finished", "rl")
+    mirror = read_offline(run)
+    assert list(mirror.history) == [1, 2, 3, 4]
+    assert [(step, len(rows)) for step, rows in mirror.tables.items()] == [(1, 2)]
+
+
+def test_torchrun_trains_the_same(launched: Path, tmp_path: Path, base: Path):
+    program = tmp_path / "sage.py"
+    program.write_text(SCRIPT[1])
+    finished = typed(tmp_path, [*TORCHRUN, str(program)], *NOISY, "--init", str(base))
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
+    other = weights(tmp_path)
+    assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
+    (one,), (two,) = (folder.glob("runs/rl-*") for folder in (launched, tmp_path))
+    assert one.name == two.name  # one identity, whoever launched
+
+
+def test_two_nodes_train_the_same(launched: Path, tmp_path: Path, base: Path):
+    """An agent of torchrun on each of two nodes, which here are both this machine."""
+    port = str(free_port())
+    (tmp_path / "small.yaml").write_text(SMALL)
+    said = ["rl", "--preset", "tiny", "--preset", "small.yaml", *NOISY, "--init", str(base)]
+    agents = [
+        subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--node_rank", rank,
+             "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--master_port", port,
+             "-m", "sage_cli", *said],
+            cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for rank in ("0", "1")
+    ]  # fmt: skip
+    outputs = [agent.communicate(timeout=400)[0] for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)[-3000:]
+    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
+    other = weights(tmp_path)
+    assert all(torch.equal(other[name], tensor) for name, tensor in weights(launched).items())
+
+
+def test_accelerates_ddp_goes_on_with_what_was_interrupted(
+    launched: Path, tmp_path: Path, base: Path
+):
+    shutil.copytree(launched / "runs", tmp_path / "runs")
+    (run,) = tmp_path.glob("runs/rl-*")
+    for later in ("model", "checkpoints/checkpoint-4"):
+        shutil.rmtree(run / later)
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    ddp = ("--processes", "2", "--accelerate", "ddp", "--init", str(base))
+    finished = typed(tmp_path, SCRIPT, *NOISY, *ddp)
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    assert [record["step"] for record in records(tmp_path)] == [1, 2, 3, 4]
+    resumed = weights(tmp_path)
+    assert all(torch.equal(resumed[name], tensor) for name, tensor in weights(launched).items())
+
+
+@pytest.mark.timeout(1200)
+def test_interrupted_processes_lose_nothing_and_end_as_one(
+    tmp_path: Path, base: Path, begin: Callable[..., subprocess.Popen[str]]
+):
+    """Two runs of one identity, interrupted in all ways at different steps: the same weights."""
+    rarely = (
+        "--steps", "60", "--set", "rl.save_every=100", "--processes", "2", "--init", str(base),
+    )  # fmt: skip
+    killed, ddp = tmp_path / "killed", tmp_path / "ddp"
+    for folder in (killed, ddp):
+        folder.mkdir()
+
+    command = begin(killed, *NOISY[:-2], *rarely)
+    until(lambda: steps(killed) >= 3, command)
+    before = members(killed)
+    command.kill()
+    command.communicate()
+    assert len(before) >= 3  # the launcher, and two that train
+    until(lambda: not members(killed))
+    (run,) = map(Run, killed.glob("runs/rl-*"))
+    assert run.status == "interrupted"
+    first = first_line(killed)
+
+    command = begin(killed, *NOISY[:-2], *rarely)  # the next start meets nobody
+    # from the start, since nothing was saved: step 1 is recorded again, with other times
+    until(lambda: steps(killed) >= 5 and first_line(killed) != first, command)
+    command.terminate()
+    said, _ = command.communicate(timeout=120)
+    assert command.returncode == 143, said
+    saved = steps(killed)
+    assert f"is saved at step {saved}; the same command again continues" in words(said)
+    assert saved_step(run.checkpoints) == saved < 60
+    assert (run.status, run.manifest["reason"]) == ("interrupted", "interrupted by SIGTERM")
+    assert not members(killed)
+
+    command = begin(ddp, *NOISY[:-2], *rarely, "--accelerate", "ddp")
+    until(lambda: steps(ddp) >= 8, command)
+    os.killpg(command.pid, signal.SIGINT)
+    said, _ = command.communicate(timeout=120)
+    assert command.returncode == 130, said
+    assert f"is saved at step {steps(ddp)}; " in words(said)
+
+    for folder in (killed, ddp):
+        at, finished = steps(folder), typed(folder, SCRIPT, *NOISY[:-2], *rarely)
+        assert finished.returncode == 0, finished.stderr[-2000:]
+        assert f"continues from step {at}" in words(finished.stdout)
+        assert [record["step"] for record in records(folder)] == list(range(1, 61))
+    one, other = weights(killed), weights(ddp)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def words(said: str) -> str:
+    """On one line, as a terminal's width doesn't matter."""
+    return " ".join(said.split())
+
+
+def test_forward_kl_draws_its_samples_once(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    common = [
+        "rl", "--preset", "tiny", "--preset", "small.yaml", "--init", str(base), "--kl", "forward",
+        "--full", "--set", "anchor.reference_samples=2",
+    ]  # fmt: skip
+    first = CliRunner().invoke(app, common)
+    assert first.exit_code == 0, first.output
+    assert "sample base" in first.output
+    assert all("kl/forward" in record for record in records(tmp_path))
+    planned = CliRunner().invoke(app, [*common, "--set", "rl.learning_rate=0.1", "--dry-run"])
+    # 3 steps of 4 prompts, of more than twice as many problems
+    assert "0 of 24 to sample, 2 of each of 12" in words(planned.output)
+    parts = (tmp_path / "runs" / "samples").glob("*/*.parquet")
+    assert sum(read_metadata(part).num_rows for part in parts) == 24
+    again = CliRunner().invoke(app, [*common, "--seed", "1", "--fresh"])
+    assert again.exit_code == 0, again.output

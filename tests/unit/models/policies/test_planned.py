@@ -1,0 +1,186 @@
+"""Runs are named by their settings and their parent, before anything is trained or loaded."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.models.policies.compatibility import (
+    note_weights,
+    require_own_weights,
+    require_same_parent,
+)
+from sage_cli.models.policies.planned import planned_base, rl_run, sft_run, state
+from sage_cli.models.policies.policy import Policy
+from sage_cli.store.run import Run, Runs
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Runs(tmp_path / "runs")
+
+
+def config(*sets):
+    return load(sets=sets).config
+
+
+def base_id(runs, *sets):
+    return sft_run(SftRecipe.of(config(*sets)), runs).id
+
+
+def policy_id(runs, *sets, processes=1):
+    settings = config("guide.name=branch", *sets)
+    base = planned_base(SftRecipe.of(settings), runs)
+    return rl_run(RlRecipe.of(settings), base, runs, processes).id
+
+
+def test_nothing_needs_to_be_there(runs):
+    assert base_id(runs).startswith("sft-arithmetic-")
+    assert policy_id(runs).startswith("rl-grpo-branch-")
+    assert not runs.root.exists()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "sft.save_every=3", "tracking.wandb=off", "run.root=elsewhere", "sampling.batch_rows=5",
+        "rl.steps=9", "guide.tau=0.1", "model.tuning=lora", "sweep.retries=4", "grading.workers=3",
+    ],
+)  # fmt: skip
+def test_what_does_not_concern_a_base_leaves_it_alone(runs, setting):
+    given = ("guide.name=branch", setting) if setting.startswith("guide") else (setting,)
+    assert base_id(runs, *given) == base_id(runs)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["sft.steps=3", "model.hidden=32", "model.seed=4", "prompt.answer_open=<A>", "sft.seed=9",
+     "data.arithmetic.seed=2"],
+)  # fmt: skip
+def test_what_makes_a_base_names_it_and_what_grows_from_it(runs, setting):
+    assert base_id(runs, setting) != base_id(runs)
+    assert policy_id(runs, setting) != policy_id(runs)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["rl.save_every=3", "rl.keep_checkpoints=9", "rl.stop_when_stuck=false", "sweep.retries=3",
+     "evaluation.samples=3", "sampling.temperature=0.2", "tracking.group=x", "grading.workers=2",
+     "rl.allow_template_mismatch=true", "model.lora.rank=2"],
+)  # fmt: skip
+def test_what_changes_no_training_keeps_its_run(runs, setting):
+    assert policy_id(runs, setting) == policy_id(runs)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["rl.steps=3", "rl.seed=9", "guide.tau=0.1", "anchor.beta=0.5", "rollout.max_tokens=9",
+     "grading.mode=math-verify", "rl.learning_rate=1e-3", "model.tuning=lora",
+     "rl.steps_per_generation=2", "model.compute_dtype=bfloat16"],
+)  # fmt: skip
+def test_every_setting_of_a_training_names_its_run(runs, setting):
+    assert policy_id(runs, setting) != policy_id(runs)
+
+
+def test_processes_draw_rollouts_of_their_own(runs):
+    assert policy_id(runs, processes=2) != policy_id(runs, processes=1)
+
+
+def test_a_base_that_is_taken_as_it_is(runs):
+    theirs = ("model.kind=pretrained", "model.path=a/b", "sft.enabled=false")
+    other = load(sets=[*theirs, "model.revision=v1"]).config
+    policy = planned_base(SftRecipe.of(other), runs)
+    assert (policy.path, policy.run) == ("a/b", None)
+    assert policy.loading == {"revision": "v1", "trust_remote_code": False}
+    moved = planned_base(SftRecipe.of(load(sets=[*theirs, "model.revision=v2"]).config), runs)
+    assert policy.identity != moved.identity
+    with pytest.raises(ConfigurationError, match="random weights are no base"):
+        planned_base(SftRecipe.of(config("sft.enabled=false")), runs)
+
+
+def finish(run, content="weights"):
+    """What a training leaves, as far as it matters here."""
+    with run.recording({}, kind="sft"):
+        run.model.mkdir(parents=True, exist_ok=True)
+        (run.model / "model.safetensors").write_text(content)
+        note_weights(run)
+
+
+def test_a_finished_parent_has_the_identity_that_was_planned(runs):
+    run = sft_run(SftRecipe.of(config()), runs)
+    before = policy_id(runs)
+    finish(run)
+    assert Run(run.folder).identity == run.identity
+    assert Policy.of_run(Run(run.folder)).identity == run.identity
+    assert policy_id(runs) == before
+
+
+def test_a_run_without_an_identity_is_told_by_its_weights(runs):
+    run = Run(runs.root / "sft-arithmetic-00000000")
+    finish(run)
+    assert run.identity is None
+    assert Policy.of_run(run).identity == Policy.of_run(run).fingerprint
+
+
+def test_a_checkpoint_is_another_parent_than_the_end(runs):
+    run = sft_run(SftRecipe.of(config()), runs)
+    finish(run)
+    checkpoint = Policy(str(run.checkpoints / "checkpoint-5"), run, checkpoint=5)
+    assert checkpoint.identity == f"{run.identity}@5"
+
+
+def test_changed_weights_are_refused_by_name(runs):
+    run = sft_run(SftRecipe.of(config()), runs)
+    finish(run)
+    require_own_weights(Policy.of_run(run))
+    (run.model / "model.safetensors").write_text("others")
+    with pytest.raises(StoreError, match=f"{run.model} has been changed"):
+        require_own_weights(Policy.of_run(run))
+
+
+def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):
+    parent, child = sft_run(SftRecipe.of(config()), runs), runs.at("rl", "x", "1" * 16)
+    finish(parent)
+    base = Policy.of_run(parent)
+    with child.recording({}, kind="rl", parent=parent.id, parent_weights=base.fingerprint):
+        pass
+    require_same_parent(child, base)
+    finish(parent, "trained again elsewhere")
+    with pytest.raises(StoreError, match=f"{child.id} began from weights {base.fingerprint} of"):
+        require_same_parent(child, Policy.of_run(parent))
+
+
+def test_the_state_of_a_run_in_words(runs):
+    run = runs.at("rl", "x", "1" * 16)
+    assert state(run) == "not trained yet"
+    with pytest.raises(KeyboardInterrupt), run.recording({}, kind="rl"):  # noqa: PT012
+        run.metrics.append({"step": 9, "of": 20})
+        raise KeyboardInterrupt
+    assert state(run) == "interrupted at step 9 of 20"
+    with pytest.raises(StoreError), run.recording({}, kind="rl"):
+        raise StoreError("no room")
+    assert state(run) == "failed at step 9 of 20: no room"
+    run.note(status="pruned", reason="below the median at step 9")
+    assert state(run) == "pruned at step 9 of 20: below the median at step 9"
+    with run.recording({}, kind="rl"):
+        pass
+    assert state(run) == "finished"
+
+
+@pytest.mark.slow
+def test_planning_loads_no_model_library(tmp_path):
+    program = (
+        "import sys; from sage_cli.cli.app import app; import typer\n"
+        "try: app(['rl', '--guide', 'branch', '--dry-run', '--runs', sys.argv[1]])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'trl', 'peft', 'wandb', 'datasets'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not trained yet" in done.stdout

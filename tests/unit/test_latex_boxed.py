@@ -1,0 +1,62 @@
+"""The last closed box, by hand and against a slow reading of the same rule."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sage_cli.grading.extract import AnswerTags, extract
+from sage_cli.latex_boxed import last_boxed
+from sage_cli.problems.gold import in_last_box
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        (r"so \boxed{27}.", "27"),
+        (r"\boxed{1} then \boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed {27}", "27"),
+        (r"\boxed{1}\fbox{27}", "27"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{\left\{1\right.}", r"\left\{1\right."),  # an escaped brace opens nothing
+        (r"\boxed{1\}", None),  # nor does it close
+        (r"\boxed{a \boxed{b}}", "b"),
+        (r"\boxed{a \boxed{b}", "b"),
+        (r"\boxed{27} \boxed{28", "27"),
+        (r"} {\boxed{27}", "27"),
+        (r"\boxed{}", ""),
+        (r"\boxed 27", None),
+        ("27", None),
+    ],
+)
+def test_the_closed_box_that_begins_last(text, contents):
+    assert last_boxed(text) == contents
+
+
+def slow(text):
+    """From the last box to the first, the first whose braces close."""
+    starts = [i for i in range(len(text)) if text.startswith((r"\boxed{", r"\fbox{"), i)]
+    for start in reversed(starts):
+        begin = text.index("{", start) + 1
+        depth, i = 1, begin
+        while i < len(text) and depth:
+            if text[i] == "\\":
+                i += 2
+                continue
+            depth += (text[i] == "{") - (text[i] == "}")
+            i += 1
+        if not depth:
+            return text[begin : i - 1]
+    return None
+
+
+@given(st.lists(st.sampled_from([r"\boxed{", r"\fbox{", "{", "}", r"\{", r"\}", "a", " "])))
+def test_it_is_the_slow_readings(units):
+    text = "".join(units)
+    assert last_boxed(text) == slow(text)
+
+
+@given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", "a", " "])))
+def test_golds_and_completions_are_read_alike(units):
+    text = "".join(units)
+    answer = extract(text, AnswerTags(), "boxed")
+    assert in_last_box(text) == ((answer or "").strip() or None)
