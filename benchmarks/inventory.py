@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sage_cli.store.completion import Completion
-from sage_cli.store.parts import write_part
-from sage_cli.store.samples import SampleIdentity, SampleSet
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.parts import write_part
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 SAMPLES = 256
 STATUSES = ("right", "wrong", "wrong", "unparseable")
@@ -46,7 +46,7 @@ def fill(samples: SampleSet, parts: int, rows: int) -> list[str]:
     return [f"p{i}" for i in range((parts * rows + SAMPLES - 1) // SAMPLES)]
 
 
-def grade(verdicts: VerdictStore, problem_ids: list[str]) -> None:
+def grade(verdicts: GradeStore, problem_ids: list[str]) -> None:
     """Give every sample a verdict."""
     for rows in verdicts.missing(problem_ids, SAMPLES):
         verdicts.add([(row, STATUSES[row.index % 4], row.text[-6:]) for row in rows])
@@ -71,9 +71,9 @@ def main() -> None:
         print(f"{missing} of {len(problem_ids) * SAMPLES} samples are missing")
         timed(
             "verdicts given (every text read)",
-            lambda: grade(VerdictStore(samples, {"mode": "none"}), problem_ids),
+            lambda: grade(GradeStore(samples, {"mode": "none"}), problem_ids),
         )
-        verdicts = timed("verdicts loaded", lambda: VerdictStore(fresh, {"mode": "none"}))
+        verdicts = timed("verdicts loaded", lambda: GradeStore(fresh, {"mode": "none"}))
         tally = timed("verdicts counted", lambda: verdicts.tally(problem_ids, SAMPLES))
         print(f"{tally.right_P.sum()} right, {tally.lacking} without a verdict")
 

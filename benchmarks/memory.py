@@ -66,7 +66,7 @@ def planned_mb(config: SageConfig, prompt: int) -> float:
 def measure(preset: str, root: Path) -> None:
     """Train, and print what the process was before and at its peak, in MB."""
     from sage_cli.models.policies.planned import planned_base
-    from sage_cli.store.run import Runs
+    from sage_cli.store.runs.run import Runs
     from sage_cli.training.order import training_order
     from sage_cli.workflows.rl import SftRecipe, rl
 

@@ -41,7 +41,7 @@ from sage_cli.guides import BranchGuide, Guide, NoGuide
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.problem import Problem
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.order import training_order
 from sage_cli.training.phases import Phases
 from sage_cli.training.rl import build_trainer, prompt_rows

@@ -35,9 +35,9 @@ from typing import Any
 import httpx
 
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters, sample_seed
-from sage_cli.sampling.server_forms import Completions, sampling_fields
-from sage_cli.sampling.server_http import IDLE_S
-from sage_cli.sampling.server_sampler import ServerSampler
+from sage_cli.sampling.server.forms import Completions, sampling_fields
+from sage_cli.sampling.server.http import IDLE_S
+from sage_cli.sampling.server.sampler import ServerSampler
 
 GOAL = 0.95
 PARAMETERS = SamplingParameters(1.0, 1.0, 0, 0.0, 64, None)

@@ -20,7 +20,7 @@ from sage_cli.cli.app import COMMANDS, command_named
 from sage_cli.cli.schemas import ANSWERS, ERROR, schema
 from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.meaning import Meaning, meanings
-from sage_cli.store.recorded import RECORDED
+from sage_cli.store.runs.metric_keys import RECORDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 REFERENCE = "docs/reference"

@@ -6,7 +6,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from sage_cli.cli.schemas import ANSWERS, schema
-from sage_cli.store.json_text import json_text
+from sage_cli.store.json_files import json_text
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -18,9 +18,8 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.counts.majority import RIGHT
 from sage_cli.metrics.counts.variety import entropy_of_counts
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
-from sage_cli.store.readings import ReadingStore
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.samples.annotations import GradeStore, ScoreStore
+from sage_cli.store.samples.completion import Completion
 
 
 class GradedSample(NamedTuple):
@@ -68,8 +67,8 @@ class Answers:
     policy: str
     benchmark: Benchmark
     n: int
-    verdicts: tuple[VerdictStore, ...]
-    scores: tuple[ReadingStore, ...] = ()
+    verdicts: tuple[GradeStore, ...]
+    scores: tuple[ScoreStore, ...] = ()
 
     @cached_property
     def problems(self) -> dict[str, Problem]:

@@ -10,7 +10,7 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.store.completion import Completion, token_ids
+from sage_cli.store.samples.completion import Completion, token_ids
 
 NUMBERS_AT_ONCE = 1 << 27
 """Limit of the logits of a pass: rows x tokens x vocabulary."""

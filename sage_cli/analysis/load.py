@@ -17,7 +17,7 @@ from sage_cli.evaluation.stored import stored_counts, stored_verdicts
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import named_policies
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 @dataclass(frozen=True)

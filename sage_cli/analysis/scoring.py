@@ -24,7 +24,7 @@ from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.identity import identity_of
-from sage_cli.store.readings import ReadingStore
+from sage_cli.store.samples.annotations import ScoreStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +98,10 @@ class ModelScorer:
             write_json(self._file(benchmark), chances)
         return chances
 
-    def _stores(
-        self, writer: PolicySamples, *, read_only: bool = False
-    ) -> tuple[ReadingStore, ...]:
+    def _stores(self, writer: PolicySamples, *, read_only: bool = False) -> tuple[ScoreStore, ...]:
         evaluation = self.recipe.evaluation
         return tuple(
-            ReadingStore(writer.at(seed, read_only=read_only), self.determinants)
+            ScoreStore(writer.at(seed, read_only=read_only), self.determinants)
             for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds)
         )
 
@@ -118,7 +116,7 @@ class ModelScorer:
     def _file(self, benchmark: Benchmark) -> Path:
         decisive = [self.determinants, _words(benchmark, self.recipe)]
         samples = self.own.at(self.recipe.evaluation.seed, read_only=True)
-        return samples.folder / "readings" / f"modes-{identity_of('modes', decisive)[:16]}.json"
+        return samples.folder / "scores" / f"modes-{identity_of('modes', decisive)[:16]}.json"
 
     def _refuse_other_vocabulary(self, writer: PolicySamples) -> None:
         policy = self.own.policy

@@ -24,7 +24,7 @@ from sage_cli.models.policies.names import (
     refuse_equal_labels,
 )
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) -> dict[str, Run]:

@@ -14,7 +14,7 @@ from sage_cli.grading.grades import Status
 from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import ReportJson, Written
 from sage_cli.reports.passk import PasskData
-from sage_cli.store.manifest import Manifest
+from sage_cli.store.runs.manifest import Manifest
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.report import SuiteData
 from sage_cli.workflows.data import Listed
@@ -165,7 +165,7 @@ class SourceAnswer(TypedDict):
 class RunJson(Manifest):
     """A run's manifest with its true status, and that of the one begun anew in its place."""
 
-    begun_anew: NotRequired[str]
+    replacement: NotRequired[str]
 
 
 @with_config(ConfigDict(extra="allow"))

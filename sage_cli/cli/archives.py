@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def archive(
     name: RunName,
-    file: Annotated[Path, typer.Argument(help="What to write, as run.tar.gz.")],
+    file: Annotated[Path, typer.Argument(help="The file to write, such as run.tar.gz.")],
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Pack a run and its parents for others to check: settings, records, samples, verdicts.
+    """Pack a run and its ancestors for others to check: settings, records, samples, grades.
 
     Weights, checkpoints and mirrors are left out.
     """
@@ -30,37 +30,39 @@ def archive(
 
     root = runs or default_root()
     with doing(f"packing {name}"):
-        held = workflow.archive(root, name, file)
+        archived = workflow.archive(root, name, file)
     if json:
-        emit({"file": str(file), **vars(held)})
+        emit({"file": str(file), **vars(archived)})
         return
     size_mb = file.stat().st_size / 1e6
     console.print(
-        f"[bold]{file}[/]: {', '.join(held.runs)}; {len(held.sample_sets)} sample sets, "
-        f"{len(held.files)} files, {size_mb:.1f} MB\ndigest {held.digest}",
+        f"[bold]{file}[/]: {', '.join(archived.runs)}; {len(archived.sample_sets)} sample sets, "
+        f"{len(archived.files)} files, {size_mb:.1f} MB\ndigest {archived.digest}",
         soft_wrap=True,
     )
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="What `sage runs archive` wrote.")],
+    file: Annotated[Path, typer.Argument(help="A file from `sage runs archive`.")],
     digest: Annotated[
         str | None, typer.Option("--digest", help="The digest that the archive must have.")
     ] = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Unpack an archived run, once every file in it is found to be what was archived."""
+    """Unpack an archived run after every file in it is checked."""
     from sage_cli.cli.live import doing
     from sage_cli.config.records import default_root
     from sage_cli.workflows import archive as workflow
 
     with doing(f"checking {file}"):
-        held, new = workflow.restore(runs or default_root(), file, digest)
+        restored, new = workflow.restore(runs or default_root(), file, digest)
     if json:
         answer: RestoredAnswer = {
-            "restored": new, "digest": held.digest, "sample_sets": list(held.sample_sets)
-        }  # fmt: skip
+            "restored": new,
+            "digest": restored.digest,
+            "sample_sets": list(restored.sample_sets),
+        }
         emit(answer)
         return
-    console.print(f"restored {', '.join(new)}\ndigest {held.digest}", soft_wrap=True)
+    console.print(f"restored {', '.join(new)}\ndigest {restored.digest}", soft_wrap=True)

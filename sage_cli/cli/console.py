@@ -15,7 +15,7 @@ from rich.text import Text
 from sage_cli.cli.visible import SafeConsole, visible, visible_json
 from sage_cli.config.passwords import without_passwords
 from sage_cli.errors import SageError
-from sage_cli.store.json_text import json_text
+from sage_cli.store.json_files import json_text
 
 console = SafeConsole(highlight=False)
 """The console for people. With `--json` it writes to stderr, so that stdout has JSON only."""

@@ -1,4 +1,4 @@
-"""`sage data list|show|overlap`: which problems there are, and which are asked twice."""
+"""`sage data list|show|overlap`: sources, their problems, and repeated questions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SHOWN = 160
 """Characters of a question in the table of pairs."""
 
-app = new_app("List data sets, look at their problems, find what training and test share.")
+app = new_app("List data sets, show their problems, find the overlap of training and test.")
 
 Root = Annotated[
     Path | None, typer.Option("--root", help="Folder of local copies (default: $SAGE_DATA).")
@@ -37,7 +37,7 @@ GoldField = Annotated[
 
 @app.command("list")
 def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
-    """List the registered sources of problems, and which of them are on this machine."""
+    """List the registered sources of problems and where they are."""
     from sage_cli.workflows.data import list_sources
 
     with doing("reading local copies"):
@@ -91,7 +91,7 @@ def show(
         console.print(f"  {escape(origin)}")
     console.print(f"other columns: {escape(', '.join(source.columns) or 'none')}")
     if repeated:
-        console.print(f"[yellow]{len(repeated)} questions are asked more than once[/]")
+        console.print(f"[yellow]questions that repeat: {len(repeated)}[/]")
     for problem in source.problems[:limit]:
         console.print(f"\n[dim]{problem.id}[/]\n{escape(problem.question)}")
         console.print(f"[green]{escape(problem.gold)}[/]")
@@ -114,24 +114,24 @@ def overlap(
 
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"comparing {train} with {bench}"):
-        found = compare_sources(train, bench, config.data, config.evaluation.fields)
+        shared = compare_sources(train, bench, config.data, config.evaluation.fields)
     if json:
-        emit({"train": train, "bench": bench, **vars(found)})
+        emit({"train": train, "bench": bench, **vars(shared)})
         return
     console.print(
-        f"of {found.bench_problems} problems of {escape(bench)}, {found.same} stand in the "
-        f"{found.train_problems} of {escape(train)}, and {found.similar} more share 13 words "
+        f"of {shared.bench_problems} problems of {escape(bench)}, {shared.same} are among the "
+        f"{shared.train_problems} of {escape(train)}, and {shared.similar} more share 13 words "
         "in a row with one"
     )
     table = _table(">shared", "benchmark", "training")
-    for match in found.matches[:limit]:
+    for match in shared.matches[:limit]:
         share = "same" if match.same else f"{match.share:.0%}"
         pair = (match.bench.question, match.train.question)
         table.add_row(share, *(escape(shorten(question, SHOWN)) for question in pair))
-    if found.matches[:limit]:
+    if shared.matches[:limit]:
         console.print(table)
-        if len(found.matches) > limit:
-            console.print(f"{len(found.matches) - limit} more pairs: --limit or --json shows them")
+        if len(shared.matches) > limit:
+            console.print(f"{len(shared.matches) - limit} more pairs: --limit or --json shows them")
 
 
 def _configured(

@@ -1,4 +1,4 @@
-"""`sage doctor`: what here is in the way of a preset, a line for each thing looked at."""
+"""`sage doctor`: what prevents a preset from running here, a line for each check."""
 
 from __future__ import annotations
 
@@ -24,33 +24,34 @@ def command(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Check whether a preset can run on this machine; exit with 1 where it can't.
+    """Check whether a preset can run on this machine; exit with 1 if it cannot.
 
-    Data and a model's small files that aren't here are fetched as a training would fetch them, and
-    torch is loaded to see GPUs. Nothing is trained or stored.
+    Missing data and small files of a model are fetched, as a training does, and torch is loaded to
+    find GPUs. Nothing is trained or stored.
     """
     settings = load_config(preset, config, set_, run={"root": runs}).config
     with doing("loading libraries"):
         from sage_cli.workflows.doctor import checks
 
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for check in checks(settings):
         with doing(f"looking at {check.name}"):
-            finding = check.found()
+            finding = check.run()
         if not json:
-            _print(finding, before=next((one.check for one in found if _alike(one, finding)), None))
-        found.append(finding)
-    obstacles = [one for one in found if one.obstacle]
+            same = (earlier.check for earlier in findings if _alike(earlier, finding))
+            _print(finding, before=next(same, None))
+        findings.append(finding)
+    obstacles = [finding for finding in findings if finding.obstacle]
     name = ", ".join(preset or ([str(config)] if config else ["tiny"]))
     if json:
         answer: DoctorAnswer = {
             "configuration": name,
             "can_run": not obstacles,
-            "checks": [_as_json(one) for one in found],
+            "checks": [_as_json(finding) for finding in findings],
         }
         emit(answer)
     elif obstacles:
-        console.print(f"\n{name} can't run here: {len(obstacles)} of {len(found)} are in the way")
+        console.print(f"\n{name} can't run here: {len(obstacles)} of {len(findings)} checks fail")
     else:
         console.print(f"\n{name} can run here")
     if obstacles:
@@ -72,11 +73,11 @@ def _alike(a: Finding, b: Finding) -> bool:
 
 
 def _print(finding: Finding, before: str | None) -> None:
-    """A line; `before` is the check that was answered with the same obstacle."""
+    """Print a finding; `before` is an earlier check with the same obstacle."""
     mark, colour = ("✗", "red") if finding.obstacle else ("✓", "green")
     if not finding.fine and not finding.obstacle:
         mark, colour = "!", "yellow"
-    said = f"in the way for the same reason as {before}" if before else finding.said
+    said = f"fails for the same reason as {before}" if before else finding.said
     text = Text.assemble((f"{mark} ", colour), (finding.check, "bold"), f"  {said}")
     if finding.mend and not before:
         text.append(f"\n    {finding.mend}", "cyan")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sage_cli.workflows.grade import GradedFile
 
 _SHOWN = 20
-_EXTRACT = "Where a completion's answer stands (default: grading.extract, or the prompt's)."
+_EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
 _JUDGES = ", ".join(BUILT_IN_JUDGES) + ", or one that a package registers."
 
 
@@ -94,5 +94,5 @@ def _show(graded: GradedFile) -> None:
         console.print(f"line {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
     if len(graded.differences) > _SHOWN:
         console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
-    for one in graded.malformed:
-        console.print(f"[yellow]line {one.line} is left out[/]: {escape(one.why)}")
+    for line in graded.malformed:
+        console.print(f"[yellow]line {line.line} is left out[/]: {escape(line.why)}")

@@ -15,7 +15,7 @@ from sage_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
     from sage_cli.config.schema import SageConfig
-    from sage_cli.store.run import Runs
+    from sage_cli.store.runs.run import Runs
 
 
 def load_for_measuring(
@@ -38,7 +38,7 @@ def load_for_measuring(
     from sage_cli.config.load import load, runs_root
     from sage_cli.config.presets import read_layer
     from sage_cli.models.policies.prompting import refuse_other_path
-    from sage_cli.store.run import Runs
+    from sage_cli.store.runs.run import Runs
 
     root = runs_root(preset or (), runs, sets or ())
     refuse_other_path(names, sets or ())
@@ -113,7 +113,7 @@ def may_train(
     built-in `tiny` base is trained, which takes a minute or two; a configuration that was `chosen`
     may take days, so it needs `--train`.
     """
-    from sage_cli.store.run import Runs
+    from sage_cli.store.runs.run import Runs
 
     root = config.run.root
     if names or asked is not None or Runs(root).latest() is not None:

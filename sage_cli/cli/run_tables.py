@@ -15,24 +15,24 @@ from rich.table import Table
 from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import RunColumnsAnswer
-    from sage_cli.store.run_facts import RunFacts
+    from sage_cli.store.runs.run_facts import RunFacts
 
 
 def list_facts(
-    found: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
+    runs: Sequence[Run], columns: str | None, where: Sequence[str], as_csv: bool, json: bool
 ) -> None:
-    """Runs that fit, with the columns that are asked for."""
+    """Print the runs that fit, with the given columns."""
     from sage_cli.reports.tables.render import no_formula
-    from sage_cli.store.run_facts import RunFacts, chosen, expanded
+    from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
 
-    facts = [RunFacts.listed(run) for run in found]
-    fitting = chosen(facts, where)
+    facts = [RunFacts.listed(run) for run in runs]
+    fitting = selected(facts, where)
     names = ["id", *expanded(columns or "kind,status,parent", fitting or facts)]
-    rows = [{name: one.value(name) for name in names} for one in fitting]
+    rows = [{name: run.value(name) for name in names} for run in fitting]
     if json:
         answer: RunColumnsAnswer = {"columns": names, "runs": rows}
         emit(answer)
@@ -56,7 +56,7 @@ def _print_rows(
 
 
 def _cell(value: Any, *, full: bool = False) -> str:
-    """A value as a cell: nothing for what isn't known, numbers short unless `full`."""
+    """Return a value as a cell: empty for None, numbers with four digits unless `full`."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -72,7 +72,7 @@ def diff(
 ) -> None:
     """Compare two runs: the settings that differ, and the figures of both."""
     from sage_cli.config.records import default_root
-    from sage_cli.store.run_facts import RunFacts, differences
+    from sage_cli.store.runs.run_facts import RunFacts, differences
 
     one, other = (RunFacts.of(Runs(runs or default_root()).find(name)) for name in (a, b))
     if one.run.folder.resolve() == other.run.folder.resolve():

@@ -14,17 +14,15 @@ from sage_cli.cli.console import console, emit, name_column
 from sage_cli.cli.group import new_app
 from sage_cli.cli.options import Json, RunName, RunRoot
 from sage_cli.cli.run_tables import diff, list_facts
-from sage_cli.store.evaluations import evaluation_figures
-from sage_cli.store.run import Run, Runs
-from sage_cli.store.speed import speed_figures
+from sage_cli.store.runs.evaluations import evaluation_figures
+from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import FolderAnswer, RemovedAnswer, RunAnswer
 
 app = new_app("List, show, compare, archive, locate and remove runs.")
 FIRST = ("status", "kind")
-SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command",
-         "reason")  # fmt: skip
+SHOWN = ("parent", "started", "seconds", "seed", "host", "commit", "command", "reason")
 
 
 def _runs(root: Path | None) -> Runs:
@@ -48,41 +46,41 @@ def list_(
 ) -> None:
     """List all runs, oldest first."""
     store = _runs(runs)
-    found = store.all()
+    listed = store.all()
     if columns or where or as_csv:
-        list_facts(found, columns, where or (), as_csv, json)
+        list_facts(listed, columns, where or (), as_csv, json)
         return
     if json:
-        emit({"runs": [_listed(run) for run in found]})
+        emit({"runs": [_listed(run) for run in listed]})
         return
-    ids = name_column("run", (run.id for run in found))
+    ids = name_column("run", (run.id for run in listed))
     table = Table(ids, "kind", "status", "steps", "time", "parent", box=None)
-    for run in found:
+    for run in listed:
         manifest = run.known
         table.add_row(
             run.id,
             str(manifest.get("kind") or ""),
-            run.status + (f"; begun anew: {begun}" if (begun := _begun_anew(run)) else ""),
+            run.status + (f"; replacement: {new}" if (new := _replacement(run)) else ""),
             str(_steps(run)),
             f"{manifest.get('seconds', 0):.0f} s",
             escape(str(manifest.get("parent") or "")),
         )
-    if not found:
-        console.print(f"no runs yet in {store.root.resolve()}: `sage rl` makes one")
+    if not listed:
+        console.print(f"no runs yet in {store.root.resolve()}: `sage rl` trains one")
         return
     console.print(table)
-    console.print("what tells them apart: --columns guide.tau,rl.seed,pass@1", style="dim")
+    console.print("to see how they differ: --columns guide.tau,rl.seed,pass@1", style="dim")
 
 
 @app.command()
 def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     """Show how a run was trained, its pass@k, its manifest, its speed and its last metrics."""
-    from sage_cli.store.run_facts import RunFacts
+    from sage_cli.store.runs.run_facts import RunFacts, speed_figures
 
     run = _runs(runs).find(name)
     run.require_whole()
     method = RunFacts.of(run).method
-    last, looked, found = *_last_and_looked(run), evaluation_figures(run)
+    last, looked, evaluations = *_last_and_looked(run), evaluation_figures(run)
     speed = speed_figures(run.metrics.read())
     if json:
         manifest: Any = run.manifest
@@ -91,7 +89,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "method": method,
             "last": last,
             "looked": looked,
-            "evaluations": found,
+            "evaluations": evaluations,
             "speed": speed,
             "folder": str(run.folder),
         }
@@ -100,8 +98,8 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     table = Table(show_header=False, box=None)
     about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
     figures = {**looked, **speed, **last}
-    for part, style in ((about[0], ""), (method, ""), (found, "cyan"), (about[1], ""),
-                        (figures, "cyan")):  # fmt: skip
+    parts = ((about[0], ""), (method, ""), (evaluations, "cyan"), (about[1], ""), (figures, "cyan"))
+    for part, style in parts:
         for key, value in part.items():
             if value is not None:
                 shown = f"{value:.6g}" if isinstance(value, float) else escape(str(value))
@@ -147,31 +145,32 @@ def remove(
 
 
 def _listed(run: Run) -> dict[str, Any]:
-    """A run's manifest with its true status, and that of the one begun anew in its place.
+    """Return a run's manifest with its true status, and the status of its replacement.
 
-    Of a torn run what can be read of the manifest, and why it is torn.
+    A torn run has the part of the manifest that can be read, and the reason.
     """
-    begun = _begun_anew(run)
-    found = {**run.known, "id": run.id, "status": run.status}
+    facts = {**run.known, "id": run.id, "status": run.status}
     if (torn := run.torn) is not None:
-        found["reason"] = torn.cause
-    return {**found, **({"begun_anew": begun} if begun else {})}
+        facts["reason"] = torn.cause
+    if replacement := _replacement(run):
+        facts["replacement"] = replacement
+    return facts
 
 
-def _begun_anew(run: Run) -> str | None:
-    """The status of the run that was begun anew in the place of `run`, with the step it is at."""
-    if not run.anew.begun:
+def _replacement(run: Run) -> str | None:
+    """Return status and step of the run that is trained in the place of `run`, if there is one."""
+    if not run.replacement.begun:
         return None
-    return f"{run.anew.status} at step {_steps(run.anew)}"
+    return f"{run.replacement.status} at step {_steps(run.replacement)}"
 
 
 def _last_and_looked(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The last step's metrics, and what the last look at development problems found, and when."""
+    """Return the last step's metrics, and step and figures of the last validation."""
     records = run.metrics.read()
     looks = [record for record in records if "eval/pass@1" in record]
     at = {"looked at step": looks[-1]["step"]} if looks else {}
-    figures = {key: value for record in looks[-1:] for key, value in record.items()
-               if key.startswith("eval/")}  # fmt: skip
+    last = looks[-1] if looks else {}
+    figures = {key: value for key, value in last.items() if key.startswith("eval/")}
     return (records or [{}])[-1], {**at, **figures}
 
 

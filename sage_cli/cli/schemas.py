@@ -20,7 +20,7 @@ from sage_cli.reports.evaluation import EvaluationData
 from sage_cli.reports.guide_view import GuideView
 from sage_cli.reports.power import PowerData
 from sage_cli.reports.sweeps.plain import SweepData
-from sage_cli.store.archive_list import Archive
+from sage_cli.store.archives.listing import Archive
 from sage_cli.store.json_schema import DIALECT, json_schema
 from sage_cli.workflows.data import Overlap
 from sage_cli.workflows.export import Exported

@@ -9,12 +9,12 @@ from rich.markup import escape
 from sage_cli.cli.console import console, emit
 
 if TYPE_CHECKING:
-    from sage_cli.store.run import Run
+    from sage_cli.store.runs.run import Run
 
 
 def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
     """`line`, and what evaluations found of `run` where it was `measured`; or one JSON object."""
-    from sage_cli.store.evaluations import evaluation_figures
+    from sage_cli.store.runs.evaluations import evaluation_figures
 
     figures = evaluation_figures(run) if measured else {}
     if json:

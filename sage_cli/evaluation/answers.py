@@ -10,7 +10,7 @@ from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_verdicts
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 
 
 @dataclass(frozen=True)

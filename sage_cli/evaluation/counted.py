@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import SampleGrades
-from sage_cli.store.tally import Tally
+from sage_cli.store.samples.tally import Tally
 
 
 def counts_of(tally: Tally, seed: int) -> Counts:

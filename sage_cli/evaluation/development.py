@@ -22,7 +22,7 @@ from sage_cli.evaluation.measure import grade_rows
 from sage_cli.grading import Grader
 from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 from sage_cli.training.rl_inputs import Looks
 
 OnDrawn = Callable[[int, int], None]
@@ -75,8 +75,8 @@ class Development:
         """Completions by benchmark's name."""
         from torch import OutOfMemoryError
 
+        from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-        from sage_cli.sampling.transformers_sampler import TransformersSampler
 
         sampling, seed = self.recipe.sampling, self.recipe.evaluation.seed
         template = PromptTemplate.from_section(self.recipe.prompt, tokenizer)

@@ -12,11 +12,11 @@ from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.sampling.build import build_sampler
-from sage_cli.sampling.engines import Engines
+from sage_cli.sampling.engines.pool import Engines
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
-from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.sample_set import SampleSet
 
 OnStored = Callable[[list[Completion]], None]
 

@@ -17,8 +17,8 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import parse_ks
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
-from sage_cli.store.mirror import Follower
-from sage_cli.store.run import Run
+from sage_cli.store.mirrors.follower import Follower
+from sage_cli.store.runs.run import Run
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from sage_cli.metrics import parse_ks
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.models.policies.policy import Policy
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.evaluations import keep_evaluation
 from sage_cli.store.lock import writer
-from sage_cli.store.mirror import Follower
-from sage_cli.store.mirrors import mirrors_of
+from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.runs.evaluations import record_evaluation
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +44,9 @@ def keep_evaluations(
         try:
             with writer(run.folder):
                 changed = [
-                    keep_evaluation(run, benchmark, figures(seeds, recipe), content.get(benchmark))
+                    record_evaluation(
+                        run, benchmark, figures(seeds, recipe), content.get(benchmark)
+                    )
                     for (benchmark, label), seeds in measured.items()
                     if label == policy.label
                 ]

@@ -16,8 +16,8 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grade, Grader
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.completion import Completion
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
 
 Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 """(benchmark, policy's label) -> one measurement per evaluation seed."""
@@ -77,16 +77,21 @@ def _measure_seed(
             "type the same command again",
         )
     return Measured(
-        drawing.label, benchmark.name, seed, counts_of(tally, seed), tally.statuses, tally.cut_off,
+        drawing.label,
+        benchmark.name,
+        seed,
+        counts_of(tally, seed),
+        tally.statuses,
+        tally.truncated,
         samples.identity.key,
-    )  # fmt: skip
+    )
 
 
 def draw_and_grade(
     drawing: Drawing, benchmark: Benchmark, grader: Grader, seed: int, n: int
-) -> VerdictStore:
+) -> GradeStore:
     """Fill a sample set and grade it, both as far as it isn't yet; the verdicts."""
-    verdicts = VerdictStore(drawing.samples_at(seed), grader.identity.mapping())
+    verdicts = GradeStore(drawing.samples_at(seed), grader.identity.mapping())
     with ExitStack() as grading:
         with _BackgroundGrading(verdicts, benchmark, grader) as background:
             drawing.draw(seed, benchmark.problems, n, background.submit)
@@ -113,7 +118,7 @@ def _with_verdicts(
 class _BackgroundGrading:
     """Grades completions in a thread while others are drawn, and stores the verdicts."""
 
-    def __init__(self, verdicts: VerdictStore, benchmark: Benchmark, grader: Grader) -> None:
+    def __init__(self, verdicts: GradeStore, benchmark: Benchmark, grader: Grader) -> None:
         self._verdicts, self._benchmark, self._grader = verdicts, benchmark, grader
         self._pending: deque[tuple[list[Completion], Future[list[Grade]]]] = deque()
         self._thread = ThreadPoolExecutor(1)

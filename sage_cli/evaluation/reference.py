@@ -14,7 +14,7 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 from sage_cli.training.order import rows_seen
 
 

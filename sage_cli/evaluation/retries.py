@@ -24,8 +24,8 @@ from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.hints import hinted
 from sage_cli.problems.problem import Problem
 from sage_cli.progress import Progress
-from sage_cli.store.completion import Completion
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
+from sage_cli.store.samples.completion import Completion
 from sage_cli.training.lesson import Attempt, Lesson, lesson
 from sage_cli.training.order import training_order
 

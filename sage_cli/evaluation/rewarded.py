@@ -21,7 +21,7 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 
 if TYPE_CHECKING:
     from sage_cli.training.watch import Watch

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sage_cli.config.passwords import secrets_of
 from sage_cli.config.rollout import NO_SERVER, LogprobsMode, RolloutSection
 from sage_cli.errors import ConfigurationError, SamplingError, TrainingError
+from sage_cli.json_value import json_value
 from sage_cli.models.architecture import facts_of_path
 from sage_cli.models.folders import adapter_base, is_adapter, read_json
 from sage_cli.models.policies.policy import Policy
@@ -52,8 +53,8 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Draw
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
     TrainingError for a model that the loop can't compute.
     """
+    from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
     from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
 
     parameters = SamplingParameters.from_section(rollout, stop=None)
 
@@ -87,8 +88,8 @@ def _heads(start: Policy) -> int | None:
 
 def _require_served(url: str, meant: str, named: str | None) -> None:
     """Weights are handed over at every step, but into a model of another make they don't fit."""
-    from sage_cli.sampling.served_model import served_model
-    from sage_cli.sampling.server_http import CONNECT_S, Login, ServerHttp
+    from sage_cli.sampling.server.http import CONNECT_S, Login, ServerHttp
+    from sage_cli.sampling.server.served_model import served_model
 
     http = ServerHttp(CONNECT_S)
     try:
@@ -104,12 +105,12 @@ def _require_logprobs(url: str, wanted: LogprobsMode) -> None:
     """
     import httpx
 
-    from sage_cli.sampling.server_http import CONNECT_S, LIST_BYTES, Login, ServerHttp
+    from sage_cli.sampling.server.http import CONNECT_S, LIST_BYTES, Login, ServerHttp
 
     http = ServerHttp(CONNECT_S)
     try:
         answer = http.ask(Login.of(url), "/server_info?config_format=json", LIST_BYTES)
-        found = answer.json()["vllm_config"]["model_config"]["logprobs_mode"]
+        found = json_value(answer.content)["vllm_config"]["model_config"]["logprobs_mode"]
     except (httpx.RequestError, ValueError, LookupError, TypeError):
         return
     finally:

@@ -13,7 +13,7 @@ from sage_cli.models.policies.compatibility import refuse_other_template
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 
 @dataclass(frozen=True)

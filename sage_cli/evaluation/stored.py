@@ -12,19 +12,19 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.samples import SampleSet
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.sample_set import SampleSet
 
 
 def stored_verdicts(
     samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationRecipe
-) -> Iterator[tuple[SampleSet, VerdictStore]]:
+) -> Iterator[tuple[SampleSet, GradeStore]]:
     """For each evaluation seed its sample set, and the verdicts of the recipe's grader on it."""
     evaluation = recipe.evaluation
     with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
         for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
             stored = samples.at(seed, read_only=True)
-            yield stored, VerdictStore(stored, grader.identity.mapping())
+            yield stored, GradeStore(stored, grader.identity.mapping())
 
 
 def stored_measurements(
@@ -42,7 +42,7 @@ def stored_measurements(
             identity, counts = stored.identity, counts_of(tally, verdicts.seed)
             seeds.append(
                 Measured(
-                    label, benchmark.name, identity.seed, counts, tally.statuses, tally.cut_off,
+                    label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
                     identity.key,
                 )
             )  # fmt: skip

@@ -21,7 +21,7 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.render import to_csv, to_latex, to_markdown
 from sage_cli.reports.tables.table import Table
 from sage_cli.store.atomic import write_text
-from sage_cli.store.json_text import json_text
+from sage_cli.store.json_files import json_text
 
 FIGURES_VERSION = 3
 """Raised when figures of the same data look different, so that stored ones are replaced."""

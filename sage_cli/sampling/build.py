@@ -1,4 +1,4 @@
-"""From the `sampling` section to a backend, built in or registered by another package."""
+"""The backend of the `sampling` section, built in or registered by another package."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from sage_cli.sampling.sampler import Sampler, SamplerSetup
 
 
 def build_sampler(setup: SamplerSetup) -> Sampler:
-    """Load what `setup` names, to sample until the sampler is closed.
+    """Return the sampler of `setup`, with its model loaded unless servers sample.
 
-    Backend `server` loads nothing. Raises DataError when there is no model or tokenizer,
-    SamplingError when the backend can't run here or a server serves another model,
-    ConfigurationError when what another package registered makes no sampler.
+    Raises DataError without a model or tokenizer, SamplingError if the backend cannot run here or a
+    server serves another model, ConfigurationError if a registered factory makes no sampler.
     """
     match chosen_backend(setup.section):
         case "server":
             return _server(setup)
         case "vllm":
-            from sage_cli.sampling.vllm_sampler import VllmSampler
+            from sage_cli.sampling.engines.vllm_sampler import VllmSampler
 
             return VllmSampler(setup)
         case "transformers":
@@ -28,12 +27,12 @@ def build_sampler(setup: SamplerSetup) -> Sampler:
 
 
 def chosen_backend(section: SamplingSection) -> str:
-    """What `auto` stands for: the servers if any are named, vLLM on a GPU, else transformers."""
+    """Return the backend; `auto` is servers if any are named, vLLM on a GPU, else transformers."""
     if section.backend != "auto":
         return section.backend
     if section.asks_servers:
         return "server"
-    from sage_cli.sampling.vllm_sampler import vllm_obstacle
+    from sage_cli.sampling.engines.vllm_sampler import vllm_obstacle
 
     return "vllm" if vllm_obstacle() is None and _has_gpu() else "transformers"
 
@@ -45,9 +44,9 @@ def _has_gpu() -> bool:
 
 
 def _server(setup: SamplerSetup) -> Sampler:
-    from sage_cli.sampling.server_client import Patience
-    from sage_cli.sampling.server_forms import Chat, Completions
-    from sage_cli.sampling.server_sampler import ServerSampler
+    from sage_cli.sampling.server.client import Patience
+    from sage_cli.sampling.server.forms import Chat, Completions
+    from sage_cli.sampling.server.sampler import ServerSampler
 
     section = setup.section
     return ServerSampler(
@@ -64,7 +63,7 @@ def _server(setup: SamplerSetup) -> Sampler:
 
 def _transformers(setup: SamplerSetup) -> Sampler:
     from sage_cli.models.load import load_model
-    from sage_cli.sampling.transformers_sampler import TransformersSampler
+    from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
 
     tokenizer = setup.tokenizer()
     model = load_model(

@@ -1,11 +1,11 @@
-"""What every sampler owes the suite, as a test class to inherit.
+"""The contract of samplers, as a test class to inherit.
 
     class TestMySampler(SamplerContract):
         def make(self) -> Sampler:
             return MySampler(self.parameters)
 
-needs pytest (or any runner that calls `test_*` methods) and nothing else. Where loading takes long,
-`make` may load once and hand out fresh samplers on the same engine.
+needs only pytest, or any runner that calls `test_*` methods. If loading takes long, `make` may load
+once and return new samplers on the same engine.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from collections.abc import Sequence
 from itertools import product
 
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 
 Key = tuple[int, str, int]
 """Evaluation's seed, problem and index."""
 
 
 class SamplerContract(ABC):
-    """Each sample once, a function of (seed, problem, index) alone, and cut where it should be."""
+    """Each sample comes once, depends on (seed, problem, index) alone, and ends where it should."""
 
     parameters = SamplingParameters(0.9, 0.95, 20, 0.02, 16, "</SOLUTION>")
-    """What the sampler under test is to be made with."""
+    """The parameters of the sampler under test."""
     prompts = ("1+1=", "12*34=?", "23*7=", "5+8=?")
     deterministic_share = 1.0
-    """Of the texts that are drawn again, how many must be equal: less than all where an engine's
-    sums depend on the batch."""
+    """Share of texts that must be equal when sampled again; below 1 for engines whose sums depend
+    on the batch."""
 
     @abstractmethod
     def make(self) -> Sampler:
-        """A sampler with `parameters`, not closed yet."""
+        """Return a new sampler with `parameters`."""
 
     def test_each_sample_comes_once_under_its_own_seed(self) -> None:
         """Requests of two seeds for the same problems, mixed in one call."""
-        drawn = self._drawn(self._requests(range(5), seeds=(0, 3)))
+        sampled = self._sampled(self._requests(range(5), seeds=(0, 3)))
         names = [f"p{number}" for number in range(len(self.prompts))]
-        assert sorted(drawn) == sorted(product((0, 3), names, range(5)))
-        texts = {(seed, *key): row.text for (seed, *key), row in drawn.items()}
+        assert sorted(sampled) == sorted(product((0, 3), names, range(5)))
+        texts = {(seed, *key): row.text for (seed, *key), row in sampled.items()}
         pairs = [(text, texts[3, *key]) for (seed, *key), text in texts.items() if seed == 0]
         assert any(first != second for first, second in pairs)
 
-    def test_nothing_is_drawn_where_nothing_is_asked_for(self) -> None:
+    def test_no_requests_give_no_samples(self) -> None:
         """No requests, and requests without indices."""
-        assert self._drawn([]) == {}
-        assert self._drawn([SampleRequest("p0", self.prompts[0], ())]) == {}
+        assert self._sampled([]) == {}
+        assert self._sampled([SampleRequest("p0", self.prompts[0], ())]) == {}
 
     def test_completions_end_as_they_say(self) -> None:
         """By `stop` or `length`, within the limit; the stop text only at the end."""
-        for row in self._drawn(self._requests(range(8))).values():
+        for row in self._sampled(self._requests(range(8))).values():
             stop, limit = self.parameters.stop, self.parameters.max_tokens
             assert row.finish_reason in ("stop", "length")
             assert 0 < row.tokens <= limit
@@ -61,15 +61,15 @@ class SamplerContract(ABC):
                 assert row.text.index(stop) + len(stop) == len(row.text)
             assert row.token_ids is None or len(row.token_ids) == row.tokens
 
-    def test_the_same_seed_draws_the_same_text(self) -> None:
+    def test_the_same_seed_gives_the_same_text(self) -> None:
         """By two samplers."""
         requests = self._requests(range(6), seeds=(7,))
-        self._same(self._drawn(requests), self._drawn(requests))
+        self._same(self._sampled(requests), self._sampled(requests))
 
-    def test_a_sample_does_not_depend_on_which_others_are_asked_for(self) -> None:
+    def test_a_sample_does_not_depend_on_other_requests(self) -> None:
         """Alone, in another order, and among samples of another seed."""
-        everything = self._drawn(self._requests(range(6), seeds=(0, 3)))
-        some = self._drawn(self._requests((5, 2), seeds=(3,))[::-1])
+        everything = self._sampled(self._requests(range(6), seeds=(0, 3)))
+        some = self._sampled(self._requests((5, 2), seeds=(3,))[::-1])
         self._same(some, {key: everything[key] for key in some})
 
     def test_closing_twice_is_fine(self) -> None:
@@ -86,12 +86,12 @@ class SamplerContract(ABC):
             for number, prompt in enumerate(self.prompts)
         ]
 
-    def _drawn(self, requests: Sequence[SampleRequest]) -> dict[Key, Completion]:
+    def _sampled(self, requests: Sequence[SampleRequest]) -> dict[Key, Completion]:
         with self.make() as sampler:
             rows = list(sampler.sample(requests))
-        drawn = {(row.seed, row.problem_id, row.index): row for row in rows}
-        assert len(drawn) == len(rows), "a sample was drawn twice"
-        return drawn
+        sampled = {(row.seed, row.problem_id, row.index): row for row in rows}
+        assert len(sampled) == len(rows), "a sample came twice"
+        return sampled
 
     def _same(self, one: dict[Key, Completion], other: dict[Key, Completion]) -> None:
         assert one.keys() == other.keys()

@@ -1,4 +1,4 @@
-"""Draw what a sample set lacks."""
+"""Fill a sample set with the samples that it lacks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from sage_cli.config.plugins import named
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
-from sage_cli.store.completion import FINISH_REASONS, Completion
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.samples.completion import FINISH_REASONS, Completion
+from sage_cli.store.samples.sample_set import SampleSet
 
 MOST_TOKENS = 2**31 - 1
 log = logging.getLogger(__name__)
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Filled:
-    """What `fill` did: samples found, samples drawn, tokens drawn, damaged parts set aside."""
+    """The result of `fill`: stored samples, new samples and tokens, damaged parts set aside."""
 
-    held: int
-    drawn: int
+    stored: int
+    sampled: int
     tokens: int
     damaged: tuple[str, ...]
 
@@ -35,21 +35,20 @@ def fill(
     *,
     chunk: int | None = None,
 ) -> Filled:
-    """Draw samples 0 to n - 1 of each problem that `samples` doesn't hold yet.
+    """Sample completions 0 to n - 1 of each problem, as far as `samples` lacks them.
 
-    `prompts` maps problem ids to prompt texts. `on_stored` is called with fresh completions once
-    they are on disk (grade them, count them). Others may fill the set at the same time: each
-    draws its share, `chunk` samples at a time where that is said, and this returns when all
-    samples are there. Raises StoreError when the set can't be written, SamplingError when the
-    sampler fails, RefusedPromptsError when it has drawn all but the samples of prompts that it
-    can't answer; what was drawn is kept in any case.
+    `prompts` maps problem ids to prompt texts. `on_stored` is called with new completions once they
+    are on disk. Several processes may fill a set at the same time, each its share in claims of
+    `chunk` samples; this returns when all samples are stored. Raises StoreError if the set cannot
+    be written, SamplingError if the sampler fails, RefusedPromptsError if only samples of prompts
+    that the sampler cannot answer are missing. Stored samples stay in any case.
     """
-    drawn = tokens = 0
+    sampled = tokens = 0
     refused: dict[str, str] = {}
 
     def stored(rows: list[Completion]) -> None:
-        nonlocal drawn, tokens
-        drawn, tokens = drawn + len(rows), tokens + sum(row.tokens for row in rows)
+        nonlocal sampled, tokens
+        sampled, tokens = sampled + len(rows), tokens + sum(row.tokens for row in rows)
         on_stored(rows)
 
     problem_ids = list(prompts)
@@ -62,7 +61,7 @@ def fill(
                 for problem, indices in share.items()
             ]
             try:
-                for completion in _drawn(sampler, requests):
+                for completion in _sampled(sampler, requests):
                     writer.add(completion)
             except RefusedPromptsError as error:
                 refused |= error.reasons
@@ -72,43 +71,45 @@ def fill(
         raise RefusedPromptsError(refused)
     if lacking:
         raise SamplingError(
-            f"the sampler left out {lacking} of the samples that it was asked for",
-            "type the same command again: what was drawn is kept",
+            f"the sampler left out {lacking} of the requested samples",
+            "run the same command again: stored samples are kept",
         )
-    return Filled(n * len(prompts) - drawn, drawn, tokens, writer.damaged)
+    return Filled(n * len(prompts) - sampled, sampled, tokens, writer.damaged)
 
 
-def _drawn(sampler: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-    """What the sampler draws; one of another package is named in what goes wrong."""
+def _sampled(sampler: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    """Yield the sampler's completions; errors name a sampler of another package."""
     with named("sampler", type(sampler)):
-        for drawn in sampler.sample(requests):
-            if not (isinstance(drawn, Completion) and _is_whole(drawn)):
+        for sample in sampler.sample(requests):
+            if not (isinstance(sample, Completion) and _is_whole(sample)):
                 raise TypeError(
-                    f"sample() gives {str(drawn)[:200]}, and not a Completion that ended by "
+                    f"sample() gives {str(sample)[:200]}, and not a Completion that ended by "
                     + " or ".join(FINISH_REASONS)
                 )
-            yield _storable(drawn)
+            yield _storable(sample)
 
 
-def _is_whole(drawn: Completion) -> bool:
-    """Whether a sample has a text, a number of tokens that can be, and ended by itself."""
-    counted = isinstance(drawn.tokens, int) and 0 <= drawn.tokens <= MOST_TOKENS
-    return isinstance(drawn.text, str) and counted and drawn.finish_reason in FINISH_REASONS
+def _is_whole(sample: Completion) -> bool:
+    """Return True if a sample has a text, a possible number of tokens and a finish reason."""
+    counted = isinstance(sample.tokens, int) and 0 <= sample.tokens <= MOST_TOKENS
+    return isinstance(sample.text, str) and counted and sample.finish_reason in FINISH_REASONS
 
 
-def _storable(drawn: Completion) -> Completion:
-    """A sample with U+FFFD in the place of each half of a surrogate pair, which UTF-8 can't hold.
+def _storable(sample: Completion) -> Completion:
+    """Return a sample with U+FFFD for each lone surrogate, which UTF-8 cannot encode.
 
-    Left as it is it would cost the whole part that it is written with.
+    Otherwise the whole part with the sample could not be written.
     """
     try:
-        drawn.text.encode()
+        sample.text.encode()
     except UnicodeEncodeError:
-        text = drawn.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = sample.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     else:
-        return drawn
+        return sample
     log.warning(
-        "problem %s, sample %d, seed %d: what is no character was replaced by U+FFFD",
-        drawn.problem_id, drawn.index, drawn.seed,
-    )  # fmt: skip
-    return replace(drawn, text=text)
+        "problem %s, sample %d, seed %d: lone surrogates were replaced by U+FFFD",
+        sample.problem_id,
+        sample.index,
+        sample.seed,
+    )
+    return replace(sample, text=text)

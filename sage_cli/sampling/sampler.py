@@ -1,4 +1,4 @@
-"""What every backend is: requests in, completions out as they finish."""
+"""The interface of sampling backends: requests in, completions out as they end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.model import PromptSection
 from sage_cli.config.sampling import SamplingSection
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParameters:
-    """What decides a completion's distribution besides model and prompt.
+    """All that decides a completion's distribution besides model and prompt.
 
     `temperature` 0 is greedy; `top_k` 0 and `min_p` 0 are off; `stop` is the text that ends a
     completion and stays in it (None: only the end-of-sequence token does).
@@ -34,7 +34,7 @@ class SamplingParameters:
 
     @classmethod
     def from_section(cls, section: DecodingSection, *, stop: str | None) -> SamplingParameters:
-        """Take the settings of `sampling` or `rollout` that change what is drawn, not how."""
+        """Return the settings of `sampling` or `rollout` that decide the distribution."""
         return cls(
             temperature=section.temperature,
             top_p=section.top_p,
@@ -47,7 +47,7 @@ class SamplingParameters:
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """Draw the samples `indices` of a problem from its prompt text under an evaluation's seed."""
+    """A request for the samples `indices` of a problem under an evaluation's seed."""
 
     problem_id: str
     prompt: str
@@ -57,7 +57,7 @@ class SampleRequest:
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A backend, holding its model and parameters until it is closed.
+    """A backend, which has its model and parameters until it is closed.
 
     One sampler serves all benchmarks and seeds of a policy. As a context manager it closes itself.
     """
@@ -68,16 +68,16 @@ class Sampler(Protocol):
         ...
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """Yield each requested completion once, in the order in which they finish.
+        """Yield each requested completion once, in the order in which they end.
 
-        Requests of several seeds may be mixed. Raises SamplingError when the engine can't go on,
-        and RefusedPromptsError when it has yielded all but the samples of some prompts that it
-        can't answer; what was yielded before is valid.
+        Requests of several seeds may be mixed. Raises SamplingError if the engine fails, and
+        RefusedPromptsError after all but the samples of prompts that it cannot answer. Completions
+        that were yielded before are valid.
         """
         ...
 
     def close(self) -> None:
-        """Let go of model, engine and connections; closing again does nothing."""
+        """Release model, engine and connections; closing again does nothing."""
         ...
 
     def __enter__(self) -> Self:
@@ -89,9 +89,9 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class SamplerSetup:
-    """All that there is to make a sampler of: what a backend's factory is called with.
+    """The inputs of a sampler: the argument of a backend's factory.
 
-    `model` is a folder (with its LoRA adapter where it holds one) or a name of the Hub; `dtype` is
+    `model` is a folder, of a LoRA adapter too, or a name of the Hub; `dtype` is
     torch's name of a type, or `auto`. `prompt` is for servers that apply a template of their own.
     """
 
@@ -105,11 +105,11 @@ class SamplerSetup:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """`sampling.options`: settings that only this backend knows."""
+        """`sampling.options`: settings of this backend alone."""
         return self.section.options
 
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """Load the tokenizer beside the model; DataError when there is none."""
+        """Load the model's tokenizer. Raises DataError if there is none."""
         from sage_cli.models.load import load_tokenizer
 
         return load_tokenizer(
@@ -118,9 +118,9 @@ class SamplerSetup:
 
 
 def sample_seed(seed: int, problem_id: str, index: int) -> int:
-    """The seed of one sample: a hash of (seed, problem, index) and nothing else.
+    """Return the seed of one sample, a hash of (seed, problem, index) alone.
 
-    0 <= s < 2^53, so that it survives a server that reads numbers as doubles.
+    It is below 2^53, so that servers that read numbers as doubles keep it.
     """
     digest = hashlib.blake2b(f"{seed}\0{problem_id}\0{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 11

@@ -1,4 +1,4 @@
-"""What determines a result, as a hash."""
+"""Hashes of what determines a result."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from sage_cli import RESULT_VERSION
 
 
 def identity_of(kind: str, determinants: Any) -> str:
-    """The hash of what determines a result: settings, data, parent, and the code's result version."""  # noqa: E501
+    """Return the hash of settings, data, parent and the code's result version, in hexadecimal."""
     text = json.dumps([RESULT_VERSION, kind, determinants], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_of(determinants: Any) -> str:
+    """Return sixteen hexadecimal digits that name the folder of `determinants`."""
+    text = json.dumps(determinants, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""A sweep's ledger.jsonl: which run is which cell's, a line for each training that was planned."""
+"""A sweep's ledger.jsonl: a line with cell, seed and run for each planned training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sage_cli.store.atomic import storing, write_text
 
 log = logging.getLogger(__name__)
 NAME = "ledger.jsonl"
-"""In a sweep's folder."""
+"""The file in a sweep's folder."""
 Value = float | int | str | bool
 
 
@@ -28,18 +28,18 @@ class Entry:
 
 
 class Ledger:
-    """Append-only. A line that a killed driver or a full disk tore costs that line alone."""
+    """Append-only. A killed driver or a full disk tears one line, which is left out."""
 
     def __init__(self, sweep: Path) -> None:
-        """`sweep` is the sweep's folder, which needn't be there."""
+        """`sweep` is the sweep's folder, which need not exist."""
         self.path = sweep / NAME
 
     def entries(self) -> list[Entry]:
-        """All whole lines in order."""
+        """Return all whole lines in order."""
         return [entry for entry in map(_entry, self._lines()) if entry is not None]
 
     def append(self, entry: Entry) -> None:
-        """Write one line. Raises StoreError where that can't be done."""
+        """Write one line. Raises StoreError if that fails."""
         line = json.dumps(asdict(entry)).encode() + b"\n"
         with storing(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,20 +47,20 @@ class Ledger:
                 file.write(line if self._ends_whole() else b"\n" + line)
 
     def mend(self) -> None:
-        """Take torn lines away, and say how many; only for the one process that may write."""
+        """Remove torn lines with a warning. Only the process that may write calls this."""
         lines = self._lines()
         whole = [line for line in lines if _entry(line) is not None]
         if len(whole) < len(lines):
             with storing(self.path.parent):
                 write_text(self.path, "".join(f"{line.decode()}\n" for line in whole))
             torn = len(lines) - len(whole)
-            log.warning("%s had %d torn lines, which were taken away", self.path, torn)
+            log.warning("%s had %d torn lines, which were removed", self.path, torn)
 
     def _lines(self) -> list[bytes]:
         return self.path.read_bytes().splitlines() if self.path.is_file() else []
 
     def _ends_whole(self) -> bool:
-        """Whether what is written now begins a line."""
+        """Return True if the file ends with a newline or is empty."""
         with self.path.open("rb") as file:
             if not file.seek(0, os.SEEK_END):
                 return True
@@ -69,10 +69,10 @@ class Ledger:
 
 
 def _entry(line: bytes) -> Entry | None:
-    """One line; None where it is torn."""
+    """Return a line's entry; None if it is torn."""
     try:
         entry = Entry(**json_value(line))
     except (ValueError, TypeError):
         return None
-    told = isinstance(entry.cell, dict) and type(entry.seed) is int and isinstance(entry.run, str)
-    return entry if told else None
+    whole = isinstance(entry.cell, dict) and type(entry.seed) is int and isinstance(entry.run, str)
+    return entry if whole else None

@@ -10,7 +10,7 @@ from sage_cli.errors import ConfigurationError, SageError
 from sage_cli.metrics import Counts, Side, parse_ks, pooled
 from sage_cli.models.policies.planned import state
 from sage_cli.reports.passk import powers_of_two
-from sage_cli.store.evaluations import evaluation_figures, name_in
+from sage_cli.store.runs.evaluations import evaluation_figures, name_in
 from sage_cli.suite.declaration import Suite
 from sage_cli.suite.planned import Part
 from sage_cli.trials.stored import StoredMeasurements

@@ -13,7 +13,7 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.json_value import json_value
 from sage_cli.metrics import pooled
 from sage_cli.reports.page import ShownSample, ShownToken
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.suite.planned import PlannedSuite
 from sage_cli.suite.results import MethodResult, PartResult
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json, write_text
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_files import read_object
 from sage_cli.store.ledger import Entry, Ledger, Value
 
 STATE, CANCEL, MARK, TASKS = "state.json", "cancel", "mark", "tasks"

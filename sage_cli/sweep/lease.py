@@ -19,7 +19,7 @@ from optuna.exceptions import StorageInternalError
 from sqlalchemy.exc import DBAPIError
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.store.holder import BEAT_S, FRESH_S, SETTLE_S, Holder
+from sage_cli.store.lease import EXPIRY_S, HEARTBEAT_S, SETTLE_S, Holder
 
 DRIVER = "driver"
 """The attribute of the study."""
@@ -34,7 +34,7 @@ class Owner:
 
     `mark` identifies the folder, wherever it is moved; `recipe` is the hash of what decides its
     trials' results. `holder` is the process; None once it has ended. `beat` counts its
-    signs of life.
+    heartbeats.
     """
 
     mark: str
@@ -103,7 +103,7 @@ class Lease:
     def drop(self) -> None:
         """Release the lease, so that the next driver need not wait."""
         self._over.set()
-        with suppress(DBAPIError, StorageInternalError):  # else it waits for a sign of life
+        with suppress(DBAPIError, StorageInternalError):  # else it waits for a heartbeat
             found = owner_of(self.study)
             if found is not None and found.holder == self.own.holder:
                 self.study.set_user_attr(DRIVER, asdict(replace(found, holder=None)))
@@ -117,7 +117,7 @@ class Lease:
 
     def _lives(self, owner: Owner) -> bool:
         """Return True if an owner's process sends a heartbeat; clocks of hosts are not compared."""
-        until_s = time.monotonic() + FRESH_S
+        until_s = time.monotonic() + EXPIRY_S
         while owner.holder is not None and not _is_dead_here(owner.holder):
             if (now := self._owner()) is None:
                 return False
@@ -132,7 +132,7 @@ class Lease:
 
     def _beat(self) -> None:
         beat = 0
-        while not self._over.wait(BEAT_S):
+        while not self._over.wait(HEARTBEAT_S):
             with suppress(DBAPIError, StorageInternalError):  # a database that is restarted
                 found = owner_of(self.study)
                 if found is not None and found.holder != self.own.holder:

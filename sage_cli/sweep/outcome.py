@@ -17,7 +17,7 @@ from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.table import cells_table
 from sage_cli.reports.tables.render import to_records
-from sage_cli.store.wandb_sweep import SweepPicture, mirror_sweep
+from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
 from sage_cli.sweep.prepared import Sweep
 from sage_cli.sweep.scores import ByBenchmark, mean_scores, score
 from sage_cli.sweep.space import Parameter, Range

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from sage_cli.config.sweep import SweepSection
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.sweep.scores import validations
 from sage_cli.sweep.study_trial import State, StudyTrial
 

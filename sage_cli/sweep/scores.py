@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sage_cli.config.objective import Objective
 from sage_cli.metrics import Counts, pass_at_k
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 
 ByBenchmark = Mapping[str, Counts]
 """The counts of a policy on each benchmark."""

@@ -11,9 +11,9 @@ from sage_cli.errors import StoreError
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.plain import from_data
 from sage_cli.store.atomic import write_text
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
-from sage_cli.store.names import full_name
+from sage_cli.store.runs.names import full_name
 from sage_cli.sweep.folder import AGAIN, CANCEL, STATE, TASKS
 
 REPORT = "sweep.json"

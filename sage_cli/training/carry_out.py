@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.disk_errors import disk_explained
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.memory_errors import MemoryNeed, memory_explained
@@ -25,6 +25,7 @@ def carry_out(
     A trainer that went on from its last step would take one more. `need` explains a lack of
     memory. Raises Interrupted where a signal stopped the training.
     """
+    trainer.lease = run.lease  # which every checkpoint of the trainer requires
     if finished:
         trainer._load_from_checkpoint(str(checkpoint))
         return

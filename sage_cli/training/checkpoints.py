@@ -15,16 +15,17 @@ from sage_cli.errors import Interrupted, StoreError
 from sage_cli.json_value import json_value
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
-from sage_cli.store.lock import require_held
-from sage_cli.store.run import SEAL, Run
+from sage_cli.store.lease import Lease
+from sage_cli.store.runs.run import SEAL, Run
 
 
-def seal(checkpoint: Path) -> None:
+def seal(checkpoint: Path, lease: Lease | None = None) -> None:
     """Flush every file to the disk, then write down sizes and run: from now on it counts.
 
-    Raises StoreError where another process has taken the run over from this one.
+    Raises StoreError if another process has taken the run over, as `lease` shows.
     """
-    require_held(checkpoint.parent.parent)
+    if lease is not None:
+        lease.require()
     sizes = {}
     for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
         with file.open("rb") as handle:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sage_cli.errors import TrainingError
-from sage_cli.store.run import SEAL
+from sage_cli.store.runs.run import SEAL
 
 _NEARLY_FULL_BYTES = 16 * 2**20
 

@@ -11,8 +11,8 @@ from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.training import RlSection, SftSection
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.manifest import Origin
-from sage_cli.store.run import Run
+from sage_cli.store.runs.manifest import Origin
+from sage_cli.store.runs.run import Run
 from sage_cli.training.hardware import release_memory
 from sage_cli.training.lesson import Lesson
 from sage_cli.training.preferences import train_preferences
@@ -71,7 +71,7 @@ def _warm_up(
         template=manifest["template"],
         data=manifest["data"],
     )
-    with warm_up.recording(run.config, **origin):
+    with warm_up.recording(run.config, **origin) as warm_up:
         dtype = recipe.model.compute_dtype
         train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
 

@@ -10,7 +10,7 @@ from accelerate import PartialState
 from accelerate.utils import gather
 from transformers import TrainerCallback
 
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints import interrupted
 from sage_cli.training.processes import is_launched
 from sage_cli.training.stop_signals import StopSignals

@@ -25,8 +25,8 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import private, write_json
 from sage_cli.store.lock import writer
-from sage_cli.store.manifest import FAILED
-from sage_cli.store.run import Run
+from sage_cli.store.runs.manifest import FAILED
+from sage_cli.store.runs.run import Run
 from sage_cli.training import lifeline
 from sage_cli.training.checkpoints import interrupted, prepare_resume
 from sage_cli.training.processes import PROCESSES_VARIABLE

@@ -17,7 +17,7 @@ from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.training import RlSection, SftSection, batch_of
 from sage_cli.errors import OutOfMemoryError
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints import saved_step
 
 SHOWN = 3

@@ -13,7 +13,7 @@ from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.carry_out import carry_out, save_policy
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.hardware import precision

@@ -21,7 +21,7 @@ from sage_cli.objectives import build_advantage
 from sage_cli.objectives.dars import MOST
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.carry_out import carry_out, save_policy
 from sage_cli.training.checkpoints import prepare_resume, step_of
 from sage_cli.training.dynamic_sampling import DynamicSampling

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 from sage_cli.training.verdicts import GradeCompletions
 
 Ids = list[int]

@@ -25,7 +25,7 @@ def rollout_rows(
             "prompt": row["prompt"],
             "completion": text,
             "gold": row["gold"],
-            "verdict": status,
+            "grade": status,
             "reward": reward,
         }
         for row, text, status, reward in zip(prompts, completions, statuses, rewards, strict=True)

@@ -8,12 +8,16 @@ from typing import Any
 
 from transformers import Trainer
 
+from sage_cli.store.lease import Lease
 from sage_cli.training.checkpoints import rotate, seal
 from sage_cli.training.disk_errors import disk_explained
 
 
 class SealedCheckpoints(Trainer):  # type: ignore[misc]
     """Comes before a trainer of TRL among the bases of a class."""
+
+    lease: Lease | None = None
+    """The lease of the run, without which no checkpoint is sealed; see `carry_out`."""
 
     def __init__(self, *, keep_checkpoints: int | None, **arguments: Any) -> None:
         self._keep_checkpoints = keep_checkpoints
@@ -38,5 +42,5 @@ class SealedCheckpoints(Trainer):  # type: ignore[misc]
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
                 self._complete(checkpoint)
-                seal(checkpoint)
+                seal(checkpoint, self.lease)
                 rotate(folder, self._keep_checkpoints, int(self.args.save_steps))

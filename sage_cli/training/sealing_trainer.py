@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.store.atomic import write_json
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_files import read_object
 from sage_cli.training.anchored_trainer import AnchoredTrainer
 from sage_cli.training.sealed_checkpoints import SealedCheckpoints
 

@@ -14,8 +14,9 @@ from trl import SFTConfig, SFTTrainer
 from sage_cli.config.model import ComputeDtype
 from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import Run
+from sage_cli.store.lease import Lease
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
 from sage_cli.training.carry_out import carry_out
 from sage_cli.training.checkpoints import newest_sealed, seal, step_of
 from sage_cli.training.disk_errors import disk_explained
@@ -39,12 +40,14 @@ class Example:
 
 
 class _Trainer(SFTTrainer):  # type: ignore[misc]
+    lease: Lease | None = None
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self.args.output_dir)
         checkpoint = folder / f"checkpoint-{self.state.global_step}"
         with disk_explained(folder, checkpoint):
             super()._save_checkpoint(model, trial)
-            seal(checkpoint)
+            seal(checkpoint, self.lease)
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """No card: a run's manifest says what a checkpoint is."""

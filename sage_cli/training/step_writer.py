@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sage_cli.config.records import TrackingSection
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.safeguards import Safeguards
 from sage_cli.training.watch import OnStep
 

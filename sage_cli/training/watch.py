@@ -9,9 +9,8 @@ from typing import Any
 
 from sage_cli.config.records import TrackingSection
 from sage_cli.progress import Progress
-from sage_cli.store.mirror import Follower
-from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.run import Run
+from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints import saved_step
 from sage_cli.training.reward_watch import RewardWatch
 

@@ -9,7 +9,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.policies.names import checkpoint_steps, named_policies
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 if TYPE_CHECKING:
     from sage_cli.evaluation.benchmarks import Benchmark

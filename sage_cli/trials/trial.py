@@ -12,7 +12,7 @@ from sage_cli.config.recipe import RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.policies.planned import planned_base, rl_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 
 
 @dataclass(frozen=True)

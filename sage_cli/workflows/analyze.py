@@ -34,7 +34,7 @@ from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.surroundings import surroundings
 
 

@@ -20,7 +20,7 @@ from sage_cli.progress import Progress
 from sage_cli.reports.comparison import comparison_document
 from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.store.surroundings import surroundings
 
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]

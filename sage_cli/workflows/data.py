@@ -1,4 +1,4 @@
-"""`sage data`: what there is, what a source holds, what two sources share."""
+"""`sage data`: the registered sources, the problems of one, the overlap of two."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sage_cli.problems.sources import local_files
 
 @dataclass(frozen=True)
 class Listed:
-    """A registered source: its problems where they can be had without the network.
+    """A registered source and the number of its problems, if a local copy or generator exists.
 
-    `problems` is None, and `trouble` says why, where there is no local copy or a broken one.
+    `problems` is None for a source of the Hub, and for a broken copy, which `trouble` explains.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Shown:
-    """A source's problems, the groups of them that ask the same, and the columns of its rows."""
+    """A source's problems, the groups that repeat a question, and the columns of its rows."""
 
     problems: Sequence[Problem]
     repeated: Sequence[Sequence[Problem]]
@@ -44,7 +44,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Training problems that a benchmark repeats; its problems are counted once each."""
+    """The overlap of training problems and a benchmark, whose problems are counted once each."""
 
     train_problems: int
     bench_problems: int
@@ -54,12 +54,12 @@ class Overlap:
 
 
 def list_sources(data: DataSection) -> list[Listed]:
-    """Every registered source; only local copies and generators are read."""
+    """Return every registered source; only local copies and generators are read."""
     return [_listed(entry, data) for entry in entries().values()]
 
 
 def show_source(name: str, data: DataSection, fields: FieldsSection) -> Shown:
-    """The problems of one source. Raises DataError as loading does."""
+    """Return the problems of one source. Raises DataError."""
     problems = read_problems(name, data, fields)
     return Shown(
         problems,
@@ -70,7 +70,7 @@ def show_source(name: str, data: DataSection, fields: FieldsSection) -> Shown:
 
 
 def compare_sources(train: str, bench: str, data: DataSection, fields: FieldsSection) -> Overlap:
-    """Which problems of `bench` a model trained on `train` has seen."""
+    """Return the problems of `bench` that a model trained on `train` has seen."""
     trained = load_problems(train, data, fields)
     asked = load_problems(bench, data, fields)
     matches = overlap(trained, asked)
@@ -101,7 +101,7 @@ def _listed(entry: Entry, data: DataSection) -> Listed:
 
 
 def _where(entry: Entry, data: DataSection) -> str:
-    """`local`, `Hub` or `generated`; what others make up is local when all of them are."""
+    """Return `local`, `Hub` or `generated`; a group is local if all its members are."""
     if isinstance(entry, DataSet):
         return "local" if local_files(entry, data) else "Hub"
     sources = entry.members if isinstance(entry, Group) else entry.generator.sources

@@ -8,7 +8,7 @@ from sage_cli.config.in_words import Stage
 from sage_cli.evaluation.missing import plan_measurement
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.suite.overrides import Overrides
 from sage_cli.suite.planned import planned
 from sage_cli.workflows import passk, rl_plan

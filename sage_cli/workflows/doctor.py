@@ -1,6 +1,6 @@
-"""`sage doctor`: whether a configuration can run here, asked of the rooms that know it.
+"""`sage doctor`: checks whether a configuration can run on this machine.
 
-What it lists as an obstacle is what the commands refuse: the same functions say it, before
+An obstacle is an error of the commands themselves: the checks call the same functions, before
 anything is trained.
 """
 
@@ -25,10 +25,10 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.build import chosen_backend
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.place import require_place
-from sage_cli.store.requirements import require_tested_versions
-from sage_cli.store.run import Runs
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.storage_check import require_storage
+from sage_cli.store.surroundings import require_tested_versions
 from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.plugins import require_plugins
 from sage_cli.workflows.sft import sft_inputs
@@ -36,7 +36,7 @@ from sage_cli.workflows.sft import sft_inputs
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check says; `obstacle` if a command of this configuration would be refused."""
+    """The result of a check; `obstacle` if a command of this configuration would fail."""
 
     check: str
     said: str
@@ -45,23 +45,23 @@ class Finding:
 
     @property
     def fine(self) -> bool:
-        """Whether there is nothing to mend."""
+        """Return True if there is nothing to fix."""
         return self.mend is None and not self.obstacle
 
 
 @dataclass(frozen=True)
 class Check:
-    """A question to one room: it answers with what is there, or raises what is in the way.
+    """A check: `ask` returns a description, or raises the obstacle.
 
-    What isn't `needed` stops no command.
+    A check that is not `needed` is no obstacle for commands.
     """
 
     name: str
     ask: Callable[[], str]
     needed: bool = True
 
-    def found(self) -> Finding:
-        """The answer."""
+    def run(self) -> Finding:
+        """Return the finding."""
         try:
             return Finding(self.name, self.ask())
         except SageError as error:
@@ -69,10 +69,10 @@ class Check:
 
 
 def checks(config: SageConfig) -> Iterator[Check]:
-    """Every question about `config`, from what is quickly told to what loads data and libraries."""
+    """Yield the checks of `config`, quick ones first, those that load data and libraries last."""
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
     yield Check("versions", require_tested_versions, needed=False)
-    yield Check("runs folder", lambda: require_place(config.run.root))
+    yield Check("runs folder", lambda: require_storage(config.run.root))
     yield Check("mirrors", lambda: _mirrors(config))
     yield Check("executor", lambda: _executor(config))
     yield Check("plug-ins", lambda: _plugins(config))
@@ -94,7 +94,7 @@ def _mirrors(config: SageConfig) -> str:
     board = ", TensorBoard" if tracking.tensorboard else ""
     if tracking.wandb != "online":
         return f"W&B {tracking.wandb}{board}"
-    from sage_cli.store.wandb_session import has_key
+    from sage_cli.store.mirrors.wandb_mirror import has_key
 
     return f"W&B {'online' if has_key() else 'has no key: offline (`wandb login`)'}{board}"
 
@@ -102,7 +102,7 @@ def _mirrors(config: SageConfig) -> str:
 def _executor(config: SageConfig) -> str:
     require_executor(config.executor)
     if config.executor.name != "local":
-        return f"{config.executor.name}: its package is installed; the cluster wasn't asked"
+        return f"{config.executor.name}: its package is installed; the cluster was not asked"
     places = local_places(config.executor, config.rl.processes)
     return f"this machine, {places} {'task' if places == 1 else 'tasks'} at once"
 
@@ -143,7 +143,7 @@ def _demonstrations(config: SageConfig) -> str:
 
 def _training(config: SageConfig) -> int:
     problems = len(load_training_problems(config.data))
-    development(config)  # refuses to look at what is trained on
+    development(config)  # fails for validation problems that are trained on
     return problems
 
 
@@ -189,7 +189,7 @@ def _rollouts(config: SageConfig) -> str:
 def _sampling(config: SageConfig) -> str:
     backend = chosen_backend(config.sampling)
     if backend == "vllm":
-        from sage_cli.sampling.vllm_sampler import require_vllm
+        from sage_cli.sampling.engines.vllm_sampler import require_vllm
 
         require_vllm()
     if backend == "server":

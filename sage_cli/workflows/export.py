@@ -16,21 +16,20 @@ from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.prompting import SAGE_FILE
 from sage_cli.progress import Progress
-from sage_cli.store.atomic import write_json
-from sage_cli.store.atomic_folder import replacing_folder
-from sage_cli.store.run import Runs, run_of
+from sage_cli.store.atomic import replacing_folder, write_json
+from sage_cli.store.runs.run import Runs, run_of
 from sage_cli.store.surroundings import surroundings
 
 LOADING = ("model.revision", CONSENT)
-"""The settings that say how a model is loaded."""
+"""The settings by which a model is loaded."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What `sage.json` says of an exported model: where it came from and how to prompt it.
+    """The `sage.json` of an exported model: its origin and how to prompt it.
 
-    `fingerprint` is the source's, `merged` tells whether a LoRA adapter was merged in. `template`,
-    `prompt` and `sampling` are None for a model that no run made.
+    `fingerprint` is the source's; `merged` is True if a LoRA adapter was merged. `template`,
+    `prompt` and `sampling` are None for a model without a run.
     """
 
     source: str
@@ -60,8 +59,8 @@ def export(
     `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
     type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
     of a bfloat16 model is rounded once more. `sets` are `model.revision=...` and
-    `model.trust_remote_code=...` as they are typed. Raises StoreError where `folder` holds
-    something: with `force` an earlier model there is replaced, anything else never.
+    `model.trust_remote_code=...` as they are typed. Raises StoreError if `folder` holds anything;
+    with `force` a model there is replaced, anything else never.
     """
     policy = named_policy(name, Runs(root), _model(name, sets))
     check_destination(folder, policy, force)
@@ -94,11 +93,11 @@ def export(
 
 
 def _model(name: str, sets: Sequence[str]) -> PretrainedModel:
-    """How the model called `name` is loaded. Raises ConfigurationError for settings about more."""
+    """Return how to load the model `name`. Raises ConfigurationError for other settings."""
     for text in sets:
         if text.partition("=")[0].strip() not in LOADING:
             raise ConfigurationError(
-                f"an export has nothing to do with --set {text}",
+                f"--set {text} has no effect on an export",
                 f"it takes {' and '.join(LOADING)}",
             )
     model = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config.model
@@ -107,11 +106,11 @@ def _model(name: str, sets: Sequence[str]) -> PretrainedModel:
 
 
 def check_destination(folder: Path, policy: Policy, force: bool) -> None:
-    """Refuse to write over anything but, with `force`, another model."""
+    """Raise StoreError if `folder` holds anything but, with `force`, another model."""
     here, source = folder.resolve(), Path(policy.path).resolve()
     if here == source or here in source.parents or source in here.parents:
         raise StoreError(
-            f"{folder} and the model to export, {policy.path}, lie inside one another",
+            f"{folder} and the model to export, {policy.path}, are inside one another",
             "name a folder elsewhere",
         )
     if not folder.exists():

@@ -20,7 +20,7 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Item:
-    """A completion and where it stands: its line, and its place among the line's completions."""
+    """A completion with its line and its index among the line's completions."""
 
     line: int
     index: int
@@ -30,7 +30,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Malformed:
-    """A line that isn't graded, and why."""
+    """A line that is not graded, and why."""
 
     line: int
     why: str
@@ -38,16 +38,16 @@ class Malformed:
 
 @dataclass(frozen=True)
 class GradedFile:
-    """The items of a file, each mode's grades of them in the same order, and the lines left out."""
+    """The items of a file, each mode's grades in the same order, and the malformed lines."""
 
     items: list[Item]
     grades: dict[str, list[Grade]]
     malformed: list[Malformed]
 
     def counts(self, mode: str) -> dict[str, int]:
-        """How many completions have each status."""
-        found = Counter(grade.status for grade in self.grades[mode])
-        return {status: found[status] for status in STATUSES}
+        """Return the number of completions with each status."""
+        counts = Counter(grade.status for grade in self.grades[mode])
+        return {status: counts[status] for status in STATUSES}
 
     @property
     def differences(self) -> list[tuple[Item, dict[str, Grade]]]:
@@ -68,12 +68,12 @@ def grade_file(
 ) -> GradedFile:
     """Grade the rows {gold, completion} or {gold, completions} of a JSONL file in each mode.
 
-    Raises DataError when the file can't be read or has no row that can be graded.
+    Raises DataError if the file cannot be read or has no row that can be graded.
     """
     items: list[Item] = []
     malformed: list[Malformed] = []
-    for found in _read(path):
-        (items if isinstance(found, Item) else malformed).append(found)  # type: ignore[arg-type]
+    for row in _read(path):
+        (items if isinstance(row, Item) else malformed).append(row)  # type: ignore[arg-type]
     if not items:
         why = f"; line {malformed[0].line}: {malformed[0].why}" if malformed else ""
         raise DataError(
@@ -87,7 +87,7 @@ def grade_file(
             grades[mode] = []
             for start in range(0, len(items), _AT_ONCE):
                 part = items[start : start + _AT_ONCE]
-                grades[mode] += grader.grade_many((one.gold, one.completion) for one in part)
+                grades[mode] += grader.grade_many((item.gold, item.completion) for item in part)
                 progress.advance(len(part))
         progress.end()
     return GradedFile(items, grades, malformed)

@@ -31,8 +31,8 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
 from sage_cli.reports.guide_view import GuidedCompletion, GuideView
 from sage_cli.store.atomic import write_json
-from sage_cli.store.completion import Completion, token_ids
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.completion import Completion, token_ids
 
 Ids = tuple[list[int], list[int]]
 """Token ids of a prompt and of its completion."""

@@ -16,8 +16,8 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
-from sage_cli.store.run_facts import RunFacts, chosen, expanded
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.store.runs.run_facts import RunFacts, expanded, selected
 
 
 class Rows(Sequence[Mapping[str, Any]]):
@@ -125,7 +125,7 @@ class OpenedRuns:
     def table(self, columns: str = "kind,status,parent", where: Sequence[str] = ()) -> Rows:
         """Return a row per run, with columns and conditions as in `sage runs list`."""
         facts = [RunFacts.of(one.run) for one in self]
-        fitting = chosen(facts, where)
+        fitting = selected(facts, where)
         names = ["id", *expanded(columns, fitting or facts)]
         return Rows([{name: one.value(name) for name in names} for one in fitting])
 

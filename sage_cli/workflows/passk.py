@@ -24,7 +24,7 @@ from sage_cli.reports.document import Report
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.store.surroundings import surroundings
 from sage_cli.workflows.sft import policies_to_measure
 

@@ -21,8 +21,8 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.render import Record, to_records
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 from sage_cli.store.identity import identity_of
-from sage_cli.store.manifest import RUNNING
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.manifest import RUNNING
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.store.surroundings import surroundings
 
 EVERY_S = 2.0

@@ -25,7 +25,7 @@ from sage_cli.reports.document import Report
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.store.surroundings import surroundings
 from sage_cli.workflows.compare import is_counts_file
 

@@ -35,9 +35,9 @@ from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.store.anew import begin_anew, current, settled
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.replacement import current, settled, stage_replacement
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.launch import accelerate_configuration, train_together
 from sage_cli.training.lifeline import ended_with, follow, is_followed
 from sage_cli.training.optimizers import require_optimizer
@@ -102,7 +102,7 @@ def rl(
     _refuse_unfit(recipe, base, init)
     require_rollouts(recipe.rollout, base, processes(recipe))
     if fresh:  # from here on nothing is known to be against it
-        run = begin_anew(run)
+        run = stage_replacement(run)
     _refuse_foreign(run, base)
     for remark in remarks(config):
         progress.say(remark)
@@ -238,7 +238,7 @@ def _record(
         sweep=config.run.sweep,
     )
     with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
-        with record, ending:
+        with record as run, ending:
             join_processes().wait_for_everyone()
             if recipe.rl.loss == "dpo":
                 train_by_retries(config, base, problems, run, watch, progress)

@@ -13,7 +13,7 @@ from sage_cli.models.policies.planned import planned_base, rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.cards import card
 from sage_cli.planning.stages import memory_stages, rl_hours
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.processes import is_launched, world_size
 from sage_cli.workflows.sft import plan_base
 

@@ -13,7 +13,7 @@ from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading.grades import STATUSES
 from sage_cli.models.policies.names import named_policy
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 
 
 def samples_show(

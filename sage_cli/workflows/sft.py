@@ -24,10 +24,10 @@ from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.store.anew import begin_anew, current, settled
 from sage_cli.store.lock import wait_for_writer
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.replacement import current, settled, stage_replacement
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.optimizers import require_optimizer
 
 if TYPE_CHECKING:
@@ -160,13 +160,13 @@ def _train(
     with progress.doing("loading the model"):
         model = _start(recipe, tokenizer)
     if fresh:
-        run = begin_anew(run)
+        run = stage_replacement(run)
     settings = config.model_dump(mode="json")
     record = run.recording(
         settings, kind="sft", parent=None, seed=recipe.sft.seed, template=template.hash
     )
     with watched(run, config.tracking, "sft", progress, SHOWN) as watch:
-        with record:
+        with record as run:
             dtype = recipe.model.compute_dtype
             train_sft(recipe.sft, model, tokenizer, examples, run, watch.on_step, dtype)
             note_weights(run)

@@ -15,7 +15,7 @@ from sage_cli.executors.executor import Resources
 from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
 from sage_cli.store.lock import writer
-from sage_cli.store.mirrors import require_mirrors
+from sage_cli.store.mirrors.follower import require_mirrors
 from sage_cli.suite.overrides import Overrides
 from sage_cli.suite.planned import Part, PlannedSuite, planned
 from sage_cli.sweep.read import guide_of, read_space

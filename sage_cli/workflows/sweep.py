@@ -18,8 +18,8 @@ from sage_cli.planning.stages import memory_stages, rl_hours
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.lock import driver
-from sage_cli.store.mirrors import require_mirrors
-from sage_cli.store.run import Runs
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.run import Runs
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.outcome import lost, mirror_report, outcome
 from sage_cli.sweep.prepared import Sweep, prepared

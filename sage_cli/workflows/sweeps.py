@@ -18,7 +18,7 @@ from sage_cli.config.presets import read_layer
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.reports.sweeps.data import SweepCell, SweepResult, Value
-from sage_cli.store.json_object import read_object
+from sage_cli.store.json_files import read_object
 from sage_cli.sweep.folder import AGAIN, TASKS, mark_of
 from sage_cli.sweep.shared import point_config, shared_config
 from sage_cli.sweep.stored import StoredSweep

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from warm import Warm
 
 from sage_cli.cli.app import app
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints import saved_step
 from sage_cli.training.lifeline import VARIABLE
 

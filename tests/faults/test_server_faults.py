@@ -24,15 +24,15 @@ from endpoint import Answer, Endpoint, serving, text_for
 from sage_cli.config.model import PromptSection
 from sage_cli.config.passwords import VARIABLE
 from sage_cli.errors import RefusedPromptsError, SamplingError
-from sage_cli.sampling import server_client
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
-from sage_cli.sampling.server_client import Patience
-from sage_cli.sampling.server_forms import Chat
-from sage_cli.sampling.server_http import Login, ServerHttp
-from sage_cli.sampling.server_sampler import HOPELESS, ServerSampler
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.sampling.server import client as server_client
+from sage_cli.sampling.server.client import Patience
+from sage_cli.sampling.server.forms import Chat
+from sage_cli.sampling.server.http import Login, ServerHttp
+from sage_cli.sampling.server.sampler import HOPELESS, ServerSampler
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)
 
@@ -144,7 +144,7 @@ UNUSABLE = {
     "infinity": (choice_with(tokens=float("inf")), "completion_tokens is inf"),
     "true": (choice_with(tokens=True), "completion_tokens is True"),
     "many digits": (lambda *_: (200, b'{"choices": 1%s}' % (b"0" * 9999), {}), "ValueError"),
-    "deep": (lambda *_: (200, b"[" * 200_000, {}), "RecursionError"),
+    "deep": (lambda *_: (200, b"[" * 200_000, {}), "nested too deeply"),
     "text of text": (lambda *_: (200, {"choices": ["x"], "usage": {}}, {}), "TypeError"),
 }
 
@@ -168,7 +168,7 @@ def test_an_answer_that_is_no_whole_sample_costs_that_sample_alone(
     assert [held.count_missing([name], 8) for name in prompts] == [0, 1, 0]
     assert list(held.missing("b", 8)) == [3]
     endpoint.says = lambda _, usual: usual
-    assert fill(samples, prompts, 8, sampler_of(endpoint)).drawn == 1
+    assert fill(samples, prompts, 8, sampler_of(endpoint)).sampled == 1
 
 
 def test_an_answer_that_is_broken_off_once_is_asked_for_again(endpoint: Endpoint) -> None:
@@ -213,7 +213,7 @@ def test_half_a_character_is_replaced_and_said_so(
 
     endpoint.says = says
     samples = SampleSet(tmp_path, SampleIdentity("m", "t", {}, 5))
-    assert fill(samples, {"a": "a=", "b": "b="}, 4, sampler_of(endpoint)).drawn == 8
+    assert fill(samples, {"a": "a=", "b": "b="}, 4, sampler_of(endpoint)).sampled == 8
     texts = {(one.problem_id, one.index): one.text for one in samples.completions()}
     assert texts["b", 1] == kept
     assert texts["a", 1] == text_for("a=", sample_seed(5, "a", 1))
@@ -286,7 +286,7 @@ def test_answers_that_a_proxy_packs_are_read(endpoint: Endpoint) -> None:
 
     endpoint.says = says
     assert len(list(sampler_of(endpoint).sample(asked("a")))) == 2
-    for encoding, said in (("br", "wasn't asked for"), ("gzip", "is no gzip")):
+    for encoding, said in (("br", "was not requested"), ("gzip", "is no gzip")):
         endpoint.says = lambda *_, encoding=encoding: (200, b"{}", {"Content-Encoding": encoding})
         with pytest.raises(RefusedPromptsError, match=said):
             list(sampler_of(endpoint, in_flight=1).sample(asked("a", n=1)))
@@ -341,7 +341,7 @@ def test_one_prompt_that_is_too_long_does_not_stop_the_others(
     asked_for_it = sum(body["prompt"] == "long=" for body in endpoint.bodies)
     assert asked_for_it <= 4 + 1  # those in flight; the others are not asked for
     endpoint.says = lambda _, usual: usual
-    assert fill(samples, prompts, 8, sampler_of(endpoint)).drawn == 8
+    assert fill(samples, prompts, 8, sampler_of(endpoint)).sampled == 8
 
 
 def test_where_every_prompt_is_refused_it_ends_soon(endpoint: Endpoint) -> None:
@@ -438,7 +438,7 @@ def test_chat_sends_messages_and_leaves_the_template_to_the_server(endpoint: End
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert "prompt" not in body
     assert "add_special_tokens" not in body
-    bare = Chat(PromptSection(format="chat", system=None)).asked("q")
+    bare = Chat(PromptSection(format="chat", system=None)).fields("q")
     assert bare == {"messages": [{"role": "user", "content": "q"}]}
 
 

@@ -166,7 +166,7 @@ def test_an_answer_fits_its_schema_with_every_key_and_no_other(
 ) -> None:
     words = [{"BASE": base, "POLICY": policy}.get(word, word) for word in typed.split()]
     answer, command = type_(*words), command_of(words)
-    optional = {"evaluations", "begun_anew", "seconds", "weights", "ended"}
+    optional = {"evaluations", "replacement", "seconds", "weights", "ended"}
     for key in set(answer) - optional:
         left = {name: value for name, value in answer.items() if name != key}
         assert command == "algos" or misfits(command, left), f"{key} may be left out"

@@ -12,13 +12,13 @@ import pytest
 from endpoint import Endpoint, serving, text_for
 
 from sage_cli.errors import SamplingError
-from sage_cli.sampling import server_client
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplingParameters, sample_seed
-from sage_cli.sampling.server_client import Patience
-from sage_cli.sampling.server_sampler import ServerSampler
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.sampling.server import client as server_client
+from sage_cli.sampling.server.client import Patience
+from sage_cli.sampling.server.sampler import ServerSampler
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 PARAMETERS = SamplingParameters(0.7, 0.9, 40, 0.05, 16, "</SOLUTION>")
 
@@ -123,7 +123,7 @@ def test_the_last_server_that_dies_is_named_and_the_rest_drawn_later(
     kept = len(list(samples.completions()))
     assert 17 - 3 <= kept <= 17
     other = sampler_of(endpoints[1].address)
-    assert fill(samples, prompts, 10, other).drawn == 40 - kept
+    assert fill(samples, prompts, 10, other).sampled == 40 - kept
     keys = sorted((row.problem_id, row.index) for row in samples.completions())
     assert keys == [(problem, index) for problem in sorted(prompts) for index in range(10)]
 

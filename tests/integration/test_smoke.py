@@ -390,7 +390,10 @@ def test_a_base_that_others_grew_from_is_not_trained_anew_silently(
 def test_a_fresh_training_that_is_killed_leaves_the_old_run(lab: Lab, trained: Interrupted) -> None:
     old = lab.folder / "runs" / trained.manifest["id"]
     before = json.loads((old / "manifest.json").read_text())
-    started, new = lab.start(*RL, "--fresh"), lab.folder / "runs/.anew" / old.name / "metrics.jsonl"
+    started, new = (
+        lab.start(*RL, "--fresh"),
+        lab.folder / "runs/.staged" / old.name / "metrics.jsonl",
+    )
     deadline = time.monotonic() + 240
     while not new.is_file() or len(new.read_text().splitlines()) < 3:
         assert started.poll() is None, started.communicate()
@@ -402,7 +405,7 @@ def test_a_fresh_training_that_is_killed_leaves_the_old_run(lab: Lab, trained: I
     assert len(lab.records(old.name)) == 12
     assert (old / "model").is_dir()
     plan = squeezed(lab.here(*RL, "--dry-run"))
-    assert "finished; begun anew: interrupted at step" in plan
+    assert "finished; replacement interrupted at step" in plan
     again = lab.json(*RL)  # goes on with what was begun anew, which takes the old one's place
     assert (again["id"], again["status"]) == (old.name, "finished")
     assert again["created"] > before["ended"]

@@ -84,7 +84,7 @@ class SuiteLab:
 
     def training(self) -> int | None:
         """The process that trains by RL, as it says itself while it lives; None where none does."""
-        for held in self.folder.glob("runs/rl-*/.lock.holder"):
+        for held in self.folder.glob("runs/rl-*/.lock.lease"):
             with suppress(OSError, ValueError):
                 pid = int(json.loads(held.read_text())["pid"])
                 os.kill(pid, 0)

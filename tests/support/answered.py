@@ -12,10 +12,9 @@ from sage_cli.analysis.analysis import Inputs, Options
 from sage_cli.analysis.answers import Answers
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.problems.problem import Problem
-from sage_cli.store.completion import Completion
-from sage_cli.store.readings import ReadingStore
-from sage_cli.store.samples import SampleIdentity, SampleSet
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.samples.annotations import GradeStore, ScoreStore
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 
 class Sample(NamedTuple):
@@ -53,7 +52,7 @@ def answered(
     by_key = {(row.problem_id, row.index): one for row, one in rows}
     for part in range(parts):
         put(stored, *(row for row, _ in rows[part::parts]))
-    verdicts, readings = VerdictStore(stored, {"by": "hand"}), ReadingStore(stored, {"by": "hand"})
+    verdicts, readings = GradeStore(stored, {"by": "hand"}), ScoreStore(stored, {"by": "hand"})
     for row in stored.completions():
         one = by_key[row.problem_id, row.index]
         verdicts.add([(row, one.status, one.extracted)])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.records import TrackingSection
-from sage_cli.store.mirrors import mirrors_of
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.mirrors.follower import mirrors_of
+from sage_cli.store.runs.run import Run, Runs
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def rollout(step: int) -> dict[str, object]:
     """A row of rollouts.jsonl."""
     return {
         "step": step, "prompt": f"{step}*3=?", "completion": "|12|\nso 12", "gold": "12",
-        "verdict": "right", "reward": 1.0,
+        "grade": "right", "reward": 1.0,
     }  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.errors import StoreError
-from sage_cli.store import holder
+from sage_cli.store import lease
 from sage_cli.store.lock import holder_of, is_held, writer
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.runs.metrics_file import MetricsFile
 
 
 def elsewhere(name: str) -> None:
@@ -26,7 +26,7 @@ def elsewhere(name: str) -> None:
 
     fcntl.flock = flock
     socket.gethostname = lambda: name
-    holder._boot = lambda: f"boot of {name}"
+    lease._boot = lambda: f"boot of {name}"
 
 
 def say(text: str) -> None:
@@ -40,10 +40,11 @@ def main(folder: Path, host: str, order: str) -> None:
         say(f"{is_held(folder)} {holder_of(folder)}")
         return
     try:
-        with writer(folder):
+        with writer(folder) as held:
+            metrics = MetricsFile(folder / "metrics.jsonl", lease=held)
             say("held")
             for step, _ in enumerate(sys.stdin, start=1):
-                MetricsFile(folder / "metrics.jsonl").append({"step": step, "host": host})
+                metrics.append({"step": step, "host": host})
                 say("written")
     except StoreError as error:
         say(error.cause)

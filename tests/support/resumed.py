@@ -18,7 +18,7 @@ from sage_cli.config.compat import WARM_UP, official_settings
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import load_model
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.guided import train_guided
 from sage_cli.training.lesson import Lesson, Pair
 

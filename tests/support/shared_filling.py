@@ -16,9 +16,9 @@ from signalling_writer import signal_at
 
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SampleRequest
-from sage_cli.store import writer
-from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.samples import writer
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 IDENTITY = SampleIdentity("model", "template", {}, 0)
 PROMPTS = {f"p{i}": f"{i}+{i}=?" for i in range(6)}

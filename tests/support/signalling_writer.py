@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import main
-from sage_cli.store import parts, writer
+from sage_cli.store.samples import parts, writer
 
 
 def signal_at(number: int, part: int, moment: str) -> None:

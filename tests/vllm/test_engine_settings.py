@@ -19,9 +19,9 @@ from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.load import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.sampling.engine_settings import LORA_RANKS, known_settings
+from sage_cli.sampling.engines.engine_settings import LORA_RANKS, known_settings
+from sage_cli.sampling.engines.vllm_sampler import VllmSampler
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
-from sage_cli.sampling.vllm_sampler import VllmSampler
 
 pytestmark = pytest.mark.timeout(1800)
 

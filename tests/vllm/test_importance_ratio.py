@@ -24,7 +24,7 @@ from sage_cli.config.rollout import LogprobsMode
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.mismatch import kept_mass_record, mismatch_statistics
 from sage_cli.training.rl import build_trainer
 from sage_cli.training.rl_inputs import RlInputs

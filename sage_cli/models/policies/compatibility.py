@@ -12,7 +12,7 @@ from sage_cli.models.architecture import Facts, differences, facts_of_folder, fa
 from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.store.run import Run, Runs, run_of
+from sage_cli.store.runs.run import Run, Runs, run_of
 
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)
 

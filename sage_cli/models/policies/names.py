@@ -13,7 +13,7 @@ from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
 from sage_cli.models.hub import is_hub_name
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import SEAL, Run, Runs, run_of
+from sage_cli.store.runs.run import SEAL, Run, Runs, run_of
 
 Model = PretrainedModel | ScratchModel | None
 """The configured model: its `revision` holds for what no run made, its `trust_remote_code` for all.

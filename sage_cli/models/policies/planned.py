@@ -17,8 +17,8 @@ from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.store.identity import identity_of
-from sage_cli.store.manifest import FAILED, FINISHED, PRUNED
-from sage_cli.store.run import TORN, Run, Runs
+from sage_cli.store.runs.manifest import FAILED, FINISHED, PRUNED
+from sage_cli.store.runs.run import TORN, Run, Runs
 
 
 def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:
@@ -93,8 +93,8 @@ def state(run: Run) -> str:
     Or `pruned at step 9 of 20: ...`, where a sweep ended it. With what has become of a run that
     was begun anew in its place.
     """
-    if run.anew.folder.is_dir():
-        return f"{_state(run)}; begun anew: {_state(run.anew)}"
+    if run.replacement.folder.is_dir():
+        return f"{_state(run)}; begun anew: {_state(run.replacement)}"
     return _state(run)
 
 

@@ -24,7 +24,7 @@ from sage_cli.models.policies.prompting import (
     exported_template,
     settings_to_export,
 )
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 
 
 @dataclass(frozen=True)

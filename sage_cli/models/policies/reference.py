@@ -10,7 +10,7 @@ from sage_cli.config.recipe import RlRecipe
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import run_of
+from sage_cli.store.runs.run import run_of
 
 
 def reference_policy(start: Policy, recipe: RlRecipe) -> Policy:

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from sage_cli import __version__
 from sage_cli.cli.app import app
-from sage_cli.store.evaluations import keep_evaluation
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_runs_show_begins_with_how_it_was_trained_and_its_pass_at_k(sage, made):
         "anchor": {"kl": "reverse", "beta": 0.04},
     }
     (trained.folder / "config.json").write_text(json.dumps(settings))
-    keep_evaluation(trained, "amc23", {"pass@1": 0.25})
+    record_evaluation(trained, "amc23", {"pass@1": 0.25})
     method = json.loads(sage("runs", "show", "rl", "--json").stdout)["method"]
     assert method == {
         "rl.algo": "dapo", "guide.name": "branch", "guide.tau": 0.5, "guide.rho": 0.75,
@@ -171,17 +171,17 @@ def test_a_pruned_run_says_why(sage, made):
 
 
 def test_a_run_that_was_begun_anew_is_listed(sage, made):
-    anew = made[1].anew
+    anew = made[1].replacement
     with pytest.raises(KeyboardInterrupt), anew.recording({}, kind="rl"):  # noqa: PT012
         anew.metrics.append({"step": 7, "of": 20})
         raise KeyboardInterrupt
-    assert "finished; begun anew: interrupted at step 7" in sage("runs", "list").words
+    assert "finished; replacement: interrupted at step 7" in sage("runs", "list").words
     listed = json.loads(sage("runs", "list", "--json").stdout)["runs"]
-    assert [run.get("begun_anew") for run in listed] == [None, "interrupted at step 7"]
+    assert [run.get("replacement") for run in listed] == [None, "interrupted at step 7"]
 
 
 def test_runs_show_says_what_evaluations_found(sage, made):
-    keep_evaluation(made[1], "amc23", {"pass@1": 0.25, "grading": "strict"})
+    record_evaluation(made[1], "amc23", {"pass@1": 0.25, "grading": "strict"})
     shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
     assert shown["evaluations"] == {"eval/amc23/pass@1": 0.25, "eval/amc23/grading": "strict"}
     assert "eval/amc23/pass@1 0.25" in sage("runs", "show", "rl").words

@@ -90,7 +90,7 @@ def test_overlap_of_a_set_with_itself(type_):
     assert (found["train"], found["train_problems"]) == ("amc23", 40)
     assert (found["same"], found["similar"], len(found["matches"])) == (40, 0, 40)
     output = words(type_("overlap", "amc23", "amc23", "--limit", "1").output)
-    assert "of 40 problems of amc23, 40 stand in the 40 of amc23" in output
+    assert "of 40 problems of amc23, 40 are among the 40 of amc23" in output
     assert "39 more pairs" in output
 
 

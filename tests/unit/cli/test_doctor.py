@@ -6,7 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from sage_cli.executors import build
-from sage_cli.store import mirrors, requirements
+from sage_cli.store import surroundings
+from sage_cli.store.mirrors import follower as mirrors
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
 
@@ -72,7 +73,7 @@ def test_what_stands_in_the_way_twice_is_told_once(sage):
     typed = sage("doctor", *QUICK, *(word for one in model for word in ("--set", one)))
     assert typed.code == 1
     assert typed.words.count("couldn't be read from the Hub") == 1
-    assert "prompt template in the way for the same reason as model" in typed.words
+    assert "prompt template fails for the same reason as model" in typed.words
 
 
 def test_a_runs_folder_that_is_a_file(sage, tmp_path):
@@ -96,7 +97,7 @@ def test_packages_that_settings_need(sage, without):
 
 
 def test_untested_versions_are_told_and_stop_nothing(sage, monkeypatch):
-    monkeypatch.setattr(requirements, "requires", lambda _: ["numpy==0.1", "no-such-thing>=1"])
+    monkeypatch.setattr(surroundings, "requires", lambda _: ["numpy==0.1", "no-such-thing>=1"])
     typed = sage("doctor", *QUICK)
     assert typed.code == 0
     assert "! versions numpy" in typed.words

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.workflows.sft import tags
 
 
@@ -173,7 +173,7 @@ def test_a_plug_in_that_cannot_be_made_is_named_before_anything_is_trained(
 def test_a_mirror_that_is_not_installed_is_named_before_anything_is_trained(
     sage, files, monkeypatch
 ):
-    monkeypatch.setattr("sage_cli.store.mirrors.find_spec", lambda _: None)
+    monkeypatch.setattr("sage_cli.store.mirrors.follower.find_spec", lambda _: None)
     said = "the package tensorboard is not installed"
     asked = ("--set", "tracking.tensorboard=true")
     for words in (("sft",), ("rl",), ("sweep", "--set", "sft.enabled=false")):

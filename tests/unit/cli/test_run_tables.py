@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sage_cli.store.evaluations import keep_evaluation
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def made(tmp_path, sage):
         with run.recording(settings[run.id], kind="rl", parent=None, seed=7, template="0"):
             run.metrics.append({"step": 1, "reward": 0.125, "kl/reference": 0.0})
             run.metrics.append({"step": 2, "reward": last, "kl/reference": 0.01})
-    keep_evaluation(branch, "amc23", {"pass@1": 0.375})
+    record_evaluation(branch, "amc23", {"pass@1": 0.375})
     return plain, branch
 
 

@@ -67,7 +67,7 @@ def test_a_task_has_the_consent_that_its_driver_was_given(tmp_path):
 
 def test_processes_that_train_together_have_it_too(tmp_path, monkeypatch):
     from sage_cli.progress import Silent
-    from sage_cli.store.run import Runs
+    from sage_cli.store.runs.run import Runs
 
     model = ["model.kind=pretrained", "model.path=some/model", "rl.processes=2"]
     commands = []

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from stored import IDENTITY, completion, put
 
-from sage_cli.store import archive_list
-from sage_cli.store.archive import write_archive
-from sage_cli.store.evaluations import keep_evaluation
-from sage_cli.store.run import Runs
-from sage_cli.store.samples import SampleSet
+from sage_cli.store.archives import listing as archive_listing
+from sage_cli.store.archives.archive import write_archive
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.sample_set import SampleSet
 
 TEXT = (Path(__file__).parents[3] / "SECURITY.md").read_text(encoding="utf-8")
 WORDS = " ".join(TEXT.split())
@@ -24,28 +24,28 @@ def quoted(sentence):
 
 def test_what_an_archive_may_hold():
     assert quoted(r"A run may hold files that end in [^,]*(, `[^`]+`)* and `[^`]+`") == set(
-        archive_list.DATA
+        archive_listing.DATA
     )
-    assert quoted(r"a sample set those in .*?\. ") == set(archive_list.SAMPLE_DATA)
+    assert quoted(r"a sample set those in .*?\. ") == set(archive_listing.SAMPLE_DATA)
     assert quoted(r"none of `reports`.*?\. ") == {"reports", "runs", "samples", "suites", "sweeps"}
     for name in ("reports", "runs", "samples", "suites", "sweeps"):
-        listed = archive_list.Archive((name,), (), {}, "")
-        assert "is no run's id" in archive_list.foreign(listed)
+        listed = archive_listing.Archive((name,), (), {}, "")
+        assert "is no run's id" in archive_listing.foreign(listed)
 
 
 def test_the_bounds_of_an_archive():
-    megabytes = archive_list.LIST_BYTES // 2**20
-    assert f"It has at most {megabytes} MiB and {archive_list.MOST_FILES:,} files" in WORDS
-    floor = archive_list.FLOOR_BYTES // 2**20
-    said = f"at most {archive_list.RATIO} times the size of the archive ({floor} MiB are always"
+    megabytes = archive_listing.LIST_BYTES // 2**20
+    assert f"It has at most {megabytes} MiB and {archive_listing.MOST_FILES:,} files" in WORDS
+    floor = archive_listing.FLOOR_BYTES // 2**20
+    said = f"at most {archive_listing.RATIO} times the size of the archive ({floor} MiB are always"
     assert said in WORDS
-    assert f"or is deeper than {archive_list.DEEPEST}." in WORDS
-    deep = "/".join(["runs", "a", *["x"] * (archive_list.DEEPEST - 1), "x.json"])
+    assert f"or is deeper than {archive_listing.DEEPEST}." in WORDS
+    deep = "/".join(["runs", "a", *["x"] * (archive_listing.DEEPEST - 1), "x.json"])
     for name in (deep, deep.replace("x/", "", 1)):
         files = {one: {"bytes": 1, "sha256": ""} for one in
                  ("runs/a/config.json", "runs/a/manifest.json", name)}  # fmt: skip
-        wrong = archive_list.foreign(archive_list.Archive(("a",), (), files, ""))
-        assert (wrong is None) == (len(name.split("/")) <= archive_list.DEEPEST)
+        wrong = archive_listing.foreign(archive_listing.Archive(("a",), (), files, ""))
+        assert (wrong is None) == (len(name.split("/")) <= archive_listing.DEEPEST)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def made(tmp_path, monkeypatch):
             with run.recording({"rl": {"steps": 1}}, kind="rl", parent=None, seed=0, template="t"):
                 run.metrics.append({"step": 1})
                 run.rollouts.append({"text": "a"})
-            keep_evaluation(run, "aime", {"pass@1": 0.5})
+            record_evaluation(run, "aime", {"pass@1": 0.5})
             samples = SampleSet(run.folder.parent, IDENTITY)
             with samples.writing({"engine": "test"}):
                 put(samples, completion())

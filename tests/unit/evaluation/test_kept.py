@@ -18,9 +18,9 @@ from sage_cli.metrics import Counts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.reports.measurement import Measured
-from sage_cli.store.evaluations import evaluation_figures, name_in
 from sage_cli.store.lock import writer
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import evaluation_figures, name_in
+from sage_cli.store.runs.run import Runs
 
 
 @pytest.fixture
@@ -156,6 +156,6 @@ def test_a_folder_that_cannot_be_written_stops_no_evaluation(trained, caplog, mo
     def disk_full(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("sage_cli.evaluation.kept.keep_evaluation", disk_full)
+    monkeypatch.setattr("sage_cli.evaluation.kept.record_evaluation", disk_full)
     keep(config, policy, measured(policy, [2, 0]))
     assert caplog.messages == [f"{run.id} doesn't keep what was measured: disk full"]

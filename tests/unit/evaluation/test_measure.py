@@ -18,7 +18,7 @@ from sage_cli.grading import Grader
 from sage_cli.models import folders
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 
 FILES = ("one", "two", "three")
 
@@ -199,7 +199,7 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     part.write_bytes(part.read_bytes()[:-1])
     (verdicts, *_) = sets[2].glob("verdicts/*/*.verdicts")
     verdicts.write_bytes(verdicts.read_bytes()[:-1])
-    monkeypatch.setattr("sage_cli.store.annotations.FILES_AT_MOST", 0)
+    monkeypatch.setattr("sage_cli.store.samples.annotations.FILES_AT_MOST", 0)
     before = contents(root)
     told = missing(policies, load_benchmarks(recipe.evaluation, recipe.data), recipe, root)
     assert contents(root) == before

@@ -14,8 +14,8 @@ from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.rollouts import sampled_rollouts
 from sage_cli.models.load import attach_lora, load_model
-from sage_cli.sampling import attention
-from sage_cli.store.run import Run
+from sage_cli.sampling.decoder import attention
+from sage_cli.store.runs.run import Run
 
 __all__ = ["base", "bench", "configure", "tokenizer"]
 pytestmark = pytest.mark.slow

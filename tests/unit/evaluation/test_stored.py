@@ -21,9 +21,9 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.sampling.build import build_sampler
-from sage_cli.store import writer
-from sage_cli.store.completion import Completion
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples import writer
+from sage_cli.store.samples.completion import Completion
 
 HEAVY = ("torch", "transformers", "trl", "peft", "wandb", "datasets", "pandas", "optuna")
 PROGRAM = """

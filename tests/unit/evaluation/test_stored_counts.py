@@ -18,7 +18,7 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 from sage_cli.workflows.evaluate import evaluate
 from sage_cli.workflows.power import power
 

@@ -18,8 +18,8 @@ from transformers import PreTrainedTokenizerBase
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError
-from sage_cli.sampling import vllm_sampler
 from sage_cli.sampling.build import build_sampler, chosen_backend
+from sage_cli.sampling.engines import vllm_sampler
 from sage_cli.sampling.sampler import (
     Sampler,
     SampleRequest,
@@ -27,7 +27,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 
 SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)
 PARAMETERS = SamplingParameters.from_section(SECTION, stop="</SOLUTION>")
@@ -74,8 +74,8 @@ def test_what_is_not_a_model_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gpu", "installed", "auto", "obstacle"),
     [
-        (False, None, "transformers", "isn't installed"),
-        (True, None, "transformers", "isn't installed"),
+        (False, None, "transformers", "is not installed"),
+        (True, None, "transformers", "is not installed"),
         (False, "0.31.0", "transformers", "needs a GPU"),
         (False, "0.31.0 (cpu)", "transformers", None),
         (True, "0.31.0", "vllm", None),

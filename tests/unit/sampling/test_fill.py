@@ -10,8 +10,8 @@ import pytest
 from sage_cli.errors import ConfigurationError, SamplingError
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SampleRequest, sample_seed
-from sage_cli.store.completion import Completion
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 PROMPTS = {"a": "1+1=?", "b": "2+2=?"}
 
@@ -48,12 +48,12 @@ def samples(tmp_path: Path) -> SampleSet:
 
 def test_more_samples_later_draw_only_the_rest(samples: SampleSet) -> None:
     first = fill(samples, PROMPTS, 64, Scripted())
-    assert (first.held, first.drawn, first.tokens) == (0, 128, 384)
+    assert (first.stored, first.sampled, first.tokens) == (0, 128, 384)
     sampler = Scripted()
     second = fill(samples, PROMPTS, 256, sampler)
-    assert (second.held, second.drawn) == (128, 2 * 192)
+    assert (second.stored, second.sampled) == (128, 2 * 192)
     assert [request.indices for request in sampler.asked] == [tuple(range(64, 256))] * 2
-    assert fill(samples, PROMPTS, 256, Scripted()).drawn == 0
+    assert fill(samples, PROMPTS, 256, Scripted()).sampled == 0
     keys = [(row.problem_id, row.index) for row in samples.completions()]
     assert sorted(keys) == [(problem, i) for problem in "ab" for i in range(256)]
 
@@ -62,7 +62,7 @@ def test_what_a_broken_sampler_gave_is_kept(samples: SampleSet) -> None:
     with pytest.raises(SamplingError):
         fill(samples, PROMPTS, 4, Scripted(breaks_after=5))
     assert len(list(samples.completions())) == 5
-    assert fill(samples, PROMPTS, 4, Scripted()).drawn == 3
+    assert fill(samples, PROMPTS, 4, Scripted()).sampled == 3
 
 
 def test_the_samples_of_a_damaged_part_are_drawn_again_and_the_part_named(
@@ -72,7 +72,7 @@ def test_the_samples_of_a_damaged_part_are_drawn_again_and_the_part_named(
     (part,) = samples.folder.glob("part-*")
     part.write_bytes(part.read_bytes() + b"\0")
     filled = fill(samples, PROMPTS, 4, Scripted())
-    assert (filled.drawn, filled.damaged) == (8, (part.name,))
+    assert (filled.sampled, filled.damaged) == (8, (part.name,))
     assert part.name in caplog.text
 
 
@@ -90,9 +90,9 @@ def test_a_sampler_that_leaves_samples_out_is_an_error_and_no_endless_loop(
         def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
             yield from (row for row in super().sample(requests) if row.index != 2)
 
-    with pytest.raises(SamplingError, match="left out 2 of the samples"):
+    with pytest.raises(SamplingError, match="left out 2 of the requested samples"):
         fill(samples, PROMPTS, 4, Leaky())
-    assert fill(samples, PROMPTS, 4, Scripted()).drawn == 2
+    assert fill(samples, PROMPTS, 4, Scripted()).sampled == 2
 
 
 def test_fresh_completions_are_reported_once_they_are_stored(samples: SampleSet) -> None:

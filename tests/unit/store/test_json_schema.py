@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, with_config
 from typing_extensions import TypedDict
 
+from sage_cli.store.json_files import json_text
 from sage_cli.store.json_schema import json_schema
-from sage_cli.store.json_text import json_text
 
 
 @dataclass(frozen=True)

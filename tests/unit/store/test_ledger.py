@@ -53,4 +53,4 @@ def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, capl
     assert good.entries() == ENTRIES
     good.mend()
     assert good.path.read_bytes() == b"".join([first, *rest])
-    assert caplog.messages == [f"{good.path} had 7 torn lines, which were taken away"]
+    assert caplog.messages == [f"{good.path} had 7 torn lines, which were removed"]

@@ -44,8 +44,8 @@ def test_a_killed_holder_holds_nothing(tmp_path, holder):
     holder.kill()
     holder.wait()
     with writer(tmp_path):
-        assert f'"pid": {os.getpid()}' in (tmp_path / ".lock.holder").read_text()
-    assert not (tmp_path / ".lock.holder").exists()
+        assert f'"pid": {os.getpid()}' in (tmp_path / ".lock.lease").read_text()
+    assert not (tmp_path / ".lock.lease").exists()
 
 
 def test_the_same_process_is_refused_too_and_the_end_frees_it(tmp_path):

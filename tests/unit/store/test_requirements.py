@@ -1,8 +1,8 @@
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.store import requirements
-from sage_cli.store.requirements import require_tested_versions
+from sage_cli.store import surroundings
+from sage_cli.store.surroundings import require_tested_versions
 
 
 @pytest.fixture
@@ -10,8 +10,8 @@ def asked(monkeypatch):
     """What a distribution asks for, and what is installed."""
 
     def set_(needs, installed):
-        monkeypatch.setattr(requirements, "requires", lambda _: needs)
-        monkeypatch.setattr(requirements, "_installed", installed.get)
+        monkeypatch.setattr(surroundings, "requires", lambda _: needs)
+        monkeypatch.setattr(surroundings, "_installed", installed.get)
 
     return set_
 
@@ -38,5 +38,5 @@ def test_what_is_missing_is_named_beside_what_is_too_new(asked):
 
 
 def test_a_distribution_that_is_not_installed():
-    with pytest.raises(ConfigurationError, match="no-such-distribution isn't installed"):
+    with pytest.raises(ConfigurationError, match="no-such-distribution is not installed"):
         require_tested_versions("no-such-distribution")

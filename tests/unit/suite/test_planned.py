@@ -8,8 +8,8 @@ import pytest
 
 from sage_cli.config.load import changed
 from sage_cli.errors import ConfigurationError
-from sage_cli.store.evaluations import keep_evaluation
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
 from sage_cli.suite.overrides import Overrides
 from sage_cli.suite.planned import PlannedSuite, planned
 from sage_cli.suite.results import PartResult, refuse_other_settings, results
@@ -203,7 +203,7 @@ def test_fewer_samples_are_no_other_setting(tmp_path: Path) -> None:
 
 def keep(one: Replicate, figures: dict[str, object]) -> None:
     assert one.policy.run is not None
-    keep_evaluation(one.policy.run, "arithmetic", figures)
+    record_evaluation(one.policy.run, "arithmetic", figures)
 
 
 def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_power_takes_the_correlation_of_verdicts_from_the_suites_own_methods() -
     for method in (first, second):
         for by_benchmark in method.measured:
             (one,) = by_benchmark["arithmetic"]
-            counts = replace(one.counts, c_P=right_PN.sum(axis=1), verdicts=verdicts)
+            counts = replace(one.counts, c_P=right_PN.sum(axis=1), grades=verdicts)
             by_benchmark["arithmetic"] = (replace(one, counts=counts),)
     (seen,) = power(found, first).data["bases"]
     assert seen["correlation"] == pytest.approx(1)

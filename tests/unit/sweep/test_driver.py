@@ -14,8 +14,8 @@ from sage_cli.executors.executor import Command, Resources
 from sage_cli.executors.local import LocalExecutor
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import Run
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.space import Space, Values

@@ -11,7 +11,7 @@ import optuna
 import pytest
 
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.store.holder import Holder
+from sage_cli.store.lease import Holder
 from sage_cli.sweep import lease
 from sage_cli.sweep.lease import DRIVER, Owner, owner_of
 from sage_cli.sweep.space import Space, Values
@@ -25,9 +25,9 @@ THEIRS = Owner("bb", "/theirs/runs/sweeps/x", "recipe", "there")
 
 @pytest.fixture
 def url(tmp_path, monkeypatch):
-    """A database, and signs of life that come often."""
-    monkeypatch.setattr(lease, "BEAT_S", 0.1)
-    monkeypatch.setattr(lease, "FRESH_S", 1.0)
+    """A database, and heartbeats that come often."""
+    monkeypatch.setattr(lease, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(lease, "EXPIRY_S", 1.0)
     return f"sqlite:///{tmp_path}/studies.db"
 
 
@@ -86,7 +86,7 @@ def test_one_that_was_taken_over_writes_nothing_more(url):
         other = replace(THEIRS, holder=replace(Holder.this_process(), pid=1))
         until_s = time.monotonic() + 60
         while study.lease._taken_by is None and time.monotonic() < until_s:
-            # a sign of life that was under way may be written over it: takers look again
+            # a heartbeat that was under way may be written over it: takers look again
             kept(url, study).set_user_attr(DRIVER, asdict(other))
             time.sleep(0.3)
         for write in (study.propose, lambda: study.tell(proposal, [0.5])):

@@ -10,7 +10,7 @@ from sage_cli.errors import StoreError
 from sage_cli.metrics import Counts
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.plain import from_data, to_data
-from sage_cli.store.json_text import json_text
+from sage_cli.store.json_files import json_text
 from sage_cli.sweep import outcome as outcomes
 from sage_cli.sweep.outcome import lost, outcome
 from sage_cli.sweep.prepared import Sweep, prepared

@@ -14,8 +14,8 @@ from sage_cli.config.model import PromptSection
 from sage_cli.models.load import load_model
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
 from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
-from sage_cli.sampling.transformers_sampler import TransformersSampler
 from sage_cli.training.sft import Example, tokenized
 
 QUESTIONS = ["2*3=?", "12*4=?"]

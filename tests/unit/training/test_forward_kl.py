@@ -10,7 +10,7 @@ from toy_policy import PROMPTS, reference_completions
 from trl import GRPOTrainer
 
 from sage_cli.errors import ConfigurationError, TrainingError
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.order import rows_seen
 

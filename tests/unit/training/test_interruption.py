@@ -17,7 +17,7 @@ from transformers import Trainer
 from sage_cli.config.training import SftSection
 from sage_cli.errors import Interrupted, StoreError, TrainingError
 from sage_cli.models.load import load_model, load_tokenizer
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training import interruption, sealed_checkpoints
 from sage_cli.training.checkpoints import saved_step, seal
 from sage_cli.training.interruption import wait_s

@@ -18,7 +18,7 @@ from accelerate.utils import DistributedType
 from sage_cli.config.presets import shipped
 from sage_cli.errors import ConfigurationError, Interrupted, StoreError, TrainingError
 from sage_cli.store.lock import is_held
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.launch import accelerate_configuration, launch_command, run_together
 from sage_cli.training.lifeline import lifeline
 
@@ -90,7 +90,7 @@ def test_a_process_that_fails_is_reported_with_its_log(tmp_path: Path):
 FAILING = """
 import sys
 from pathlib import Path
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 Run(Path(sys.argv[1])).note(started="now", status="failed", reason="the disk is full")
 sys.exit(2)
 """
@@ -108,7 +108,7 @@ def test_why_the_run_failed_is_said_at_once(tmp_path: Path):
 WAITING = """
 import os, signal, sys, time
 from pathlib import Path
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.lifeline import follow
 run, heard = Run(Path(sys.argv[1])), []
 signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
@@ -158,7 +158,7 @@ def test_a_second_signal_ends_the_processes_at_once(tmp_path: Path):
 LAUNCHING = """
 import sys
 from pathlib import Path
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.launch import run_together
 from sage_cli.training.lifeline import lifeline
 run = Run(Path(sys.argv[1]))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 
 FAILING = """
 import sys, threading
 from pathlib import Path
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training import lifeline
 # whoever follows looks too late: the failure comes first
 threading.Thread.start = lambda self: None

@@ -13,7 +13,7 @@ from sage_cli.config.load import load
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.training import SftSection
 from sage_cli.errors import OutOfMemoryError
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.memory_errors import (
     MemoryNeed,
     advice,

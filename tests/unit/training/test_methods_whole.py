@@ -9,7 +9,7 @@ import pytest
 
 from sage_cli.config.algorithms import algorithm_settings
 from sage_cli.config.exploration import EXPLORATION
-from sage_cli.store.metrics_file import MetricsFile
+from sage_cli.store.runs.metrics_file import MetricsFile
 
 OPTIONS = {
     "pass-at-k": {"k": 2},

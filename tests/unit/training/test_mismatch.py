@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 from trl import GRPOTrainer
 
-from sage_cli.store.recorded import meaning
+from sage_cli.store.runs.metric_keys import meaning
 from sage_cli.training.mismatch import (
     add_mismatch,
     kept_mass,

@@ -10,8 +10,8 @@ from toy_policy import adapted
 from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.models.load import load_model
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.run import Run
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
 from sage_cli.training.guided import sft_section
 from sage_cli.training.lesson import Pair
 from sage_cli.training.preferences import (

@@ -113,8 +113,8 @@ def test_a_rollout_of_each_prompt_by_hand():
         group=2,
     )
     assert rows == [
-        {"prompt": "1+1=", "completion": "2", "gold": "2", "verdict": "right", "reward": 0.75},
-        {"prompt": "1+2=", "completion": "4", "gold": "3", "verdict": "wrong", "reward": -0.5},
+        {"prompt": "1+1=", "completion": "2", "gold": "2", "grade": "right", "reward": 0.75},
+        {"prompt": "1+2=", "completion": "4", "gold": "3", "grade": "wrong", "reward": -0.5},
     ]
 
 

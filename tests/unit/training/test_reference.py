@@ -12,7 +12,7 @@ from sage_cli.config.model import LoraSection
 from sage_cli.config.training import SftSection
 from sage_cli.errors import TrainingError
 from sage_cli.models.load import attach_lora, load_model
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.sft import Example, train_sft
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sage_cli.config.records import TrackingSection
 from sage_cli.progress import Silent
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.training.reward_watch import RewardWatch
 from sage_cli.training.watch import watched
 

@@ -16,9 +16,9 @@ from sage_cli.config.training import RlSection
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
 from sage_cli.models.load import attach_lora, load_model
-from sage_cli.store.metrics_file import MetricsFile
-from sage_cli.store.recorded import meaning
-from sage_cli.store.run import Run
+from sage_cli.store.runs.metric_keys import meaning
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints import seal
 from sage_cli.training.order import training_order
 from sage_cli.training.rl_trainer import RlTrainer
@@ -78,7 +78,7 @@ def test_rollouts_are_kept_at_their_steps_and_resumed(bench: Any, configure: Any
     for row in rows:
         assert row["gold"] == golds[row["prompt"]]
         (graded,) = parity_grader([row["gold"]], [row["completion"]])
-        assert (row["verdict"], row["reward"]) == (graded.status, float(graded.status == "right"))
+        assert (row["grade"], row["reward"]) == (graded.status, float(graded.status == "right"))
     assert len({row["prompt"] for row in rows[:3]}) == 3
     for step in (3, 5):  # both in the middle of what rollouts.jsonl holds by then
         with pytest.raises(KilledError):

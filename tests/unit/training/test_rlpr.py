@@ -14,7 +14,7 @@ from trl import GRPOTrainer
 from sage_cli.errors import DataError, StoreError
 from sage_cli.models.load import load_model
 from sage_cli.objectives.probability_reward import probability_reward
-from sage_cli.store.run import SEAL
+from sage_cli.store.runs.run import SEAL
 from sage_cli.training import probability_reward as through_trainer
 from sage_cli.training.checkpoints import seal
 

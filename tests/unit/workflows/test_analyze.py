@@ -20,7 +20,7 @@ from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 from sage_cli.workflows.sft import tags
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
@@ -198,7 +198,7 @@ def test_a_reading_that_was_stopped_goes_on_where_it_was(sage, monkeypatch):
         seen.extend(rows)
         return whole(self, rows, problems)
 
-    monkeypatch.setattr("sage_cli.store.annotations.READ_AT_ONCE", 1)
+    monkeypatch.setattr("sage_cli.store.samples.annotations.READ_AT_ONCE", 1)
     monkeypatch.setattr(forward.Forward, "scores", stopping)
     sage("entropy", code=130)
     assert len(seen) == 12  # a whole part: all of the first policy's

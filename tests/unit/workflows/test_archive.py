@@ -6,8 +6,8 @@ from stored import completion
 from sage_cli.errors import DataError, StoreError
 from sage_cli.models.load import load_model
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Runs
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 from sage_cli.workflows.archive import archive, restore
 
 
@@ -53,7 +53,7 @@ def test_there_and_back(made, tmp_path):
 def test_what_is_there_already_stays(made, tmp_path):
     runs, base, _ = made
     archive(runs.root, "rl", tmp_path / "run.tar.gz")
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         restore(runs.root, tmp_path / "run.tar.gz")
     elsewhere = Runs(tmp_path / "elsewhere")
     archive(runs.root, base.id, tmp_path / "base.tar.gz")

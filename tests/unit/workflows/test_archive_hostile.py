@@ -17,14 +17,14 @@ from stored import completion, put
 
 from sage_cli.errors import SageError
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.archive_list import DATA, SAMPLE_DATA
-from sage_cli.store.run import Runs
-from sage_cli.store.samples import SampleIdentity, SampleSet
+from sage_cli.store.archives.listing import DATA, SAMPLE_DATA
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 from sage_cli.workflows.archive import archive, restore
 
 RUN, PARENT = "rl-dapo-22222222", "sft-base-11111111"
 NAMES = [
-    "../../out", "../out", "..", ".", "", "/", "/etc/x", ".lock", ".anew", "sweeps", "reports",
+    "../../out", "../out", "..", ".", "", "/", "/etc/x", ".lock", ".staged", "sweeps", "reports",
     "samples", "suites", "a/b", "a\\b", "\x1b]52;c;eA==\x07", "-rf", "rl-é", "\x00", "\u202ex",
     RUN, RUN.upper(), PARENT, "rl-other-33333333", "0" * 16,
 ]  # fmt: skip
@@ -33,7 +33,7 @@ INSIDE = [
     "model/config.json", "model/evil.py", "model/model.safetensors", "model/a.bin",
     "checkpoints/checkpoint-1/sealed.json", "../../../out.json", "../manifest.json", ".lock",
     "a/" * 12 + "x.json", "x" * 90 + ".json", "\x1b[2J.json", "set.json", "engines.json", "index",
-    "verdicts/0/a.verdicts", "claims/x.json",
+    "verdicts/0/a.grades", "claims/x.json",
 ]  # fmt: skip
 TEXTS = [
     b"", b"{}", b"[]", b"null", b"[" * 50_000, b"\xff\xfe", b'{"parent": "' + RUN.encode() + b'"}',

@@ -12,7 +12,7 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.metrics import Counts, about
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.store.run import Run
+from sage_cli.store.runs.run import Run
 from sage_cli.workflows.compare import compare, compare_named, is_training
 
 P_P = np.random.default_rng(0).beta(1, 2, 24)

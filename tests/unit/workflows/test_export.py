@@ -14,7 +14,7 @@ from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
-from sage_cli.store.run import SEAL, Runs
+from sage_cli.store.runs.run import SEAL, Runs
 from sage_cli.workflows import export as module
 from sage_cli.workflows.export import export
 
@@ -137,9 +137,9 @@ def test_nothing_but_a_model_is_ever_replaced(made, tmp_path, force):
         (tmp_path / "file", "is a file"),
         (run, "belongs to a run"),
         (run / "model", "belongs to a run"),
-        (made, "lie inside one another"),
-        (made / "rl-lora-22222222" / "model", "lie inside one another"),
-        (made / "rl-lora-22222222" / "model" / "merged", "lie inside one another"),
+        (made, "are inside one another"),
+        (made / "rl-lora-22222222" / "model", "are inside one another"),
+        (made / "rl-lora-22222222" / "model" / "merged", "are inside one another"),
     ):
         with pytest.raises(StoreError, match=said):
             export("rl-lora", place, made, Silent(), force=force)

@@ -7,8 +7,8 @@ from sage_cli.config.recipe import SftRecipe
 from sage_cli.errors import StoreError
 from sage_cli.models.policies.planned import planned_base, state
 from sage_cli.progress import Silent
-from sage_cli.store.anew import begin_anew
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.replacement import stage_replacement
+from sage_cli.store.runs.run import Runs
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.rl_plan import planned_policy
 from sage_cli.workflows.sft import base_policy, sft
@@ -38,7 +38,7 @@ def test_a_base_that_others_grew_from_is_refused_with_their_names(settings, base
         sft(settings, Silent(), fresh=True)
     assert "--replace-parent" in caught.value.next_step
     assert base.finished
-    assert not base.anew.folder.exists()
+    assert not base.replacement.folder.exists()
 
 
 def test_a_policy_that_others_were_started_from_is_refused_too(settings, base):
@@ -54,10 +54,10 @@ def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
     with pytest.raises(StoreError, match="has been changed"):
         rl(settings, Silent(), fresh=True)
     assert run.finished
-    assert not run.anew.folder.exists()
+    assert not run.replacement.folder.exists()
 
 
 def test_a_base_that_is_begun_anew_stays_the_base_until_the_new_one_is_finished(settings, base):
-    begin_anew(base)
+    stage_replacement(base)
     assert base_policy(settings, Silent()).run == base
-    assert state(base) == "finished; begun anew: not trained yet"
+    assert state(base) == "finished; replacement not trained yet"

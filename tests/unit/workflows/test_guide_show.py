@@ -19,8 +19,8 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
-from sage_cli.store.completion import Completion, token_ids
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.completion import Completion, token_ids
 from sage_cli.workflows.guide_show import guide_show, in_words, last_step
 from sage_cli.workflows.sft import tags
 

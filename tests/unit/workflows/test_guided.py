@@ -9,7 +9,7 @@ from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation import drawing
 from sage_cli.progress import Silent
-from sage_cli.store.completion import Completion
+from sage_cli.store.samples.completion import Completion
 from sage_cli.training import sft
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.rl_plan import plan

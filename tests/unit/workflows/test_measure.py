@@ -18,8 +18,8 @@ from sage_cli.evaluation.stored import stored_counts
 from sage_cli.grading import Grade
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
-from sage_cli.store.evaluations import evaluation_figures
-from sage_cli.store.run import Run
+from sage_cli.store.runs.evaluations import evaluation_figures
+from sage_cli.store.runs.run import Run
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.rl_plan import planned_parent, planned_policy
 from sage_cli.workflows.sft import sft

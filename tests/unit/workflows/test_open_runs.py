@@ -13,9 +13,9 @@ from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.completion import Completion
-from sage_cli.store.run import Runs
-from sage_cli.store.verdicts import VerdictStore
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
 
 SETTINGS = {
     "evaluation": {"benchmark": "arithmetic", "samples": 2, "limit": 3, "k": "1,2"},
@@ -45,7 +45,7 @@ def root(tmp_path):
             for index in range(2):
                 writer.add(Completion(id_, index, 0, "text", 1, "stop"))
     with grader_for("arithmetic", recipe.grading, recipe.prompt) as grader:
-        verdicts = VerdictStore(samples, grader.identity.mapping())
+        verdicts = GradeStore(samples, grader.identity.mapping())
     for row in samples.completions():  # the first problem's first sample alone is right
         right = row.problem_id == ids[0] and row.index == 0
         verdicts.add([(row, "right" if right else "wrong", None)])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.store.manifest import INTERRUPTED
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.manifest import INTERRUPTED
+from sage_cli.store.runs.run import Run, Runs
 from sage_cli.workflows.plot import follow
 
 

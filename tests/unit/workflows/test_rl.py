@@ -10,7 +10,7 @@ from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.workflows.rl import SftRecipe, base_command, rl
 from sage_cli.workflows.rl_plan import plan, planned_parent, planned_policy
 

@@ -15,7 +15,7 @@ from sage_cli.models.policies.planned import sft_run
 from sage_cli.models.scratch import save_scratch
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.training import optimizers
 from sage_cli.training import sft as trainer
 from sage_cli.workflows import sft as workflow

@@ -14,7 +14,7 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.workflows.rl import rl
 from sage_cli.workflows.sft import tags
 

@@ -11,7 +11,7 @@ from sage_cli.models.policies.names import (
     named_policies,
     named_policy,
 )
-from sage_cli.store.run import SEAL, Run, Runs
+from sage_cli.store.runs.run import SEAL, Run, Runs
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sage_cli.models.policies.compatibility import (
 )
 from sage_cli.models.policies.planned import planned_base, rl_run, sft_run, state
 from sage_cli.models.policies.policy import Policy
-from sage_cli.store.run import Run, Runs
+from sage_cli.store.runs.run import Run, Runs
 
 
 @pytest.fixture

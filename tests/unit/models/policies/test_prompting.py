@@ -12,7 +12,7 @@ from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.names import named_policy
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -129,7 +129,7 @@ from sage_cli.config.load import load
 from sage_cli.config.recipe import EvaluationRecipe
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.names import named_policy
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 policy = named_policy("org/model", Runs(Path("runs")))
 recipe = EvaluationRecipe.of(load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config)
 samples = PolicySamples.of_evaluation(policy, recipe, Path("runs"))

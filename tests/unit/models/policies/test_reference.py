@@ -18,7 +18,7 @@ from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import policy_and_reference, reference_policy
 from sage_cli.models.scratch import save_scratch
-from sage_cli.store.run import Runs
+from sage_cli.store.runs.run import Runs
 from sage_cli.workflows.sft import tags
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]

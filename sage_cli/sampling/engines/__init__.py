@@ -1,0 +1,1 @@
+"""vLLM's engine, and several engines in processes."""

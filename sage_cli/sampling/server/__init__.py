@@ -1,0 +1,1 @@
+"""Sampling by OpenAI-compatible servers."""

@@ -1,0 +1,155 @@
+"""Requests to servers that may fail: repeated elsewhere or later, then given up with an error."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import httpx
+
+from sage_cli.errors import SamplingError
+from sage_cli.json_value import json_value
+from sage_cli.sampling.server.balance import Balance
+from sage_cli.sampling.server.http import Answer, Login, ServerHttp, UnusableAnswerError
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+ATTEMPTS_AT_UNUSABLE = 3
+"""An unusable answer may be a proxy's temporary page, or the server's answer to every request."""
+API_KEY_VARIABLE = "SAGE_SERVER_API_KEY"
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_ABOUT_THE_PROMPT = frozenset({400, 413, 422})
+
+Read = TypeVar("Read")
+
+
+class _NoAnswerError(Exception):
+    """A server gave no answer, but another attempt may succeed.
+
+    `rest_s` is the pause that the server requests; `unusable` marks an answer without a completion.
+    """
+
+    def __init__(self, why: str, rest_s: float = 0.0, *, unusable: bool = False) -> None:
+        super().__init__(why)
+        self.rest_s, self.unusable = rest_s, unusable
+
+
+class BadPromptError(Exception):
+    """A server cannot answer this prompt, however often it is sent."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The number of attempts at a request, and their seconds, before servers are given up."""
+
+    attempts: int = 10
+    total_s: float = 300.0
+
+
+class ServerClient:
+    """Sends requests to the least busy of several servers; `logins` are by address.
+
+    Answers are read up to `most_bytes`.
+    """
+
+    def __init__(
+        self,
+        http: ServerHttp,
+        logins: Mapping[str, Login],
+        balance: Balance,
+        patience: Patience,
+        most_bytes: int,
+    ) -> None:
+        self._http, self._logins, self._most_bytes = http, logins, most_bytes
+        self._balance, self._patience = balance, patience
+        self._giving_up = threading.Event()
+
+    def give_up(self) -> None:
+        """Make every request that waits for another attempt fail now."""
+        self._giving_up.set()
+
+    def post(
+        self, path: str, body_for: Callable[[str], dict[str, Any]], read: Callable[[Any], Read]
+    ) -> Read:
+        """Return `read` of the JSON that a server answers to `body_for(server)`.
+
+        `read` raises ValueError, LookupError or TypeError for an unusable answer. That is repeated,
+        as for a server that is busy or gone. Raises BadPromptError for a prompt that cannot be
+        answered, UnusableAnswerError if answers have no completion, SamplingError at the end of
+        patience.
+        """
+        began, pause_s, attempt = time.monotonic(), FIRST_PAUSE_S, 1
+        attempts = self._patience.attempts
+        while True:
+            if asked_s := self._balance.asked_s():  # the servers have told other requests to wait
+                self._giving_up.wait(min(asked_s, self._patience.total_s))
+            with self._balance.chosen() as server:
+                try:
+                    return self._ask(server, path, body_for(server), read)
+                except _NoAnswerError as error:
+                    failure = error
+            if failure.unusable:
+                attempts = min(attempts, ATTEMPTS_AT_UNUSABLE)
+            self._balance.failed(server, failure.rest_s)
+            all_rest = self._balance.all_rest()  # else another server is asked at once
+            wait_s = max(pause_s, self._balance.asked_s()) if all_rest else 0.0
+            spent_s = time.monotonic() - began
+            if attempt >= attempts or spent_s + wait_s > self._patience.total_s:
+                break
+            if self._giving_up.wait(wait_s):
+                break
+            attempt, pause_s = attempt + 1, min(2 * pause_s, LONGEST_PAUSE_S)
+        said = f"{server} {failure} (asked {attempt} times in {spent_s:.0f} s)"
+        if failure.unusable:
+            raise UnusableAnswerError(said)
+        raise SamplingError(
+            said,
+            "start the server again and run the same command: stored samples are kept; "
+            "sampling.server_attempts and sampling.server_patience_s bound the attempts",
+        )
+
+    def _ask(
+        self, server: str, path: str, body: dict[str, Any], read: Callable[[Any], Read]
+    ) -> Read:
+        """Make one attempt. Raises _NoAnswerError if another one may help."""
+        try:
+            answer = self._http.ask(self._logins[server], path, self._most_bytes, body)
+        except httpx.RequestError as error:
+            raise _NoAnswerError(f"didn't answer: {error or type(error).__name__}") from None
+        except UnusableAnswerError as error:
+            raise _NoAnswerError(f"can't be understood: {error}", unusable=True) from None
+        answered = f"answered {answer.status}: {answer.beginning}"
+        if 200 <= answer.status < 300:
+            try:
+                return read(json_value(answer.content))
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise _NoAnswerError(
+                    f"{answered}, which holds no completion ({type(error).__name__}: {error})",
+                    _retry_after_s(answer),
+                    unusable=True,
+                ) from None
+        if answer.status in _ABOUT_THE_PROMPT:
+            raise BadPromptError(f"{server} {answered}")
+        if answer.status not in _TRY_AGAIN:
+            raise SamplingError(
+                f"{server} {answered}",
+                f"check its address, the model's name and ${API_KEY_VARIABLE}",
+            )
+        raise _NoAnswerError(answered, _retry_after_s(answer))
+
+
+def _retry_after_s(answer: Answer) -> float:
+    """Return the pause in seconds that a server requests, as a number or a date; else 0."""
+    header = answer.headers.get("retry-after", "")
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0

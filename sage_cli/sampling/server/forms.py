@@ -1,0 +1,92 @@
+"""The two forms of OpenAI's API: completion of a prompt, and chat messages."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from sage_cli.config.model import PromptSection
+from sage_cli.problems.template import chat_messages
+from sage_cli.sampling.sampler import SamplingParameters
+
+
+class Form(Protocol):
+    """A form of requests and their answers."""
+
+    path: str
+
+    def fields(self, prompt: str) -> dict[str, Any]:
+        """Return the part of a request's body with the prompt."""
+        ...
+
+    def text(self, choice: Any) -> str:
+        """Return the completion in one of an answer's choices.
+
+        Raises LookupError, TypeError or ValueError if it has none.
+        """
+        ...
+
+
+class Completions(Form):
+    """`/v1/completions`: the prompt is the whole text, tokenised without special tokens."""
+
+    path = "/v1/completions"
+
+    def fields(self, prompt: str) -> dict[str, Any]:
+        """Return the text itself."""
+        return {"prompt": prompt, "add_special_tokens": False}
+
+    def text(self, choice: Any) -> str:
+        """Return the text after the prompt."""
+        return _text(choice["text"])
+
+
+class Chat(Form):
+    """`/v1/chat/completions`: the prompt is the user's turn; the server applies its template."""
+
+    path = "/v1/chat/completions"
+
+    def __init__(self, prompt: PromptSection) -> None:
+        self._prompt = prompt
+
+    def fields(self, prompt: str) -> dict[str, Any]:
+        """Return the messages, and the template's arguments if there are any."""
+        body: dict[str, Any] = {"messages": chat_messages(self._prompt, prompt)}
+        if self._prompt.chat_template_kwargs:
+            body["chat_template_kwargs"] = self._prompt.chat_template_kwargs
+        return body
+
+    def text(self, choice: Any) -> str:
+        """Return the assistant's turn, after the reasoning that the server separated from it."""
+        message = choice["message"]
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        parts = [part for part in (reasoning, message["content"]) if part is not None]
+        if not parts:
+            raise ValueError("a message without content")
+        return "\n".join(part for part in map(_text, parts) if part)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text is {value!r:.80}")
+    return value
+
+
+def sampling_fields(p: SamplingParameters) -> dict[str, Any]:
+    """Return all fields that decide the distribution.
+
+    A server takes missing ones from the model's generation_config.json. `top_k` -1 is
+    off for vLLM, SGLang and llama.cpp alike.
+    """
+    return {
+        "n": 1,
+        "max_tokens": p.max_tokens,
+        "temperature": p.temperature,
+        "top_p": p.top_p,
+        "top_k": p.top_k if p.top_k > 0 else -1,
+        "min_p": p.min_p,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "stop": [] if p.stop is None else [p.stop],
+        "include_stop_str_in_output": True,
+    }

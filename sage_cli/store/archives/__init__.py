@@ -1,0 +1,1 @@
+"""Archives of runs and their samples."""

@@ -1,0 +1,206 @@
+"""Leases of locks, for processes that the kernel's locks do not reach: those of other hosts.
+
+On many shared file systems flock is local to the host. A process that has a lock therefore keeps a
+lease beside it: a file that names the process and is touched every few seconds. On the same host
+the kernel's lock decides, and the file only gives the name; for other hosts the heartbeat decides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sage_cli.errors import StoreError
+from sage_cli.json_value import json_value
+from sage_cli.store.atomic import storing, write_text
+
+HEARTBEAT_S, EXPIRY_S = 5.0, 30.0
+"""Interval of heartbeats, and the silence after which another host may take the lock over."""
+SETTLE_S = 0.3
+"""Longer than two hosts that take over one lock at the same time need to see who was last."""
+
+
+class HeldError(Exception):
+    """Another process has the lock; the message names it."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that has a lock. `boot` identifies the host's kernel: host names may repeat."""
+
+    host: str
+    boot: str
+    pid: int
+    since: str
+
+    @classmethod
+    def this_process(cls) -> Holder:
+        """Return this process as a holder from now on."""
+        return cls(socket.gethostname(), _boot(), os.getpid(), datetime.now(UTC).isoformat())
+
+    @property
+    def is_of_this_host(self) -> bool:
+        """Return True if the kernel's locks tell whether it lives."""
+        return (self.host, self.boot) == (socket.gethostname(), _boot())
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since[:19].replace('T', ' ')} UTC"
+
+
+class Lease:
+    """The lease of a lock that this process has, in the file `path`.
+
+    The file is reached through its folder's descriptor, which stays valid when the folder moves.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._holder = path, Holder.this_process()
+        self._folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        self._ended = threading.Event()
+
+    def take(self) -> None:
+        """Write the file. Raises HeldError if a living process of another host has the lock."""
+        text = json.dumps(asdict(self._holder))
+        with storing(self._path.parent):
+            try:
+                self._create(text)
+                return
+            except FileExistsError:
+                if (other := foreign_holder(self._path)) is not None:
+                    raise HeldError(other) from None
+            write_text(self._path, text)
+        time.sleep(SETTLE_S)  # if two hosts took over together, the last to write has the lock
+        if self.lost:
+            raise HeldError(holder_name(self._path))
+
+    def _create(self, text: str) -> None:
+        """Create the file, or leave none behind if the disk is full."""
+        with self._path.open("xb", buffering=0) as file:
+            try:
+                file.write(text.encode())
+            except OSError:
+                self._path.unlink(missing_ok=True)
+                raise
+
+    def beat(self) -> None:
+        """Touch the file until `drop`, or until another process has taken over."""
+        while not self._ended.wait(HEARTBEAT_S):
+            with suppress(OSError):  # the file server may be away for a moment
+                if self.lost:
+                    return
+                os.utime(self._path.name, dir_fd=self._folder)
+
+    @property
+    def lost(self) -> bool:
+        """Return True if another process has taken over after this one was silent for too long."""
+        try:
+            descriptor = os.open(self._path.name, os.O_RDONLY, dir_fd=self._folder)
+        except FileNotFoundError:
+            return True
+        with os.fdopen(descriptor, "rb") as file:
+            return _parsed(file.read()) != self._holder
+
+    def require(self) -> None:
+        """Raise StoreError if the lock was lost. Call it before every write."""
+        with storing(self._path.parent):
+            lost = self.lost
+        if lost:
+            raise StoreError(
+                f"{self._path.parent} was taken over by {holder_name(self._path)}: "
+                f"this process, {self._holder}, sent no heartbeat for {EXPIRY_S:.0f} s",
+                "let the other process continue; what this one did since its last save is lost",
+            )
+
+    def drop(self) -> None:
+        """End the heartbeat, and remove the file if it is still this process's."""
+        self._ended.set()
+        with suppress(OSError):  # the lock is released in any case
+            if not self.lost:
+                os.unlink(self._path.name, dir_fd=self._folder)
+        os.close(self._folder)
+
+
+@contextmanager
+def leased(path: Path, until_s: float) -> Iterator[Lease]:
+    """Keep the lease `path` of a lock that the kernel has given to this process.
+
+    Raises HeldError if a process of another host is still alive at `until_s` (monotonic clock).
+    """
+    lease = Lease(path)
+    try:
+        while True:
+            try:
+                lease.take()
+                break
+            except HeldError:
+                if time.monotonic() >= until_s:
+                    raise
+                time.sleep(0.05)
+        threading.Thread(target=lease.beat, daemon=True).start()
+        yield lease
+    finally:
+        lease.drop()
+
+
+def foreign_holder(path: Path) -> str | None:
+    """Return the holder in the lease `path` if it is of another host and alive, else None.
+
+    A torn file may be one that is being written, which takes less than a heartbeat.
+    """
+    try:
+        with path.open("rb") as file:
+            holder, touched_s = _parsed(file.read()), os.fstat(file.fileno()).st_mtime
+    except FileNotFoundError:
+        return None
+    if holder is not None and holder.is_of_this_host:
+        return None
+    silent_s = max(0.0, now_s(path.parent) - touched_s)
+    if silent_s >= (HEARTBEAT_S if holder is None else EXPIRY_S):
+        return None
+    return f"{holder or 'another process'} (last heartbeat {silent_s:.0f} s ago)"
+
+
+def holder_name(path: Path) -> str:
+    """Return the holder that the lease `path` names, alive or not."""
+    try:
+        return str(_parsed(path.read_bytes()) or "another process")
+    except OSError:
+        return "another process"
+
+
+def _parsed(text: bytes) -> Holder | None:
+    """Return the holder in a lease's text; None if the text is torn."""
+    try:
+        return Holder(**json_value(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def now_s(folder: Path) -> float:
+    """Return the file server's time, by which files are touched, or the host's if read-only."""
+    probe = folder / f".{secrets.token_hex(4)}.tmp"
+    try:
+        with probe.open("x") as file:
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return time.time()
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
+def _boot() -> str:
+    """Return the id of this boot of the kernel, empty if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

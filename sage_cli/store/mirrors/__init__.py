@@ -1,0 +1,1 @@
+"""Mirrors of runs in W&B and TensorBoard."""

@@ -1,0 +1,155 @@
+"""Mirrors of a run's files in other programs, which can fail or be rebuilt from the files."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from sage_cli.config.objective import Objective, parse_objective
+from sage_cli.config.records import TrackingSection
+from sage_cli.errors import ConfigurationError
+from sage_cli.store.ledger import Ledger
+from sage_cli.store.mirrors.tensorboard_mirror import TensorboardMirror
+from sage_cli.store.mirrors.wandb_mirror import WandbMirror
+from sage_cli.store.runs.evaluations import evaluation_figures, name_in
+from sage_cli.store.runs.run import Run
+
+log = logging.getLogger(__name__)
+Record = Mapping[str, Any]
+
+
+class Mirror(Protocol):
+    """Another program's copy of one run. Every method may raise any error."""
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        ...
+
+    def open(self, trained_from: int | None) -> None:
+        """Begin the copy; an earlier one of this run on disk is replaced.
+
+        `trained_from` is the first step that is trained now, None without training: the copy's
+        steps from there on are of an interrupted training, and void.
+        """
+
+    def log(self, record: Record, rollouts: Sequence[Record]) -> None:
+        """Add an optimiser step's metrics and its recorded completions."""
+
+    def summarise(self, figures: Mapping[str, Any]) -> None:
+        """Set the figures of evaluations, such as `eval/<benchmark>/pass@1`.
+
+        A sweep's cell also has settings and objectives, such as `sweep/guide.tau`, `sweep/pass@1`.
+        """
+
+    def close(self) -> None:
+        """Finish the copy."""
+
+
+class Follower:
+    """Keeps a mirror up to date with a run; one that fails is given up with one warning.
+
+    Opening replays the run's files, so that a resumed run's mirror has every step.
+    """
+
+    def __init__(self, mirror: Mirror, run: Run) -> None:
+        self._mirror, self._run = mirror, run
+        self._opened = self._failed = False
+
+    def log(self, record: Record) -> None:
+        """Mirror a step that is in the run's files."""
+        if self._opened:
+            self._attempt(lambda: self._mirror.log(record, self._run.rollouts.last(record["step"])))
+        else:
+            self._attempt(lambda: self._replay(record["step"]))
+
+    def show_evaluations(self) -> None:
+        """Mirror the evaluations; a mirror that is not open is rebuilt from the run's files."""
+        if self._opened:
+            self._attempt(self._summarise)
+        else:
+            self._attempt(lambda: self._replay(None))
+            self.close()
+
+    def close(self) -> None:
+        """Finish the mirror, if it was ever begun."""
+        if self._opened:
+            self._attempt(self._mirror.close)
+
+    def _replay(self, trained_from: int | None) -> None:
+        self._mirror.open(trained_from)
+        self._opened = True
+        rollouts: defaultdict[int, list[Record]] = defaultdict(list)
+        for row in self._run.rollouts.read():
+            rollouts[row["step"]].append(row)
+        for record in self._run.metrics.read():
+            self._mirror.log(record, rollouts[record["step"]])
+        self._summarise()
+
+    def _summarise(self) -> None:
+        evaluations = evaluation_figures(self._run)
+        if figures := {**evaluations, **sweep_figures(self._run, evaluations)}:
+            self._mirror.summarise(figures)
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            action()
+        except Exception as error:  # a mirror's failure must not end the training
+            self._failed = True
+            name, run = self._mirror.name, self._run.id
+            log.warning("%s stopped mirroring %s: %s; metrics.jsonl is complete", name, run, error)
+
+
+def mirrors_of(tracking: TrackingSection, run: Run) -> list[Follower]:
+    """Return the mirrors in `tracking`, not yet opened."""
+    mirrors: list[Mirror] = []
+    if tracking.wandb != "off":
+        mirrors.append(WandbMirror(run, tracking.wandb))
+    if tracking.tensorboard:
+        mirrors.append(TensorboardMirror(run.folder / "tensorboard"))
+    return [Follower(mirror, run) for mirror in mirrors]
+
+
+def require_mirrors(tracking: TrackingSection) -> None:
+    """Raise ConfigurationError if a mirror's package is not installed."""
+    if tracking.tensorboard and find_spec("tensorboard") is None:
+        raise ConfigurationError(
+            "tracking.tensorboard is true, and the package tensorboard is not installed",
+            "pip install tensorboard, or use --set tracking.tensorboard=false",
+        )
+
+
+def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `sweep/guide.tau`, `sweep/pass@1` and so on; {} for a run that is no cell.
+
+    `evaluations` are the run's `evaluation_figures`. An objective is the mean over the benchmarks;
+    it is left out while one of them is missing.
+    """
+    config = run.config
+    group = config.get("tracking", {}).get("group")
+    if not group:
+        return {}
+    ledger = Ledger(run.folder.parent / "sweeps" / str(group))
+    cells = [entry.cell for entry in ledger.entries() if entry.run == run.id]
+    if not cells:
+        return {}
+    figures: dict[str, Any] = {f"sweep/{key}": value for key, value in cells[-1].items()}
+    typed = config["evaluation"]["benchmark"].split(",")
+    names = [name_in(evaluations, name.strip()) for name in typed]
+    for objective in map(parse_objective, config["sweep"]["objective"]):
+        with suppress(KeyError):  # not measured yet, or with too few samples
+            values = [_value(objective, name, evaluations) for name in names]
+            figures[f"sweep/{objective.name}"] = sum(values) / len(values)
+    return figures
+
+
+def _value(objective: Objective, benchmark: str, evaluations: Mapping[str, Any]) -> float:
+    return objective.value(
+        {k: evaluations[f"eval/{benchmark}/pass@{k}"] for k in objective.weights}
+    )

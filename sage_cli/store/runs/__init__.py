@@ -1,0 +1,1 @@
+"""Runs: directories, manifests, records, evaluations."""

@@ -1,0 +1,102 @@
+"""metrics.jsonl: one JSON object per optimiser step, the authoritative record of a training.
+
+rollouts.jsonl has the same form: some completions of some steps, each a record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from sage_cli.json_value import json_value
+from sage_cli.store.atomic import storing, write_text
+from sage_cli.store.lease import Lease
+
+SHOWN = 5
+"""Torn lines that a warning names by number."""
+
+log = logging.getLogger(__name__)
+
+
+class MetricsFile:
+    """Append-only except for `rewind`, by which a resumed training repeats no step."""
+
+    def __init__(
+        self, path: Path, needs: Mapping[str, type] | None = None, lease: Lease | None = None
+    ) -> None:
+        """`needs` are the keys, with the types of their values, without which a line is torn.
+
+        `lease` is that of the run, which every record requires.
+        """
+        self.path, self._needs, self._lease = path, needs or {}, lease
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record as one line and flush it.
+
+        Raises StoreError if that fails, or if another process has taken the run over.
+        """
+        if self._lease is not None:
+            self._lease.require()
+        with storing(self.path.parent):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as handle:
+                handle.write(json.dumps(record, allow_nan=True) + "\n")
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return all whole records in order; torn lines are left out with one warning.
+
+        There is no warning for a torn last line: it is being written, or was when the writer was
+        killed, and the resumed training writes it again.
+        """
+        records = list(map(self._record, self._lines()))
+        torn = [number for number, record in enumerate(records[:-1], start=1) if record is None]
+        if torn:
+            _name_torn(self.path, tuple(torn))
+        return [record for record in records if record is not None]
+
+    def last(self, step: int) -> list[dict[str, Any]]:
+        """Return the records of `step`, the last one that was written; none if it has none."""
+        whole = filter(None, map(self._record, reversed(self._lines())))
+        return list(takewhile(lambda record: record["step"] == step, whole))[::-1]
+
+    def rewind(self, step: int) -> None:
+        """Remove every record after optimiser step `step` (0 removes all).
+
+        If there is none, the file is not replaced, for programs that follow it.
+        """
+        if self.path.is_file():
+            records = [record for record in self.read() if record["step"] <= step]
+            text = "".join(json.dumps(record) + "\n" for record in records)
+            if text.encode() != self.path.read_bytes():
+                write_text(self.path, text)
+
+    def _lines(self) -> list[bytes]:
+        """Return the lines and the text after the last newline; none without a file."""
+        try:
+            return self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+
+    def _record(self, line: bytes) -> dict[str, Any] | None:
+        """Return a line's record; None if it is no JSON object with the needed keys."""
+        try:
+            record = json_value(line)
+        except ValueError:
+            return None
+        if not isinstance(record, dict):
+            return None
+        whole = all(isinstance(record.get(key), kind) for key, kind in self._needs.items())
+        return record if whole else None
+
+
+@cache
+def _name_torn(path: Path, torn: tuple[int, ...]) -> None:
+    """Warn once about torn lines."""
+    numbers = ", ".join(map(str, torn[:SHOWN])) + (", ..." if len(torn) > SHOWN else "")
+    lines = f"lines {numbers} are" if len(torn) > 1 else f"line {numbers} is"
+    log.warning("%s is torn or was edited: %s left out", path, lines)

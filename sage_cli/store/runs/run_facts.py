@@ -1,0 +1,191 @@
+"""Facts of runs, by the names that people use: settings, manifest, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from statistics import median
+from typing import Any
+
+import yaml
+
+from sage_cli.config.fields import settings
+from sage_cli.config.layers import leaves
+from sage_cli.errors import ConfigurationError
+from sage_cli.store.runs.evaluations import evaluation_figures
+from sage_cli.store.runs.run import Run
+
+ABOUT = (
+    "id",
+    "kind",
+    "status",
+    "parent",
+    "seed",
+    "started",
+    "seconds",
+    "host",
+    "commit",
+    "command",
+    "template",
+    "sweep",
+    "reason",
+)
+"""The keys of a manifest that may be columns."""
+
+OF_RL = ("rl", "rollout", "anchor", "guide")
+"""Sections in the configuration of an initial policy that only RL reads."""
+
+OF_THE_METHOD = {
+    "sft": ("data.sft.name", "sft.learning_rate", "sft.steps", "sft.epochs"),
+    "rl": (
+        "rl.algo",
+        "rl.advantage",
+        "guide",
+        "anchor.kl",
+        "anchor.estimator",
+        "anchor.beta",
+        "rl.learning_rate",
+        "rl.steps",
+    ),
+}
+"""By kind of run, the settings or sections that say how it was trained."""
+
+_TYPICAL = ("time/step_s", "time/generated_tokens_per_s", "time/trained_tokens_per_s")
+_PHASES = ("generate", "sync", "grade", "reference", "loss")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A run's settings by dotted name, its manifest's `about`, and its figures.
+
+    Figures are the last step's metrics and those of evaluations, such as `pass@1 on arithmetic`.
+    """
+
+    run: Run
+    settings: Mapping[str, Any]
+    about: Mapping[str, Any]
+    figures: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, run: Run) -> RunFacts:
+        """Return the facts in a run's files. Raises StoreError if one of them is torn."""
+        manifest = {**run.manifest, "id": run.id, "status": run.status}
+        unread = OF_RL if manifest.get("kind") == "sft" else ()
+        records = run.metrics.read()
+        measured = {_of_benchmark(key): value for key, value in evaluation_figures(run).items()}
+        return cls(
+            run,
+            dict(leaves({k: v for k, v in run.config.items() if k not in unread})),
+            {key: manifest.get(key) for key in ABOUT},
+            {**(records[-1] if records else {}), **measured},
+        )
+
+    @classmethod
+    def listed(cls, run: Run) -> RunFacts:
+        """Return the facts of a run; for a torn one id, status and the manifest if it is whole."""
+        torn = run.torn
+        if torn is None:
+            return cls.of(run)
+        manifest = {**run.known, "id": run.id, "status": run.status, "reason": torn.cause}
+        return cls(run, {}, {key: manifest.get(key) for key in ABOUT}, {})
+
+    @property
+    def method(self) -> dict[str, Any]:
+        """The settings of its method: algorithm, guide, anchor, learning rate."""
+        named = OF_THE_METHOD.get(str(self.about["kind"]), ())
+        return {
+            key: value
+            for name in named
+            for key, value in self.settings.items()
+            if f"{key}.".startswith(f"{name}.") and value is not None
+        }
+
+    def value(self, column: str) -> Any:
+        """Return a setting, a part of the manifest or a figure; None if the run has none."""
+        for group in (self.settings, self.about, self.figures):
+            if column in group:
+                return group[column]
+        return None
+
+
+def expanded(columns: str, runs: Sequence[RunFacts]) -> list[str]:
+    """Return the columns of `guide.tau,pass@1`, with a column of pass@1 for each benchmark.
+
+    Raises ConfigurationError for a column that is in neither the schema nor a run.
+    """
+    names: list[str] = []
+    for typed in filter(None, map(str.strip, columns.split(","))):
+        measured = [key for run in runs for key in run.figures if key.startswith(f"{typed} on ")]
+        names += list(dict.fromkeys(measured)) or [_known(typed, runs, "column")]
+    return names
+
+
+def selected(runs: Sequence[RunFacts], where: Sequence[str]) -> list[RunFacts]:
+    """Return the runs for which every `key=value` of `where` holds.
+
+    Raises ConfigurationError for a key that is in neither the schema nor a run.
+    """
+    conditions = []
+    for text in where:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigurationError(
+                f"--where takes setting=value, not '{text}'",
+                "for example --where guide.name=branch",
+            )
+        conditions.append((_known(key.strip(), runs, "setting"), value.strip()))
+    return [run for run in runs if all(_is(run.value(key), value) for key, value in conditions)]
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the values that differ, by name; None for a name that only one run has."""
+    return {
+        key: (a.get(key), b.get(key)) for key in dict.fromkeys((*a, *b)) if a.get(key) != b.get(key)
+    }
+
+
+def speed_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return median seconds and tokens per second of a step, each phase's share, peak memory.
+
+    Figures that the records lack are left out, such as those of phases in supervised training.
+    """
+    figures = {}
+    for name in _TYPICAL:
+        if values := [float(record[name]) for record in records if name in record]:
+            figures[name.replace("time/", "speed/")] = median(values)
+    timed = [record for record in records if "time/loss_s" in record]
+    if total_s := sum(record["time/step_s"] for record in timed):
+        for phase in _PHASES:
+            share = sum(record[f"time/{phase}_s"] for record in timed) / total_s
+            figures[f"speed/share/{phase}"] = share
+    if peaks := [float(r["memory/peak_gib"]) for r in records if "memory/peak_gib" in r]:
+        figures["memory/peak_gib"] = max(peaks)
+    return figures
+
+
+def _of_benchmark(key: str) -> str:
+    """Return `pass@1 on arithmetic` for `eval/arithmetic/pass@1`."""
+    _, benchmark, name = key.split("/", 2)
+    return f"{name} on {benchmark}"
+
+
+def _known(name: str, runs: Sequence[RunFacts], what: str) -> str:
+    known = {*settings(), *ABOUT, *(key for run in runs for key in (*run.settings, *run.figures))}
+    if name in known or name.startswith("pass@"):  # not measured yet: the column is empty
+        return name
+    close = get_close_matches(name, known, n=1)
+    raise ConfigurationError(
+        f"no run has a {what} '{name}'",
+        f"did you mean {close[0]}?" if close else "`sage config show` prints every setting",
+    )
+
+
+def _is(value: Any, asked: str) -> bool:
+    """Return True if a value is the typed one; numbers are compared as such (1e-5 is 0.00001)."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(asked) == value
+        except ValueError:
+            return False
+    return str(value) == asked or bool(value == yaml.safe_load(asked))

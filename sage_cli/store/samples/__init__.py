@@ -1,0 +1,1 @@
+"""Sample sets: parts, index, claims, annotations."""

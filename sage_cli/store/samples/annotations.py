@@ -1,0 +1,224 @@
+"""Annotations of stored samples: grades and scores, stored beside them so as not to repeat work.
+
+They are a cache: what is torn or lost is computed again. An annotation belongs to a sample in one
+part, so a sample that was sampled again has none.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sage_cli.store.arrow_tables import (
+    as_column,
+    as_numpy,
+    empty_table,
+    read_sealed,
+    write_sealed,
+)
+from sage_cli.store.atomic import write_json
+from sage_cli.store.identity import key_of
+from sage_cli.store.samples.completion import Completion
+from sage_cli.store.samples.inventory import Integers, Inventory
+from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.store.samples.tally import Tally, tally_of
+
+_NAME = pa.dictionary(pa.int32(), pa.string())
+_SAMPLE = (("part", _NAME), ("problem_id", _NAME), ("index", pa.int32()))
+"""The columns that name a row's sample."""
+SCHEMAS = {
+    "grades": pa.schema([*_SAMPLE, ("status", _NAME), ("extracted", pa.large_string())]),
+    "scores": pa.schema(
+        [
+            *_SAMPLE,
+            ("surprisal", pa.float64()),
+            ("entropy", pa.float64()),
+            ("length", pa.int32()),
+        ]
+    ),
+}
+"""The columns of a kind of annotation: the sample's, then the values."""
+FLUSH_ROWS = 8192
+READ_AT_ONCE = 2048
+FILES_AT_MOST = 32
+
+log = logging.getLogger(__name__)
+
+
+class Annotations:
+    """The folder `<set>/<kind>/<key>/`, a row of `SCHEMAS[kind]` for each annotated sample.
+
+    `author` is everything that decides the values; its hash is the key, `<role>.json` records it.
+    """
+
+    def __init__(
+        self,
+        samples: SampleSet,
+        author: Mapping[str, Any],
+        *,
+        kind: str,
+        role: str,
+    ) -> None:
+        self.key = key_of(author)
+        self.folder = samples.folder / kind / self.key
+        self._samples, self._author, self._kind, self._role = samples, author, kind, role
+        self._schema = SCHEMAS[kind]
+        self._rows: list[tuple[Any, ...]] = []
+        self._tables = [self._load()]
+
+    def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add rows of a stored completion and its values."""
+        for completion, *values in rows:
+            if completion.part is None:
+                raise ValueError(f"{self._kind} need a stored completion")
+            self._rows.append((completion.part, completion.problem_id, completion.index, *values))
+        if len(self._rows) >= FLUSH_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the added rows to disk; if that fails, only this process has them."""
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        names = self._schema.names
+        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        table = pa.table(columns, schema=self._schema)
+        self._tables.append(table)
+        try:
+            self._write(table)
+        except OSError as error:
+            why = error.strerror or error
+            log.warning("%s can't be stored in %s: %s", self._kind, self.folder, why)
+
+    def missing(self, problem_ids: Collection[str], n: int) -> Iterator[list[Completion]]:
+        """Yield the stored samples below `n` of these problems without a row, some 2,048 at a time.
+
+        Raises StoreError for a damaged part.
+        """
+        inventory = self._samples.whole_inventory()
+        lacks_S = self._rows_of(inventory) < 0
+        waiting: list[Completion] = []
+        for _, rows in self._samples.read(inventory, inventory.select(problem_ids, n) & lacks_S):
+            waiting += rows
+            if len(waiting) >= READ_AT_ONCE:
+                yield waiting
+                waiting = []
+        if waiting:
+            yield waiting
+
+    def count(self, problem_ids: Collection[str], n: int) -> int:
+        """Return how many samples below `n` of these problems have a row; no text is read."""
+        inventory = self._samples.whole_inventory()
+        known_S = inventory.select(problem_ids, n) & (self._rows_of(inventory) >= 0)
+        return int(known_S.sum())
+
+    def stream(self, problem_ids: Collection[str], n: int) -> Iterator[tuple[Any, ...]]:
+        """Yield the annotated samples below `n` of these problems with their values, by parts."""
+        inventory = self._samples.whole_inventory()
+        row_S = self._rows_of(inventory)
+        known_S = inventory.select(problem_ids, n) & (row_S >= 0)
+        columns = [self._column(name) for name in self._schema.names[len(_SAMPLE) :]]
+        for numbers, rows in self._samples.read(inventory, known_S):
+            annotated = as_column(row_S[numbers])
+            values = (column.take(annotated).to_pylist() for column in columns)
+            yield from zip(rows, *values, strict=True)
+
+    def _rows_of(self, inventory: Inventory) -> Integers:
+        """Return each sample's row in the table (S,), -1 if it has none.
+
+        Of several rows for a sample the last counts. A row whose part is not the sample's is about
+        an earlier text of that sample, and is ignored.
+        """
+        self.flush()
+        row_S = np.full(len(inventory.part_S), -1)
+        if not any(map(len, self._tables)):
+            return row_S
+        part, problem = (self._column(name) for name in ("part", "problem_id"))
+        numbers = {name: i for i, (name, *_) in enumerate(inventory.parts)}
+        parts = np.array([numbers.get(name, -1) for name in part.dictionary.to_pylist()], dtype=int)
+        index_R = as_numpy(self._column("index"))
+        sample_R = inventory.locate(
+            problem.dictionary.to_pylist(), as_numpy(problem.indices), index_R
+        )
+        part_R = parts[as_numpy(part.indices)]
+        current_R = sample_R >= 0
+        current_R[current_R] = inventory.part_S[sample_R[current_R]] == part_R[current_R]
+        row_S[sample_R[current_R]] = np.flatnonzero(current_R)
+        return row_S
+
+    def _column(self, name: str) -> Any:
+        """Return a column of the whole table, in one chunk."""
+        if len(self._tables) > 1:
+            self._tables = [_joined(self._tables)]
+        return self._tables[0][name].combine_chunks()
+
+    def _write(self, table: pa.Table) -> None:
+        description = self.folder / f"{self._role}.json"
+        if not description.is_file():
+            write_json(description, self._author)
+        write_sealed(self.folder / f"{secrets.token_hex(8)}.{self._kind}", table)
+
+    def _load(self) -> pa.Table:
+        """Return all stored rows; many files are merged into one, torn ones removed.
+
+        For a sample set that is only read, all files stay as they are.
+        """
+        files = sorted(self.folder.glob(f"*.{self._kind}"))
+        tables = {file: read_sealed(file, self._schema) for file in files}
+        readable = [table for table in tables.values() if table is not None]
+        merged = _joined([empty_table(self._schema), *readable])
+        if self._samples.read_only:
+            return merged
+        with suppress(OSError):
+            old = [file for file, table in tables.items() if table is None]
+            if len(readable) > FILES_AT_MOST:
+                self._write(merged)
+                old = files
+            for file in old:
+                file.unlink(missing_ok=True)
+        return merged
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+class GradeStore(Annotations):
+    """The folder `<set>/grades/<key>/` of one grader, whose every determinant `grader` names.
+
+    A row is a status and the extracted answer.
+    """
+
+    def __init__(self, samples: SampleSet, grader: Mapping[str, Any]) -> None:
+        super().__init__(samples, grader, kind="grades", role="grader")
+
+    @property
+    def seed(self) -> int:
+        """The evaluation seed of the samples."""
+        return self._samples.identity.seed
+
+    def tally(self, problem_ids: Sequence[str], n: int) -> Tally:
+        """Count the grades of samples below `n` of these problems, without reading a text."""
+        inventory = self._samples.whole_inventory()
+        row_S = self._rows_of(inventory)
+        status = self._column("status")
+        # -1, for samples without a grade, indexes the last entry
+        status_R = np.append(as_numpy(status.indices), -1)
+        return tally_of(inventory, status_R[row_S], status.dictionary.to_pylist(), problem_ids, n)
+
+
+class ScoreStore(Annotations):
+    """The folder `<set>/scores/<key>/` of one model, whose every determinant `scorer` names.
+
+    A row holds the means of surprisal -log pi and entropy over a completion's tokens, in nats, and
+    the number of these tokens. A completion without tokens has NaN for both means.
+    """
+
+    def __init__(self, samples: SampleSet, scorer: Mapping[str, Any]) -> None:
+        super().__init__(samples, scorer, kind="scores", role="scorer")

@@ -1,0 +1,100 @@
+"""The samples that a set holds, part by part, without their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sage_cli.store.arrow_tables import as_numpy, empty_table
+from sage_cli.store.samples.parts import PartFile
+
+Integers = np.ndarray[Any, np.dtype[np.int32]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+SCHEMA = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("problem_id", pa.dictionary(pa.int32(), pa.string())),
+        ("index", pa.int32()),
+        ("tokens", pa.int32()),
+        ("truncated", pa.bool_()),
+    ]
+)
+
+
+class Inventory:
+    """The samples of `parts`, in the parts' order; `damaged` parts count as absent.
+
+    `rows` has S rows, one per stored sample, and the columns of SCHEMA. `part_S` is each sample's
+    part as an index into `parts` (ascending), `problem_S` its problem as an index into
+    `problem_ids`, `index_S` its index within the problem. `repeats_S` marks rows whose sample is in
+    an earlier row too.
+    """
+
+    def __init__(
+        self,
+        parts: tuple[PartFile, ...] = (),
+        rows: pa.Table | None = None,
+        damaged: tuple[str, ...] = (),
+    ) -> None:
+        self.parts, self.damaged = parts, damaged
+        self.rows = empty_table(SCHEMA) if rows is None else rows
+        problems = self.rows["problem_id"].combine_chunks()
+        self.problem_ids: tuple[str, ...] = tuple(problems.dictionary.to_pylist())
+        self.problem_S: Integers = as_numpy(problems.indices)
+        self.part_S: Integers = as_numpy(self.rows["part"])
+        self.index_S: Integers = as_numpy(self.rows["index"])
+        self._code_by_problem = {id_: code for code, id_ in enumerate(self.problem_ids)}
+        self._starts_P, self._row_at = self._places()
+        first_S = self._row_at[self._starts_P[self.problem_S] + self.index_S]
+        self.repeats_S: Mask = first_S != np.arange(len(first_S))
+
+    def missing(self, problem_id: str, n: int) -> tuple[int, ...]:
+        """Return the indices below `n` that the set lacks for a problem, ascending."""
+        held_N = np.zeros(n, dtype=bool)
+        code = self._code_by_problem.get(problem_id)
+        if code is not None:
+            stored = self._row_at[self._starts_P[code] : self._starts_P[code + 1]][:n] >= 0
+            held_N[: len(stored)] = stored
+        return tuple(np.flatnonzero(~held_N).tolist())
+
+    def count_missing(self, problem_ids: Collection[str], n: int) -> int:
+        """Return how many of the samples below `n` of these problems the set lacks."""
+        return n * len(problem_ids) - int(self.select(problem_ids, n).sum())
+
+    def select(self, problem_ids: Collection[str] | None = None, n: int | None = None) -> Mask:
+        """Return the mask (S,) of samples below `n` of these problems, without repeats."""
+        mask_S = ~self.repeats_S
+        if problem_ids is not None:
+            wanted = frozenset(problem_ids)
+            wanted_P = np.array([id_ in wanted for id_ in self.problem_ids], dtype=bool)
+            mask_S &= wanted_P[self.problem_S]
+        if n is not None:
+            mask_S &= self.index_S < n
+        return mask_S
+
+    def locate(self, problem_ids: Sequence[str], problem_R: Integers, index_R: Integers) -> Any:
+        """Return the rows (R,) of samples `index_R` of problems `problem_ids[problem_R]`, or -1."""
+        if not len(self._row_at) or not len(problem_R):
+            return np.full(len(problem_R), -1)
+        codes = np.array([self._code_by_problem.get(id_, -1) for id_ in problem_ids])
+        code_R = codes[problem_R]
+        place_R = self._starts_P[code_R] + index_R
+        stored_R = (code_R >= 0) & (index_R >= 0) & (place_R < self._starts_P[code_R + 1])
+        return np.where(stored_R, self._row_at[np.where(stored_R, place_R, 0)], -1)
+
+    def _places(self) -> tuple[Any, Any]:
+        """Return each problem's first place (P + 1,), and each place's first row or -1.
+
+        A problem has a place for every index up to its largest stored one.
+        """
+        longest_P = np.full(len(self.problem_ids), -1, dtype=np.int32)
+        np.maximum.at(longest_P, self.problem_S, self.index_S)
+        starts_P = np.concatenate([[0], np.cumsum(longest_P + 1, dtype=np.int64)])
+        row_at = np.full(starts_P[-1], -1, dtype=np.int32)
+        place_S = starts_P[self.problem_S] + self.index_S
+        row_at[place_S[::-1]] = np.arange(len(place_S), dtype=np.int32)[::-1]
+        return starts_P, row_at

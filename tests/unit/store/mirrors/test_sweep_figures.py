@@ -1,0 +1,60 @@
+"""A cell's run in W&B says which cell it is, and what its objectives came to."""
+
+from __future__ import annotations
+
+import pytest
+from mirrored_run import train
+from offline_wandb import read_offline
+
+from sage_cli.config.records import TrackingSection
+from sage_cli.store.ledger import Entry, Ledger
+from sage_cli.store.mirrors.follower import mirrors_of, sweep_figures
+from sage_cli.store.runs.evaluations import evaluation_figures, record_evaluation
+from sage_cli.store.runs.run import Run, Runs
+
+OFFLINE = TrackingSection()
+
+
+@pytest.fixture
+def cell(tmp_path) -> Run:
+    """A cell's run, which its sweep's ledger names, measured on one of two benchmarks."""
+    run = Runs(tmp_path).at("rl", "dapo-branch", "1" * 8)
+    config = {
+        "tracking": {"project": "sage", "group": "tau-rho-1"},
+        "evaluation": {"benchmark": "amc23, shared/dev.jsonl"},
+        "sweep": {"objective": ["pass@1", "0.5*pass@1+0.5*pass@4"]},
+    }
+    with run.recording(config, kind="rl"):
+        pass
+    ledger = Ledger(tmp_path / "sweeps" / "tau-rho-1")
+    ledger.append(Entry({"guide.tau": 0.1}, 0, "another"))
+    ledger.append(Entry({"guide.tau": 0.465, "rl.lr": 1e-5}, 0, run.id))
+    record_evaluation(run, "amc23", {"pass@1": 0.25, "pass@4": 0.5})
+    return run
+
+
+def test_settings_are_known_at_once_and_objectives_when_all_benchmarks_are_measured(cell):
+    settings = {"sweep/guide.tau": 0.465, "sweep/rl.lr": 1e-5}
+    assert sweep_figures(cell, evaluation_figures(cell)) == settings
+    record_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
+    # pass@1: (.25 + .75) / 2; the sum: (.5 * .25 + .5 * .5 + .5 * .75 + .5 * 1) / 2 = 1.25 / 2
+    assert sweep_figures(cell, evaluation_figures(cell)) == {
+        **settings, "sweep/pass@1": 0.5, "sweep/0.5*pass@1+0.5*pass@4": 0.625,
+    }  # fmt: skip
+
+
+def test_they_are_in_the_summary_of_the_run(cell):
+    train(cell, (1,), OFFLINE)
+    record_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
+    for mirror in mirrors_of(OFFLINE, cell):
+        mirror.show_evaluations()
+    offline = read_offline(cell.folder)
+    assert offline.group == "tau-rho-1"
+    assert offline.summary["sweep/guide.tau"] == 0.465
+    assert offline.summary["sweep/pass@1"] == 0.5
+    assert offline.summary["eval/dev/pass@4"] == 1.0
+
+
+def test_a_run_that_is_no_cell_has_none(cell, tmp_path):
+    (tmp_path / "sweeps" / "tau-rho-1" / "ledger.jsonl").unlink()
+    assert sweep_figures(cell, evaluation_figures(cell)) == {}
