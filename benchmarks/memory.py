@@ -24,7 +24,7 @@ from peak import peak_mb
 from sage_cli.config.load import load
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import batch_of
+from sage_cli.methods.method import batch_of
 from sage_cli.planning.memory import training_memory
 from sage_cli.planning.shape import shape_of
 from sage_cli.planning.stages import how_trained

@@ -27,17 +27,16 @@ from rl_step import (
     trainer_seconds,
 )
 
-from sage_cli.config.algorithms import algorithm_settings
-from sage_cli.objectives import build_advantage
+from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.registry import method_class
 
 
-def advantaged(name: str, computed: str) -> Change:
-    """The advantage `name`, where `computed` is the one that the run's settings name."""
-    advantage = build_advantage(name, {})
+def advantaged(name: str) -> Change:
+    """The advantages of the method `name`, computed by us; of the group without one."""
+    kind = method_class(name) if name else PolicyGradient
 
     def change(trainer: Any) -> None:
-        trainer.rl = trainer.rl.model_copy(update={"advantage": computed})  # ours, not TRL's own
-        trainer.advantage = advantage
+        trainer.rl = kind.model_construct(**dict(trainer.rl) | {"algo": name or "group"})
 
     return change
 
@@ -51,11 +50,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), sizes)
         for name in sizes.advantages:
-            changes = (advantaged("group", name), advantaged(name, name))
+            changes = (advantaged(""), advantaged(name))
             seconds = alternating_seconds(bench, sizes.pairs, *changes)
             print(json.dumps(report(f"{name} / group", *seconds)), flush=True)
         for name in sizes.algos:
-            method = partial(bench.sage, rl=algorithm_settings(name))
+            method = partial(bench.sage, rl={"algo": name})
             bench.records.clear()
             found = trainer_seconds(bench, sizes.pairs, bench.sage, method)
             drawn = [record["drawn/completions"] for record in bench.records]

@@ -18,8 +18,9 @@ from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
 from sage_cli.cli.schemas import ANSWERS, ERROR, schema
-from sage_cli.config.algorithms import ALGORITHMS
+from sage_cli.config import plugins
 from sage_cli.config.meaning import Meaning, meanings
+from sage_cli.methods.registry import built_in
 from sage_cli.store.runs.metric_keys import RECORDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -48,6 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
+    plugins.entry_points = lambda **_: ()  # the reference describes this package alone
     made = files()
     stale = [name for name, text in made.items() if not _is_current(REPOSITORY / name, text)]
     for name in stale:
@@ -100,13 +102,14 @@ def _settings() -> Iterator[str]:
         "# Settings\n\nEvery setting by its dotted name, as `--set` and YAML presets take it and "
         "`sage config explain` prints it. *Cosmetic* settings change no result: another value "
         "names the same run. Defaults are the paper's where it has one; presets and `--algo` put "
-        f"others over them.\n\nAlgorithms: {', '.join(ALGORITHMS)} (`sage algos`).\n"
+        f"others over them.\n\nAlgorithms: {', '.join(built_in())} (`sage algos`).\n"
     )
     section = ""
     for key, many in meanings().items():
         if key.partition(".")[0] != section:
             section = key.partition(".")[0]
-            yield f"\n## {section}\n\n{many[0].section}\n"
+            about = [f"- `{one.member}`: {one.section}" for one in many if one.member]
+            yield f"\n## {section}\n\n{chr(10).join(about) or many[0].section}\n"
             yield "| setting | type | default | |\n|---|---|---|---|"
         yield from dict.fromkeys(map(_setting, many))  # members of a union often share a section
 

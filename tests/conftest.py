@@ -52,7 +52,7 @@ HEAVY = (
     "policies/test_reference.py",
     "reports/test_curves.py",
     "reports/sweeps/test_heatmap.py",
-    "reports/test_microscope.py",
+    "reports/test_token_report.py",
     "store/test_tensorboard_mirror.py",
     "store/test_wandb_mirror.py",
 )

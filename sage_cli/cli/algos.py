@@ -1,63 +1,74 @@
-"""`sage algos`: the table of algorithms."""
+"""`sage algos`: the methods that `--algo` chooses."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
-from sage_cli.config.advantages import advantage_options
-from sage_cli.config.algorithm import Algorithm
-from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer, algorithm_settings
+
+if TYPE_CHECKING:
+    from sage_cli.methods.method import Method
 
 
 def command(json: Json = False) -> None:
-    """List the algorithms: what each --algo sets, its source, and what differs from that."""
+    """List the methods: the settings of each --algo, its source, and what differs from that."""
+    from sage_cli.methods.registry import every_method
+
+    methods = every_method()
     if json:
-        emit({name: _facts(name, row) for name, row in ALGORITHMS.items()})
+        emit({name: _facts(method) for name, method in methods.items()})
         return
-    table = Table("--algo", "what it sets", "form", "read from", box=None, padding=(0, 2, 0, 0))
-    for name, row in ALGORITHMS.items():
-        table.add_row(f"[bold]{name}[/]", _settings(name, row), row.form, row.read)
+    table = Table("--algo", "settings", "form", "read from", box=None, padding=(0, 2, 0, 0))
+    for name, method in methods.items():
+        table.add_row(f"[bold]{name}[/]", _settings(method), method.fidelity, method.read_from)
     console.print(table, "")
-    for name, row in ALGORITHMS.items():
-        differs = f"; other than there: {row.differs}" if row.differs else ""
-        console.print(f"[bold]{name}[/]  {row.source}{differs}")
+    for name, method in methods.items():
+        differs = f"; other than there: {method.differs}" if method.differs else ""
+        console.print(f"[bold]{name}[/]  {method.source}{differs}")
+    unguided = [name for name, method in methods.items() if not method.takes_a_guide]
     console.print(
-        "\nA guide works with every one of them but guided-dpo: it brings the reverse KL it "
-        "reshapes. What isn't named is as under grpo; docs/methods.md says more."
+        f"\nA guide works with every one of them but {', '.join(unguided)}: it brings the reverse "
+        "KL it reshapes. Settings that are not named are as under grpo; docs/methods.md says more."
     )
 
 
-def _facts(name: str, row: Algorithm) -> dict[str, Any]:
+def _facts(method: type[Method]) -> dict[str, Any]:
     return {
-        "source": row.source,
-        "form": row.form,
-        "read": row.read,
-        "differs": row.differs or None,
-        "kl": row.kl_without_guide,
-        **algorithm_settings(name),
-        "anchor": algorithm_layer(name)["anchor"],
-        "advantage_options": _options(row),
+        "source": method.source,
+        "form": method.fidelity,
+        "read": method.read_from,
+        "differs": method.differs or None,
+        "kl": method.kl_without_guide,
+        "anchor": dict(method.anchored),
+        **_own(method),
     }
 
 
-def _settings(name: str, row: Algorithm) -> str:
-    """`loss dapo, advantage group, epsilon_high 0.28, ...`: what isn't GRPO's, and the KL."""
-    plain = algorithm_settings("grpo")
-    own = {key: value for key, value in algorithm_settings(name).items() if value != plain[key]}
-    own = {"loss": row.rl["loss"], "advantage": row.rl["advantage"], **own, **_options(row)}
-    own |= {f"anchor.{key}": value for key, value in row.anchor.items()}
-    kl = "" if row.kl_without_guide == "reverse" else ", no KL without a guide"
-    settings = {key: _shown(value) for key, value in own.items() if value is not None}
-    return ", ".join(f"{key} {value}" for key, value in settings.items()) + kl
+def _own(method: type[Method]) -> dict[str, Any]:
+    """Return the method's settings: its loss, and what is otherwise than under grpo."""
+    from sage_cli.methods.grpo import Grpo
+
+    usual, fields = Grpo.model_fields, method.model_fields
+    return {
+        name: field.default
+        for name, field in fields.items()
+        if name != "algo"
+        and (name == "loss" or name not in usual or field.default != usual[name].default)
+    }
 
 
-def _options(row: Algorithm) -> dict[str, Any]:
-    return advantage_options(row.rl["advantage"], {}).model_dump()
+def _settings(method: type[Method]) -> str:
+    """`loss dapo, epsilon_high 0.28, ...`: what isn't GRPO's, and the KL."""
+    own = _own(method) | {f"anchor.{key}": value for key, value in method.anchored.items()}
+    kl = "" if method.kl_without_guide == "reverse" else ", no KL without a guide"
+    shown = [f"{key} {_shown(value)}" for key, value in own.items() if value is not None]
+    return ", ".join(shown) + kl
 
 
 def _shown(value: object) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return repr(value) if isinstance(value, str) and not value.isprintable() else str(value)

@@ -132,10 +132,7 @@ class AlgorithmJson(TypedDict):
     read: str
     differs: str | None
     kl: str
-    loss: str
-    advantage: str
     anchor: dict[str, Any]
-    advantage_options: dict[str, Any]
 
 
 class DemoAnswer(TypedDict):

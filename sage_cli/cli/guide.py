@@ -25,14 +25,14 @@ from sage_cli.cli.options import (
 
 if TYPE_CHECKING:
     from sage_cli.config.schema import SageConfig
-    from sage_cli.reports.guide_view import GuideView
+    from sage_cli.reports.token_report import TokenReport
 
-app = new_app("Look at what a guide does.")
+app = new_app("Report what a guide does to tokens.")
 
 
 @app.callback()
 def _group() -> None:
-    """Look at what a guide does."""
+    """Report what a guide does to tokens."""
 
 
 @app.command()
@@ -58,7 +58,7 @@ def show(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Show completions with each token coloured by q and entropy, in numbers and as a page."""
+    """Report completions token by token, coloured by q and entropy, with numbers or as a page."""
     evaluation = {
         "benchmark": benchmark,
         "limit": limit,
@@ -74,59 +74,52 @@ def show(
         set_,
         runs,
         evaluation=evaluation,
-        guide={**chosen, **_given(tau=tau, rho=rho)},
-        # only the guide is read: any anchor that a guide can shape will do
+        guide={**chosen, **{k: v for k, v in (("tau", tau), ("rho", rho)) if v is not None}},
+        # only the guide is read, so any anchor that a guide can shape is valid
         anchor={"kl": "reverse", "beta": own.anchor.beta or 1.0},
     ).config
     with Live() as live:
         with live.doing("loading libraries"):
-            from sage_cli.workflows.guide_show import guide_show
-        view = guide_show(settings, run, live, notes)
+            from sage_cli.workflows.token_report import token_report
+        report = token_report(settings, run, live, notes)
     if html is not None:
-        from sage_cli.reports.microscope import to_html
+        from sage_cli.reports.token_report import to_html
         from sage_cli.store.atomic import write_text
 
-        write_text(html, to_html(view))
+        write_text(html, to_html(report))
     if keep:
-        from sage_cli.workflows.guide_show import keep_with_run
+        from sage_cli.workflows.token_report import store_with_run
 
-        keep_with_run(view, run, settings.run.root)
+        store_with_run(report, run, settings.run.root)
     if json:
-        emit(view)
+        emit(report)
         return
-    _print(view)
+    _print(report)
     if html is not None:
         console.print(f"page: [bold]{html}[/]", soft_wrap=True)
 
 
 def _guide(own: SageConfig, run: str, asked: str | None) -> tuple[dict[str, Any], list[str]]:
     """The guide to show as settings of `guide`: asked for, the run's own, or branch."""
-    from sage_cli.config.preset_of import guide_settings
-
     name = asked or (own.guide.name if own.guide.name != "none" else "branch")
     if name == own.guide.name:
         return {}, []  # as it is stored: whose package is missing is named when it is made
-    preset, values = guide_settings(own, name)
-    whose = f"preset {preset}'s" if values else "the paper's"
+    whose = "the preset's" if own.guides.get(name) else "the paper's"
     why = "" if asked else f"{run} has no guide: "
-    return {"name": name, **values}, [f"{why}{name} with {whose} values, where not set otherwise"]
+    return {"name": name}, [f"{why}{name} with {whose} values, where not set otherwise"]
 
 
-def _given(**flags: float | None) -> dict[str, float]:
-    return {name: value for name, value in flags.items() if value is not None}
-
-
-def _print(view: GuideView) -> None:
+def _print(report: TokenReport) -> None:
     from rich.markup import escape
 
-    from sage_cli.reports.microscope_terminal import completion_text, legend, strongest, to_rich
+    from sage_cli.reports.token_report_terminal import completion_text, legend, strongest, to_rich
 
-    for number, one in enumerate(view.completions, 1):
+    for number, one in enumerate(report.completions, 1):
         colour = "green" if one.status == "right" else "red"
-        verdict = f"[{colour}]{one.status}[/], gold {escape(one.gold)}"
-        console.print(f"\n[bold]{number}  {escape(one.question)}[/]  {verdict}")
-        console.print(completion_text(one, view))
+        grade = f"[{colour}]{one.status}[/], gold {escape(one.gold)}"
+        console.print(f"\n[bold]{number}  {escape(one.question)}[/]  {grade}")
+        console.print(completion_text(one, report))
         if found := strongest(one):
             console.print(f"[dim]shaped most: {escape(found)}[/]")
-    console.print("", legend(view), "", sep="\n")
-    console.print(to_rich(view))
+    console.print("", legend(report), "", sep="\n")
+    console.print(to_rich(report))

@@ -49,7 +49,7 @@ Guide = Annotated[
     str | None,
     typer.Option(
         "--guide",
-        help="none, random, token, branch, or one that a package registers.",
+        help="none, branch, ...: `sage config explain guide.name` lists them.",
         rich_help_panel=METHOD,
     ),
 ]

@@ -56,7 +56,7 @@ def command(
     advantage: Annotated[
         str | None,
         typer.Option(
-            help="group, none, pass-at-k, ..., or one that a package registers.",
+            help="group, none or beta, where the method leaves it open.",
             rich_help_panel=METHOD,
         ),
     ] = None,

@@ -17,9 +17,9 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.reports.comparison import ComparisonData
 from sage_cli.reports.document import ReportJson
 from sage_cli.reports.evaluation import EvaluationData
-from sage_cli.reports.guide_view import GuideView
 from sage_cli.reports.power import PowerData
 from sage_cli.reports.sweeps.plain import SweepData
+from sage_cli.reports.token_report import TokenReport
 from sage_cli.store.archives.listing import Archive
 from sage_cli.store.json_schema import DIALECT, json_schema
 from sage_cli.workflows.data import Overlap
@@ -83,7 +83,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "data overlap": (
         _flat("OverlapAnswer", Overlap, "What two sources share.", train=str, bench=str),
     ),
-    "guide show": (GuideView,),
+    "guide show": (TokenReport,),
     "runs list": (answers.RunsAnswer, answers.RunColumnsAnswer),
     "runs show": (answers.RunAnswer,),
     "runs diff": (answers.DifferencesAnswer,),

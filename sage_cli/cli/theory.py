@@ -1,4 +1,4 @@
-"""`sage theory`: the tabular laboratory."""
+"""`sage theory`: checks of the paper's equations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sage_cli.errors import EXIT_OTHER
 
 
 def command(runs: RunRoot = None, json: Json = False) -> None:
-    """Check the paper's equations by enumeration; exit with 1 where one doesn't hold."""
+    """Check the paper's equations by enumeration; exit with 1 if one fails."""
     settings = load_config(None, None, None, run={"root": runs}).config
     with Live() as live:
         with live.doing("loading libraries"):

@@ -17,6 +17,11 @@ class Section(BaseModel):
         extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True
     )
 
+    @classmethod
+    def members(cls) -> tuple[type[Section], ...]:
+        """Return the classes that a section of this type may hold; more than one in a union."""
+        return (cls,)
+
     def determinants(self) -> dict[str, Any]:
         """The settings that decide a result, as plain JSON values: all but the cosmetic ones."""
         plain = self.model_dump(mode="json")

@@ -58,7 +58,7 @@ DIFFERENCES = (
     Difference("sft.seed", 42, (WARM_UP,)),
     # their DAPO sets epsilon_high and nothing else of it
     Difference("rl.dynamic_sampling", False, ("dapo",)),
-    Difference("rl.overlong_punishment", False, ("dapo",)),
+    Difference("rl.overlong_buffer", None, ("dapo",)),
     *_GRADING,
 )
 """What docs/fidelity.md lists under `--compat official`."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from sage_cli.config.fields import keys_at, settings
+from sage_cli.config.fields import UNIONS, sections_at, settings
+from sage_cli.errors import ConfigurationError
 
+_FLAGS = {"rl": ("method", "--algo"), "guide": ("guide", "--guide")}
+"""Sections of which a flag chooses the class: what a class is called, and the flag."""
 _NAME = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
 
 
@@ -22,8 +25,12 @@ def explain(error: ValidationError) -> list[str]:
     return sentences
 
 
-def remedy(problems: Sequence[str]) -> str:
-    """Return the next step for `problems`: where the first setting that they name is explained."""
+def remedy(problems: Sequence[str], error: ValidationError | None = None) -> str:
+    """Return the next step for `problems`: a plug-in's own, or where a setting is explained."""
+    for complaint in error.errors() if error else ():
+        refused = complaint.get("ctx", {}).get("error")
+        if isinstance(refused, ConfigurationError) and refused.next_step:
+            return refused.next_step
     known = settings()
     for name in _NAME.findall("\n".join(problems)):
         if name in known:
@@ -35,7 +42,7 @@ def _sentences(complaint: Any) -> list[str]:
     path = _path(complaint["loc"])
     name, kind, given = ".".join(path), complaint["type"], complaint.get("input")
     if kind == "extra_forbidden":
-        return [_unknown_key(path, member=complaint["loc"][1] if len(complaint["loc"]) > 2 else "")]
+        return [_unknown_key(path)]
     if kind in ("literal_error", "union_tag_invalid"):
         expected = complaint["ctx"].get("expected") or complaint["ctx"].get("expected_tags")
         known = re.findall(r"'([^']*)'", str(expected))
@@ -43,8 +50,8 @@ def _sentences(complaint: Any) -> list[str]:
             name, given = f"{name}.kind", complaint["ctx"].get("tag")
         return [f"{name} is '{given}'; it can be {', '.join(known)}{_meant(str(given), known)}"]
     if kind == "value_error":
-        text = str(complaint["ctx"]["error"])
-        if not path:
+        text = str(error := complaint["ctx"]["error"])
+        if not path or isinstance(error, ConfigurationError):
             return text.splitlines()
         known = re.findall(r"[\w-]+", text.partition("known: ")[2])
         typed = given.get("name") if isinstance(given, dict) else given
@@ -53,13 +60,21 @@ def _sentences(complaint: Any) -> list[str]:
     return [f"{name} is {given!r}: {message}"]
 
 
-def _unknown_key(path: Sequence[str], member: str | int) -> str:
-    """A key that no section has, or one that belongs to another member of a union."""
+def _unknown_key(path: Sequence[str]) -> str:
+    """Return the sentence on a key that no section has, or that another member of a union has."""
     *above, key = path
-    known = keys_at(above)
+    sections = sections_at(above)
     where = ".".join(above) or "the configuration"
-    if key in known:
-        return f"{where} '{member}' has no '{key}': name the {where} that has it, too"
+    if having := [section for section in sections if key in section.model_fields]:
+        tag = UNIONS[where]
+        names = [str(get_args(one.model_fields[tag].annotation)[0]) for one in having]
+        if where not in _FLAGS:
+            return f"{where}.{key} needs {where}.{tag}={' or '.join(names)}"
+        noun, flag = _FLAGS[where]
+        owners = f"{' and '.join(names)} {noun}{'s' if len(names) > 1 else ''}"
+        flags = " or ".join(f"{flag} {name}" for name in names)
+        return f"{where}.{key} belongs to the {owners}: add {flags}"
+    known = list(dict.fromkeys(key for section in sections for key in section.model_fields))
     return f"{where} has no '{key}'{_meant(key, known) or '; it has ' + ', '.join(known)}"
 
 
@@ -71,6 +86,6 @@ def _meant(given: str, known: Sequence[str]) -> str:
 def _path(location: Sequence[str | int]) -> list[str]:
     """The setting's name: pydantic puts a union's tag after its section, which nobody typed."""
     path = [str(part) for part in location]
-    if path[:1] in (["guide"], ["model"]) and len(path) > 1:
+    if path[:1] == ["model"] and len(path) > 1:
         path.pop(1)
     return path

@@ -10,8 +10,15 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from sage_cli.config.base import is_cosmetic
+from sage_cli.config.base import Section, is_cosmetic
 from sage_cli.config.schema import SageConfig
+from sage_cli.guides import Guide
+from sage_cli.methods.method import Method
+
+UNIONS = {"rl": "algo", "guide": "name", "model": "kind"}
+"""Sections that are unions, and the key that tells their members apart."""
+LASTING = {"rl": frozenset(Method.model_fields)}
+"""Settings of a union that are of no member in particular: they hold whichever is chosen."""
 
 
 @dataclass(frozen=True)
@@ -27,25 +34,56 @@ class Setting:
     open: bool = False
 
 
-@cache
 def settings() -> dict[str, Setting]:
     """Every setting, over all members of unions, in the schema's order."""
+    return _settings((*Method.members(), *Guide.members()))
+
+
+@cache
+def _settings(_members: tuple[type[Section], ...]) -> dict[str, Setting]:
     return {one.key: one for one in _below((SageConfig,), "")}
 
 
-def keys_at(path: Sequence[str]) -> list[str]:
-    """The keys that the sections at `path` take, over all members of a union."""
+def member(section: str) -> str:
+    """Return which member of a union applies where none is chosen."""
+    return str(getattr(SageConfig.model_fields[section].default, UNIONS[section]))
+
+
+def members(section: str) -> dict[str, type[BaseModel]]:
+    """Return the members of a union by name; the one for any other name is called ""."""
+    found = {}
+    for one in sections_of(SageConfig.model_fields[section].annotation):
+        names = get_args(one.model_fields[UNIONS[section]].annotation)
+        found[str(names[0]) if names else ""] = one
+    return found
+
+
+def member_of(section: str, name: str) -> type[BaseModel]:
+    """Return the section that `name` chooses in a union; its default's for an unknown name."""
+    known = members(section)
+    return known.get(name) or known.get("") or known[member(section)]
+
+
+def own_settings(section: str, name: str) -> set[str]:
+    """Return the settings that a member of a union shares with no class that it inherits from."""
+    of = member_of(section, name)
+    inherited = {key for base in of.__bases__ for key in getattr(base, "model_fields", ())}
+    return set(of.model_fields) - inherited
+
+
+def sections_at(path: Sequence[str]) -> Sequence[type[BaseModel]]:
+    """Return the sections at `path`; more than one if it is a union."""
     models: Sequence[type[BaseModel]] = (SageConfig,)
     for part in path:
         inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
         models = [model for annotation in inner for model in sections_of(annotation)]
-    return list(dict.fromkeys(key for model in models for key in model.model_fields))
+    return models
 
 
 def sections_of(annotation: Any) -> list[type[BaseModel]]:
     """The sections that a field of this type may hold: none, one, or the members of a union."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return list(annotation.members())
     if get_origin(annotation) in (Union, UnionType, Annotated):
         return [model for part in get_args(annotation) for model in sections_of(part)]
     return []

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sage_cli.config.algorithms import ALGORITHMS
 from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.guide import GuideSection
-from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.remarks import beta_in_words
 from sage_cli.config.rollout import RolloutSection
-from sage_cli.config.training import RlSection, batch_of
+from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.methods.method import Method, batch_of
 
 
 @dataclass(frozen=True)
@@ -41,43 +39,28 @@ def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
     }
 
 
-def _loss(rl: RlSection) -> str:
-    if rl.loss == "pacs":
-        weighted = "right and wrong of a group alike" if rl.pacs_weighted else "unweighted"
-        return f"pacs, log-ratio x {rl.pacs_beta:g}, {weighted}, no clipping"
-    if rl.loss == "dpo":
-        return (
-            f"dpo, log-ratio x {rl.guided.preference_beta:g}, against the policy as SFT leaves it"
-        )
-    return f"{rl.loss}, advantage {rl.advantage}, clip {rl.epsilon_low:g}/{rl.epsilon_high:g}"
-
-
 def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
     rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
-    if rl.loss == "dpo":
-        return _guided_facts(recipe)
-    batch = batch_of(rl, rl.processes)
+    if isinstance(rl, GuidedDpo):
+        return _guided_facts(recipe, rl)
+    batch, ahead = batch_of(rl, rl.processes), rl.prompts_per_batch // rl.prompts_per_step
     return {
-        "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
+        "algorithm": f"{rl.algo} ({rl.source})",
         "compat": rl.compat,
-        "loss": _loss(rl),
-        "reward": rl.reward,
-        "dynamic sampling": rl.dynamic_sampling,
-        "second stage": rl.dars or False,
-        "overlong punishment": rl.overlong_punishment,
+        **rl.describe(),
         "anchor": "none"
         if anchor.kl == "none"
         else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
         f"reference {anchor.reference}",
-        "guide": _guide(recipe.guide),
+        "guide": recipe.guide.describe() if recipe.guide.name != "none" else "none",
         **_trained(recipe),
         "steps": rl.steps,
         "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
         f"{batch.completions} completions = "
         + (f"{rl.processes} processes x " if rl.processes > 1 else "")
         + f"{batch.accumulation} x {batch.micro_batch}"
-        + (f", drawn for {rl.steps_per_generation} steps" if rl.steps_per_generation > 1 else ""),
+        + (f", drawn for {ahead} steps" if ahead > 1 else ""),
         "completions": f"{rl.steps * batch.completions:,}",
         "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
         "rollout": f"{_decoding(rollout)}, {_engine(rollout)}",
@@ -87,26 +70,24 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     }
 
 
-def _guided_facts(recipe: RlRecipe) -> dict[str, Any]:
+def _guided_facts(recipe: RlRecipe, rl: GuidedDpo) -> dict[str, Any]:
     """Guided retries: tries, retries, supervised fine-tuning, pairs."""
-    rl, guided, limit = recipe.rl, recipe.rl.guided, recipe.rollout.max_tokens
+    limit = recipe.rollout.max_tokens
     problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
-    preference_rate, sft_rate = guided.rates(rl.learning_rate)
+    preference_rate, sft_rate = rl.rates
     return {
-        "algorithm": f"{rl.algo} ({ALGORITHMS[rl.algo].source})",
+        "algorithm": f"{rl.algo} ({rl.source})",
         "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
         "retries": f"{tries} more of each problem without a right one, shown the first "
-        f"{guided.hint_lines} lines of its worked solution",
+        f"{rl.hint_lines} lines of its worked solution",
         "tokens at most": f"{2 * problems * tries * limit:,}",
         "rollout": _decoding(recipe.rollout),
-        "SFT": f"{guided.sft_share:.0%} of the right tries, {guided.sft_epochs} times, at "
-        f"{sft_rate:g}"
-        if guided.sft_share
+        "SFT": f"{rl.sft_share:.0%} of the right tries, {rl.sft_epochs} times, at {sft_rate:g}"
+        if rl.sft_share
         else "none",
-        "loss": _loss(rl),
+        **rl.describe(),
         **_trained(recipe),
-        "steps": f"{rl.steps} of {rl.prompts_per_step} pairs, "
-        f"{pairs_at_once(rl.prompts_per_step, rl.micro_batch)} at once",
+        "steps": f"{rl.steps} of {rl.prompts_per_step} pairs, {rl.pairs_at_once} at once",
         **_optimised(rl, preference_rate),
         "seed": rl.seed,
     }
@@ -128,7 +109,7 @@ def _decoding(rollout: RolloutSection) -> str:
     )
 
 
-def _optimised(rl: RlSection, learning_rate: float) -> dict[str, str]:
+def _optimised(rl: Method, learning_rate: float) -> dict[str, str]:
     return {
         "learning rate": f"{learning_rate:g}, {rl.scheduler}, "
         f"warm-up {rl.warmup_ratio:g} of the steps",
@@ -170,16 +151,9 @@ def _engine(rollout: RolloutSection) -> str:
     return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
 
 
-def _processes(rl: RlSection) -> str:
+def _processes(rl: Method) -> str:
     by = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
     return f"{rl.processes}{by}"
-
-
-def _guide(guide: GuideSection) -> str:
-    settings = guide.model_dump(exclude={"name", "q_min", "q_max", "seed"})
-    shown = ", ".join(f"{key} {value}" for key, value in settings.items())
-    clamp = f"; q in [{guide.q_min:g}, {guide.q_max:g}]" if guide.name != "none" else ""
-    return f"{guide.name} {shown}{clamp}".strip()
 
 
 def _weights(model: PretrainedModel | ScratchModel) -> str:

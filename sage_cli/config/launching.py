@@ -11,7 +11,7 @@ from sage_cli.config.presets import accelerate_file, read_yaml
 from sage_cli.errors import SageError
 
 if TYPE_CHECKING:
-    from sage_cli.config.training import RlSection
+    from sage_cli.methods.method import Method
 
 SHARDED = ("FSDP", "DEEPSPEED")
 """Types that spread one model over several processes."""
@@ -29,7 +29,7 @@ class Sharding:
     level: int
 
 
-def unfit_for(sharding: Sharding | None, rl: RlSection, tuning: str) -> list[str]:
+def unfit_for(sharding: Sharding | None, rl: Method, tuning: str) -> list[str]:
     """Return what cannot be trained under this sharding, one sentence each."""
     found = []
     if sharding == Sharding("DEEPSPEED", ZERO_3) and tuning == "lora":
@@ -44,10 +44,10 @@ def unfit_for(sharding: Sharding | None, rl: RlSection, tuning: str) -> list[str
             "at the first step (use --set rl.optimizer=adamw, whose state takes 8 bytes for each "
             "trained number, divided by the processes)"
         )
-    if sharding is not None and sharding.kind == "DEEPSPEED" and rl.dars is not None:
+    if sharding is not None and sharding.kind == "DEEPSPEED" and rl.loss_in_parts:
         found.append(
-            "rl.dars computes a step's loss in parts, and DeepSpeed updates the weights after each "
-            "of them (use --accelerate fsdp2 or ddp)"
+            f"rl.algo '{rl.algo}' computes a step's loss in parts, and DeepSpeed updates the "
+            "weights after each of them (use --accelerate fsdp2 or ddp)"
         )
     return found
 
@@ -70,18 +70,18 @@ def sharded_by(accelerate: str | None) -> str | None:
     return kind if kind in SHARDED else None
 
 
-def spread_over(processes: int, rl: RlSection) -> str | None:
+def spread_over(processes: int, rl: Method) -> str | None:
     """The value of `rl.processes`, and what it takes beside it, that spreads a model by FSDP 2.
 
     None where the method needs the model in one piece.
     """
-    if rl.loss == "dpo" or rl.advantage == "verl":
+    if rl.needs_whole_model:
         return None
     also = "" if rl.optimizer == "adamw" else " and rl.optimizer=adamw"
     return f"{processes} with rl.accelerate=fsdp2{also}"
 
 
-def launch_problems(rl: RlSection, tuning: str) -> list[str]:
+def launch_problems(rl: Method, tuning: str) -> list[str]:
     """Return the conflicts of `rl.accelerate` with `rl` and `model.tuning`, one sentence each.
 
     A broken file is refused later.

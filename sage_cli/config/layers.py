@@ -1,11 +1,13 @@
 """Merge layers of settings, later over earlier, and remember where each value came from.
 
-Five rules go beyond plain merging, each because a choice brings settings of its own:
-choosing another guide or kind of model drops the settings of the one before, and choosing another
-advantage the options of the one before; choosing a guide
-takes a preset's values for it (the top-level key `guides`); choosing an algorithm takes its row
-of the table; `compat: official`, of `rl` or `evaluation`, takes the authors' values of what was not
-said beside it or after it.
+Later layers win. Beyond that, four rules hold, each because a choice brings settings of its own:
+
+- What a file says beside its choice of a method, guide or kind of model holds where that is the
+  final choice. What is said of no particular choice, or typed, holds for whichever has the setting.
+- `methods` and `guides` hold settings of each method and guide, for where it is chosen.
+- The anchor has what belongs to the chosen method, unless it is said.
+- `compat: official`, of `rl` or `evaluation`, takes the authors' values of what was not said beside
+  it or after it.
 """
 
 from __future__ import annotations
@@ -14,38 +16,45 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer, kl_of
 from sage_cli.config.compat import (
     OFFICIAL,
     WARM_UP,
     official_evaluation_settings,
     official_settings,
 )
-
-CHOICES = {"guide": "name", "model": "kind"}
-"""Sections that are unions, and the key that tells their members apart."""
+from sage_cli.config.fields import LASTING, UNIONS, member, member_of, members, own_settings
+from sage_cli.config.presets import BLOCKS
+from sage_cli.methods.method import Method
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings and what to call their origin, as `preset tiny` or `--set`."""
+    """Settings and what to call their origin, as `preset tiny` or `--set`.
+
+    `typed` settings are meant for whatever is chosen. What is `beside` the layer before it was said
+    in the same breath: a choice in one of both holds for both.
+    """
 
     origin: str
     values: Mapping[str, Any]
+    typed: bool = False
+    beside: bool = False
 
 
 @dataclass
 class Merged:
-    """Nested settings and, for every leaf by its dotted name, the origin.
+    """Nested settings; for every leaf by its dotted name its origin and its layer's number.
 
-    `guides` holds what the layers said for each guide, chosen or not.
+    `blocks` holds what the layers said for each method and guide, chosen or not: by section, name
+    and what to call it.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
-    guides: dict[str, list[Layer]] = field(default_factory=dict)
+    levels: dict[str, int] = field(default_factory=dict)
+    blocks: list[tuple[str, str, Layer]] = field(default_factory=list)
 
-    def put(self, values: Mapping[str, Any], origin: str) -> None:
+    def put(self, values: Mapping[str, Any], origin: str, level: int = -1) -> None:
         """Lay `values`, nested or by dotted names, over what is there."""
         for name, value in leaves(values):
             *sections, key = name.split(".")
@@ -54,18 +63,7 @@ class Merged:
                 inner = place.get(section)
                 place[section] = place = inner if isinstance(inner, dict) else {}
             place[key] = value
-            self.origins[name] = origin
-
-    def drop(self, section: str) -> None:
-        """Forget everything that was set of a section."""
-        self.values.pop(section, None)
-        self.origins = {k: v for k, v in self.origins.items() if not k.startswith(f"{section}.")}
-
-    def drop_options(self) -> None:
-        """Forget the options of the advantage before."""
-        self.values.get("rl", {}).pop("advantage_options", None)
-        before = "rl.advantage_options"
-        self.origins = {k: v for k, v in self.origins.items() if not k.startswith(before)}
+            self.origins[name], self.levels[name] = origin, level
 
     def get(self, section: str, key: str, default: Any = None) -> Any:
         """The value of `section.key`."""
@@ -75,68 +73,26 @@ class Merged:
 
 def merge(layers: Iterable[Layer]) -> Merged:
     """All layers in order; what the final choices decide (KL, the authors' values) comes last."""
-    merged = Merged()
-    layers = list(layers)
-    for layer in layers:
+    layers, merged = list(layers), Merged()
+    chosen = {section: _choices(layers, section) for section in UNIONS}
+    final = {section: names[-1] if names else member(section) for section, names in chosen.items()}
+    for level, layer in enumerate(layers):
+        for key, section in BLOCKS.items():
+            for name, settings in _mapping(layer.values.get(key)).items():
+                block = Layer(f"{layer.origin}, {key}.{name}", _mapping(settings))
+                merged.blocks.append((section, name, block))
+                if name == final[section]:
+                    merged.put({section: block.values}, block.origin, level)
         values = dict(layer.values)
-        of_guides = {
-            name: Layer(f"{layer.origin}, guides.{name}", given or {})
-            for name, given in (values.pop("guides", None) or {}).items()
-        }
-        for name, settings in of_guides.items():
-            merged.guides.setdefault(name, []).append(settings)
-        before = merged.get("guide", "name")
-        for section, key in CHOICES.items():
-            chosen = _inside(values, section, key)
-            if chosen not in (None, merged.get(section, key, chosen)):
-                merged.drop(section)
-        guide = _inside(values, "guide", "name") or before
-        fitting = [of_guides[guide]] if guide in of_guides else []
-        for settings in fitting if guide == before else merged.guides.get(guide, []):
-            merged.put({"guide": settings.values}, settings.origin)
-        algorithm, advantage = (_inside(values, "rl", key) for key in ("algo", "advantage"))
-        row = algorithm_layer(algorithm) if algorithm in ALGORITHMS else {}
-        advantage = advantage or row.get("rl", {}).get("advantage")
-        if advantage not in (None, merged.get("rl", "advantage", advantage)):
-            merged.drop_options()
-        if row:
-            merged.put(row, f"algorithm {algorithm}")
-        merged.put(values, layer.origin)
-    if "anchor.kl" not in merged.origins:
-        algorithm = _inside(merged.values, "rl", "algo") or "grpo"
-        if algorithm in ALGORITHMS:
-            kl = kl_of(algorithm, guided=merged.get("guide", "name", "none") != "none")
-            merged.put({"anchor": {"kl": kl}}, f"algorithm {algorithm}")
-    if merged.get("rl", "compat") == OFFICIAL:
-        _settle_compat(merged, layers, "rl", official_settings(chosen_for_compat(merged)))
-    if merged.get("evaluation", "compat") == OFFICIAL:
-        _settle_compat(merged, layers, "evaluation", official_evaluation_settings())
+        for section, names in chosen.items():
+            if section in values and names[level] != final[section]:
+                inside = values.pop(section)
+                if lasting := _lasting(section, inside, layer, names[level], final[section]):
+                    values[section] = lasting
+        merged.put(values, layer.origin, level)
+    _settle_anchor(merged, final)
+    _settle_compat(merged, layers, final)
     return merged
-
-
-def chosen_for_compat(merged: Merged) -> tuple[str, ...]:
-    """What the authors' values depend on: algorithm, guide, tuning, prompt format, warm-up."""
-    scratch = merged.get("model", "kind") == "scratch"
-    choices = (
-        merged.get("rl", "algo", "grpo"),
-        merged.get("guide", "name", "none"),
-        merged.get("model", "tuning", "full" if scratch else "lora"),
-        merged.get("prompt", "format", "paper"),
-    )
-    warm_up = (WARM_UP,) if not scratch and merged.get("sft", "enabled", True) else ()
-    return (*map(str, choices), *warm_up)
-
-
-def _settle_compat(
-    merged: Merged, layers: Sequence[Layer], section: str, theirs: Mapping[str, Any]
-) -> None:
-    """Lay the authors' values just below the layer that asks for them in `section`."""
-    asks = max(i for i, layer in enumerate(layers) if _inside(layer.values, section, "compat"))
-    above = {layer.origin for layer in layers[asks:]}
-    guide = merged.get("guide", "name", "none")
-    for name, value in theirs.items():
-        if merged.origins.get(name, "").removesuffix(f", guides.{guide}") not in above:
-            merged.put({name: value}, f"compat {OFFICIAL}")
 
 
 def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -149,8 +105,82 @@ def leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield name, value
 
 
+def _choices(layers: Sequence[Layer], section: str) -> list[str]:
+    """Return the member of a union that is chosen as each layer speaks."""
+    now, found = member(section), []
+    for level, layer in enumerate(layers):
+        said = [_inside(layer.values, section, UNIONS[section])]
+        for following in layers[level + 1 :]:
+            if not following.beside:
+                break
+            said.append(_inside(following.values, section, UNIONS[section]))
+        now = next((name for name in reversed(said) if name is not None), now)
+        found.append(now)
+    return found
+
+
+def _lasting(section: str, inside: Any, layer: Layer, before: str, final: str) -> Any:
+    """Return what a layer says of a section that holds although `final` is chosen, not `before`."""
+    if not isinstance(inside, Mapping):
+        return inside
+    tag, now = UNIONS[section], member_of(section, final)
+    bound = set() if layer.typed else own_settings(section, before)
+    if not layer.typed and _inside({section: inside}, section, tag) is not None:
+        bound = set(inside)
+    known = {key for one in members(section).values() for key in one.model_fields}
+    return {
+        key: value
+        for key, value in inside.items()
+        if key != tag
+        and (
+            key in LASTING.get(section, ())
+            or (key not in bound and (key in now.model_fields or key not in known))
+        )
+    }
+
+
+def _settle_anchor(merged: Merged, final: Mapping[str, str]) -> None:
+    """Lay what belongs to the method below what was said of the anchor."""
+    method = member_of("rl", final["rl"])
+    assert issubclass(method, Method)
+    own = {"kl": "reverse" if final["guide"] != "none" else method.kl_without_guide}
+    for key, value in {**own, **method.anchored}.items():
+        if f"anchor.{key}" not in merged.origins:
+            merged.put({"anchor": {key: value}}, f"method {final['rl']}")
+
+
+def _settle_compat(merged: Merged, layers: Sequence[Layer], final: Mapping[str, str]) -> None:
+    """Lay the authors' values just below the layer that asks for them."""
+    theirs = {
+        "rl": lambda: official_settings(_decisive(merged, final)),
+        "evaluation": official_evaluation_settings,
+    }
+    method = member_of("rl", final["rl"])
+    for section, settings in theirs.items():
+        if merged.get(section, "compat") != OFFICIAL:
+            continue
+        asks = max(i for i, one in enumerate(layers) if _inside(one.values, section, "compat"))
+        for name, value in settings().items():
+            of, _, key = name.partition(".")
+            lacking = of == "rl" and key not in method.model_fields
+            if not lacking and merged.levels.get(name, -1) < asks:
+                merged.put({name: value}, f"compat {OFFICIAL}")
+
+
+def _decisive(merged: Merged, final: Mapping[str, str]) -> tuple[str, ...]:
+    """What the authors' values depend on: algorithm, guide, tuning, prompt format, warm-up."""
+    scratch = final["model"] == "scratch"
+    tuning = merged.get("model", "tuning", "full" if scratch else "lora")
+    warm_up = (WARM_UP,) if not scratch and merged.get("sft", "enabled", True) else ()
+    prompts = merged.get("prompt", "format", "paper")
+    return (final["rl"], final["guide"], str(tuning), str(prompts), *warm_up)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _inside(values: Mapping[str, Any], section: str, key: str) -> str | None:
     """The name that a layer chooses; what is no name is left for the schema to refuse."""
-    inside = values.get(section)
-    chosen = inside.get(key) if isinstance(inside, Mapping) else None
+    chosen = _mapping(values.get(section)).get(key)
     return chosen if isinstance(chosen, str) else None

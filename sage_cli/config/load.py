@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from sage_cli.config.choices import rechosen
 from sage_cli.config.consent import require_consent, without_consent
 from sage_cli.config.explain import explain, remedy
+from sage_cli.config.fields import UNIONS
 from sage_cli.config.layers import Layer, Merged, leaves, merge
 from sage_cli.config.passwords import taken
 from sage_cli.config.plugins import AS_STORED
@@ -24,6 +24,7 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import current
 from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
+from sage_cli.methods.grpo import Grpo
 
 STORED = "stored configuration"
 log = logging.getLogger(__name__)
@@ -56,14 +57,17 @@ def load(
     ConfigurationError that lists every problem, and where a stored configuration asks for code that
     nothing else says may be run.
     """
-    merged = merge(_layers(presets, flags or {}, sets, stored))
+    layers = _layers(presets, flags or {}, sets, stored)
+    merged = merge(layers)
     require_consent(stored or {}, merged.origins)
     if _servers_of(stored) and "sampling.servers" not in merged.origins:
         log.warning(
             "servers of a stored configuration aren't asked: name those that may sample, as in "
             "--set sampling.servers='[\"http://HOST:8000\"]'"
         )
-    return Loaded(validate(merged, _as_stored(merged)), merged.origins)
+    config = validate(merged, _as_stored(merged))
+    config._layers = tuple(layers)
+    return Loaded(config, _origins(merged, config))
 
 
 def _servers_of(stored: Mapping[str, Any] | None) -> bool:
@@ -104,8 +108,8 @@ def _layers(
     layers = [Layer(STORED, current(without_consent(stored)))] if stored is not None else []
     names = presets or ([] if stored is not None else [DEFAULT_PRESET])
     layers += [Layer(f"preset {name}", read_preset(name)) for name in names]
-    layers += [Layer("flag", _given(flags)), _assignments(sets)]
-    return [Layer(layer.origin, taken(layer.values)) for layer in layers]
+    layers += [Layer("flag", _given(flags), typed=True), _assignments(sets)]
+    return [replace(layer, values=taken(layer.values)) for layer in layers]
 
 
 def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
@@ -116,34 +120,59 @@ def validate(merged: Merged, as_stored: Set[str] = frozenset()) -> SageConfig:
     """
     problems = [
         f"{settings.origin}: {problem}"
-        for name, layers in merged.guides.items()
-        for settings in layers
-        for problem in _problems({"guide": {**settings.values, "name": name}}, as_stored)
+        for section, name, settings in merged.blocks
+        for problem in _problems(
+            {section: {**settings.values, UNIONS[section]: name}}, section, as_stored
+        )
     ]
+    wrong = None
     try:
         config = SageConfig.model_validate(merged.values, context=as_stored)
     except ValidationError as error:
+        wrong = error
         problems += explain(error)
     else:
         if not problems:
             return config
-    raise ConfigurationError("\n".join(problems), remedy(problems))
+    raise ConfigurationError("\n".join(problems), remedy(problems, wrong))
 
 
-def _problems(values: Mapping[str, Any], as_stored: Set[str]) -> list[str]:
+def _problems(values: Mapping[str, Any], section: str, as_stored: Set[str]) -> list[str]:
+    """Return what is wrong with a member of a union by itself, whatever stands beside it."""
     try:
         SageConfig.model_validate(values, context=as_stored)
     except ValidationError as error:
-        return explain(error)
+        by_itself = [one for one in error.errors() if one["loc"][:1] == (section,)]
+        return explain(error) if by_itself else []
     return []
 
 
 def changed(config: SageConfig, settings: Mapping[str, Any]) -> SageConfig:
-    """`config` with other values for dotted settings, checked again.
+    """Return `config` with other values for dotted settings, as if they had been typed with it.
 
-    A choice brings its settings along, as it does when it is typed.
+    They are one more layer over those from which `config` was made.
     """
-    return validate(rechosen(config, settings))
+    said = config._layers or (
+        Layer("configuration", config.model_dump(mode="json", exclude_unset=True)),
+    )
+    more = Merged()
+    more.put(settings, "changed")
+    layers = (*said, Layer("changed", more.values, typed=True))
+    merged = merge(layers)
+    found = validate(merged, _as_stored(merged))
+    found._layers = layers
+    return found
+
+
+def _origins(merged: Merged, config: SageConfig) -> dict[str, str]:
+    """Return where values come from, those of the method's class, too."""
+    method, origin = type(config.rl), f"method {config.rl.algo}"
+    own = {
+        f"rl.{name}": origin
+        for name, field in method.model_fields.items()
+        if name not in Grpo.model_fields or field.default != Grpo.model_fields[name].default
+    }
+    return {**own, **merged.origins}
 
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,7 +186,7 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _assignments(texts: Sequence[str]) -> Layer:
-    """All of `--set` as one layer: in it a choice such as guide.name undoes nothing."""
+    """All of `--set` as one layer, beside the flags."""
     merged = Merged()
     for text in texts:
         name, equals, value = text.partition("=")
@@ -170,4 +199,4 @@ def _assignments(texts: Sequence[str]) -> Layer:
         except yaml.YAMLError:
             parsed = value
         merged.put({name.strip(): parsed}, "--set")
-    return Layer("--set", merged.values)
+    return Layer("--set", merged.values, typed=True, beside=True)

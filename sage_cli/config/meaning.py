@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from json import dumps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from sage_cli.config.base import is_cosmetic
+from sage_cli.config.base import Section, is_cosmetic
+from sage_cli.config.docstrings import docstrings
 from sage_cli.config.fields import sections_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
+from sage_cli.methods.method import Method
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",
@@ -45,9 +46,13 @@ class Meaning:
     cosmetic: bool
 
 
-@cache
 def meanings() -> dict[str, tuple[Meaning, ...]]:
     """Every setting by its dotted name, in the schema's order."""
+    return _meanings((*Method.members(), *Guide.members()))
+
+
+@cache
+def _meanings(_members: tuple[type[Section], ...]) -> dict[str, tuple[Meaning, ...]]:
     found: dict[str, tuple[Meaning, ...]] = {}
     for one in _below((SageConfig,), ""):
         found[one.key] = (*found.get(one.key, ()), one)
@@ -75,53 +80,49 @@ def meant_settings(typed: str) -> dict[str, tuple[Meaning, ...]]:
     )
 
 
-def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Attribute -> the string that stands below it, in `model` and what it inherits from."""
-    found: dict[str, str] = {}
-    for one in reversed(model.__mro__):
-        if issubclass(one, BaseModel) and one is not BaseModel:
-            found |= _own_docstrings(one)
-    return found
-
-
-@cache
-def _own_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(tree, ast.ClassDef)
-    return {
-        line.target.id: inspect.cleandoc(below.value.value).replace("\n", " ")
-        for line, below in zip(tree.body, tree.body[1:], strict=False)
-        if isinstance(line, ast.AnnAssign)
-        and isinstance(line.target, ast.Name)
-        and isinstance(below, ast.Expr)
-        and isinstance(below.value, ast.Constant)
-        and isinstance(below.value.value, str)
-    }
-
-
 def _below(models: Sequence[type[BaseModel]], above: str) -> Iterator[Meaning]:
+    """Meanings of the settings of a union's members; what most of them say is of no member."""
+    having: dict[str, list[type[BaseModel]]] = {}
     for model in models:
-        for name, field in model.model_fields.items():
-            inner = sections_of(field.annotation)
-            if inner:
-                yield from _below(inner, f"{above}{name}.")
-            else:
-                member = _member(model) if len(models) > 1 else None
-                yield _meaning(f"{above}{name}", model, name, field, member)
+        for name in model.model_fields:
+            having.setdefault(name, []).append(model)
+    for name, those in having.items():
+        if sections_of(those[0].model_fields[name].annotation):
+            inner = [sections_of(model.model_fields[name].annotation) for model in those]
+            yield from _below(list(dict.fromkeys(one for many in inner for one in many)),
+                              f"{above}{name}.")  # fmt: skip
+        elif name == "algo":
+            said = _meaning(f"{above}{name}", Method, name, None)
+            yield replace(said, type="choice", choices=tuple(map(_member, those)))
+        else:
+            yield from _said(f"{above}{name}", name, those, len(models))
+
+
+def _said(
+    key: str, name: str, having: Sequence[type[BaseModel]], members: int
+) -> Iterator[Meaning]:
+    """The meanings of one setting, by the members that agree on it, most of them first."""
+    alike: dict[Meaning, list[type[BaseModel]]] = {}
+    for model in having:
+        said = _meaning(key, model, name, None)
+        alike.setdefault(replace(said, section="", default=dumps(said.default)), []).append(model)
+    for those in sorted(alike.values(), key=len, reverse=True):
+        most = len(those) > members / 2
+        of = next(one for one in those[0].__mro__ if name in inspect.get_annotations(one))
+        yield _meaning(key, of, name, None if most else ", ".join(map(_member, those)))
 
 
 def _member(model: type[BaseModel]) -> str:
-    """Return the value of `name` or `kind` that selects a member of a union."""
-    for tag in ("name", "kind"):
+    """Return the value of `algo`, `name` or `kind` that selects a member of a union."""
+    for tag in ("algo", "name", "kind"):
         if tag in model.model_fields:
             named = get_args(model.model_fields[tag].annotation)
             return str(named[0]) if named else "another package's"
     return model.__name__
 
 
-def _meaning(
-    key: str, model: type[BaseModel], name: str, field: FieldInfo, member: str | None
-) -> Meaning:
+def _meaning(key: str, model: type[BaseModel], name: str, member: str | None) -> Meaning:
+    field = model.model_fields[name]
     bounds = [
         f"{words} {getattr(one, sign):g}"
         for one in field.metadata

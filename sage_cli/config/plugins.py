@@ -6,9 +6,10 @@ Free of pydantic, for worker processes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from traceback import extract_tb
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMED_BY = {
     "sage_cli.guides": "guide.name",
-    "sage_cli.advantages": "rl.advantage",
+    "sage_cli.methods": "rl.algo",
     "sage_cli.samplers": "sampling.backend",
     "sage_cli.generators": "data.generators",
 }
@@ -97,7 +98,13 @@ def named(noun: str, kind: type) -> AbstractContextManager[None]:
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """Names that installed packages register under `group`, in alphabetical order."""
-    return tuple(sorted({point.name for point in entry_points(group=group)}))
+    return _names(group, entry_points, tuple(sys.path))
+
+
+@cache
+def _names(group: str, read: Callable[..., Any], _path: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, read once for as long as packages are looked for in the same folders."""
+    return tuple(sorted({point.name for point in read(group=group)}))
 
 
 def require_name(group: str, name: str, built_in: Sequence[str], info: ValidationInfo) -> None:

@@ -16,6 +16,8 @@ from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
 
 DEFAULT_PRESET = "tiny"
+BLOCKS = {"methods": "rl", "guides": "guide"}
+"""Top-level keys with settings for each member of a union, chosen or not, and its section."""
 
 
 def shipped(folder: str) -> Path:
@@ -33,6 +35,12 @@ def preset_names() -> list[str]:
 def read_preset(name: str) -> dict[str, Any]:
     """The layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
     return read_layer(_file("configs", name, "preset"))
+
+
+def preset_for(path: str) -> str | None:
+    """Return the first shipped preset of the model at `path`, a name of the Hub."""
+    paths = {name: read_preset(name).get("model", {}).get("path") for name in preset_names()}
+    return next((name for name, its in paths.items() if its == path), None)
 
 
 def accelerate_file(name: str) -> Path:
@@ -58,9 +66,9 @@ def _file(folder: str, name: str, what: str) -> Path:
 def read_layer(path: Path) -> dict[str, Any]:
     """A file of settings, whose top level names sections."""
     values = read_yaml(path)
-    guides = values.get("guides")
-    of_guides = guides if isinstance(guides, dict) else {}
-    sections = {**values, **{f"guides.{name}": v for name, v in of_guides.items()}}
+    blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
+    inside = {f"{name}.{one}": v for name, block in blocks.items() for one, v in block.items()}
+    sections = {**values, **inside}
     flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
     if flat:
         raise ConfigurationError(

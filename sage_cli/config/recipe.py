@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
-from sage_cli.config.guide import GuideSection
 from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel, sampled_dtype
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import AnchorSection, RlSection, SftSection
+from sage_cli.config.training import AnchorSection, SftSection
+from sage_cli.guides import Guide
+from sage_cli.methods.method import Method
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class RlRecipe:
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
     data: DataSection
-    rl: RlSection
+    rl: Method
     rollout: RolloutSection
     anchor: AnchorSection
-    guide: GuideSection
+    guide: Guide
     grading: GradingSection
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sage_cli.config.compat import OFFICIAL
-from sage_cli.config.inert import MORE_UPDATES, ONE_UPDATE
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.training import AnchorSection
 
@@ -20,7 +19,7 @@ def remarks(config: SageConfig) -> list[str]:
         "compat official: the authors' settings where they differ, as docs/fidelity.md lists"
     ]
     found = official if config.rl.compat == OFFICIAL else []
-    return found + _of_the_ratio(config) + _of_the_anchor(config) + _of_dropout(config)
+    return found + config.rl.warnings() + _of_the_anchor(config) + _of_dropout(config)
 
 
 def _of_dropout(config: SageConfig) -> list[str]:
@@ -33,21 +32,10 @@ def _of_dropout(config: SageConfig) -> list[str]:
     ]
 
 
-def _of_the_ratio(config: SageConfig) -> list[str]:
-    """Clip ranges of somebody's choice, where there is nothing to clip."""
-    rl = config.rl
-    if rl.steps_per_batch > 1 or not rl.clip or (rl.epsilon_low, rl.epsilon_high) == (0.2, 0.2):
-        return []
-    return [
-        f"the clip range {rl.epsilon_low:g} / {rl.epsilon_high:g} never acts: with {ONE_UPDATE} "
-        f"({MORE_UPDATES})"
-    ]
-
-
 def _of_the_anchor(config: SageConfig) -> list[str]:
     anchor = config.anchor
-    if config.rl.loss == "dpo":
-        return ["no KL anchor: DPO holds the policy to what supervised fine-tuning leaves"]
+    if not config.rl.takes_a_guide:  # it has something else that holds it
+        return []
     if anchor.kl == "none" or anchor.beta == 0:
         return ["no KL anchor: no reference is loaded"]
     if anchor.kl == "forward":

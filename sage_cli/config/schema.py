@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.base import Section
+from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
+
+from sage_cli.config.base import COSMETIC, Section
 from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
-from sage_cli.config.guide import GuideSection, NoGuide
-from sage_cli.config.guided import beside_dpo
-from sage_cli.config.inert import inert
 from sage_cli.config.launching import launch_problems, sharded_by
 from sage_cli.config.model import (
     ModelSection,
@@ -26,11 +25,17 @@ from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.sweep import SweepSection
 from sage_cli.config.training import (
     AnchorSection,
-    RlSection,
     SftSection,
-    batch_of,
 )
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide, NoGuide
+from sage_cli.methods.grpo import Grpo
+from sage_cli.methods.method import Method, batch_of
+
+if TYPE_CHECKING:
+    from sage_cli.config.layers import Layer
+
+Blocks = dict[str, dict[str, Any] | None]
 
 
 class SageConfig(Section):
@@ -40,10 +45,10 @@ class SageConfig(Section):
     prompt: PromptSection = PromptSection()
     data: DataSection = DataSection()
     sft: SftSection = SftSection()
-    rl: RlSection = RlSection()
+    rl: SerializeAsAny[Method] = Grpo()
     rollout: RolloutSection = RolloutSection()
     anchor: AnchorSection = AnchorSection()
-    guide: GuideSection = NoGuide()
+    guide: SerializeAsAny[Guide] = NoGuide()
     sampling: SamplingSection = SamplingSection()
     grading: GradingSection = GradingSection()
     evaluation: EvaluationSection = EvaluationSection()
@@ -51,6 +56,16 @@ class SageConfig(Section):
     executor: ExecutorSection = ExecutorSection()
     tracking: TrackingSection = TrackingSection()
     run: RunSection = RunSection()
+    methods: Blocks = Field(default_factory=dict, json_schema_extra=COSMETIC)
+    """Settings of each method, for where it is chosen."""
+    guides: Blocks = Field(default_factory=dict, json_schema_extra=COSMETIC)
+    """Settings of each guide, for where it is chosen."""
+
+    _layers: tuple[Layer, ...] = PrivateAttr(())
+    """What was said, from which it was made: see `sage_cli.config.load.changed`."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SageConfig) and dict(self) == dict(other)
 
     @model_validator(mode="after")
     def _sections_agree(self) -> SageConfig:
@@ -64,13 +79,10 @@ def contradictions(config: SageConfig) -> list[str]:
     """Every pair of settings that can't both hold, one sentence each."""
     return [
         *_of_the_anchor(config),
-        *_of_the_reward(config),
-        *_of_the_second_stage(config),
-        *beside_dpo(config),
+        *config.rl.refusals(config),
         *_of_the_model(config),
         *_of_the_batch(config),
         *_of_the_processes(config),
-        *_of_the_loss(config),
         *_of_measuring(config),
     ]
 
@@ -100,15 +112,13 @@ def _of_the_anchor(config: SageConfig) -> list[str]:
 
 
 def _of_the_batch(config: SageConfig) -> list[str]:
-    """Batches that can't be divided; where they can, choices that leave a method nothing to do."""
+    """Batches that can't be divided."""
     found = []
     rl, sft = config.rl, config.sft
     try:
         batch_of(rl, rl.processes)
     except ConfigurationError as error:
         found.append(error.cause)
-    else:
-        found += inert(rl, config.anchor, config.rollout)
     if sft.micro_batch is not None and sft.batch_size % sft.micro_batch:
         found.append(
             f"sft.micro_batch {sft.micro_batch} doesn't divide sft.batch_size {sft.batch_size}"
@@ -127,17 +137,6 @@ def _of_the_processes(config: SageConfig) -> list[str]:
             "measure checkpoints afterwards: `sage eval RUN@all`)"
         )
     return found
-
-
-def _of_the_loss(config: SageConfig) -> list[str]:
-    """Settings that another loss reads in another way."""
-    rl = config.rl
-    if rl.loss == "cispo" and rl.epsilon_high < 1:
-        return [
-            f"rl.loss 'cispo' reads rl.epsilon_high as an absolute cap on the ratio, and "
-            f"{rl.epsilon_high} would cut every token off (about 5 is usual)"
-        ]
-    return []
 
 
 def _of_measuring(config: SageConfig) -> list[str]:
@@ -161,50 +160,6 @@ def _of_measuring(config: SageConfig) -> list[str]:
             f"sweep.objective asks for pass@{needed} of {config.sweep.samples} samples "
             f"(use --set sweep.samples={needed})"
         )
-    return found
-
-
-def _of_the_second_stage(config: SageConfig) -> list[str]:
-    """What draws or weighs completions group by group, of equal size."""
-    if config.rl.dars is None:
-        return []
-    found = []
-    if config.rollout.may_use_vllm and config.rollout.vllm.mode == "server":
-        found.append(
-            "rl.dars draws unequal numbers of completions of a prompt, and a vLLM server is asked "
-            "for equal ones (use rollout.vllm.mode=colocate or rollout.backend=transformers)"
-        )
-    if config.anchor.kl == "forward":
-        found.append(
-            "rl.dars has batches of unequal size, and forward KL takes the reference's completions "
-            "row by row in turn (use --kl reverse or none)"
-        )
-    return found
-
-
-def _of_the_reward(config: SageConfig) -> list[str]:
-    """What pays for probabilities has a place to look for them, and nobody who reads verdicts."""
-    rl, prompt = config.rl, config.prompt
-    if rl.reward == "verdict":
-        return []
-    found = []
-    if prompt.answer != "tags":
-        found.append(
-            "rl.reward 'probability' puts the gold between the answer's tags, and prompt.answer is "
-            f"'{prompt.answer}' (use prompt.answer=tags, or rl.reward=verdict)"
-        )
-    readers = {
-        f"rl.loss '{rl.loss}'": rl.loss == "pacs",
-        f"rl.advantage '{rl.advantage}'": rl.advantage in ("beta", "pass-at-k"),
-        "rl.dynamic_sampling": rl.dynamic_sampling,
-        "rl.dars": rl.dars is not None,
-    }
-    found += [
-        f"{name} reads verdicts, and rl.reward is 'probability': what is paid for would be another "
-        "thing than what is chosen by (use rl.reward=verdict, or --algo rlpr)"
-        for name, reads in readers.items()
-        if reads
-    ]
     return found
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.training import RlSection
 from sage_cli.errors import DataError
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.methods.method import Method
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
 from sage_cli.problems.load import load_training_problems
@@ -26,7 +26,7 @@ def reference_samples(recipe: RlRecipe, start: Policy, root: Path) -> PolicySamp
     return PolicySamples.of_rollouts(reference_policy(start, recipe), recipe, root)
 
 
-def problems_held(problems: Sequence[Problem], rl: RlSection) -> list[Problem]:
+def problems_held(problems: Sequence[Problem], rl: Method) -> list[Problem]:
     """The problems that the training comes to, whose completions forward KL is computed on."""
     return [problems[row] for row in rows_seen(len(problems), rl)]
 

@@ -28,6 +28,7 @@ from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.completion import Completion
 from sage_cli.training.lesson import Attempt, Lesson, lesson
 from sage_cli.training.order import training_order
+from sage_cli.training.preferences import guided
 
 if TYPE_CHECKING:
     from sage_cli.training.watch import Watch
@@ -65,7 +66,7 @@ def guided_lesson(
     progress: Progress,
 ) -> Lesson:
     """Have `start` try the problems that a training's steps would take, and learn from it."""
-    rl = recipe.rl
+    rl = guided(recipe)
     chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
     samples = PolicySamples.of_rollouts(start, recipe, root)
     with (
@@ -74,12 +75,10 @@ def guided_lesson(
     ):
         tried = attempts(chosen, recipe, drawing, grader)
         failed = [attempt for attempt in tried if not attempt.solved]
-        asked = [
-            (attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl.guided))
-        ]
+        asked = [(attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl))]
         retried = attempts([again for _, again in asked], recipe, drawing, grader)
     pairs = [(attempt, again) for (attempt, _), again in zip(asked, retried, strict=True)]
-    return lesson(tried, pairs, rl.guided, rl.seed)
+    return lesson(tried, pairs, rl, rl.seed)
 
 
 def attempts(

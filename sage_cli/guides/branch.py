@@ -1,25 +1,29 @@
-"""Branch guide: more anchor where the policy hesitates (Eqs. 11 and 12)."""
+"""Branch guide: more anchor where the policy is uncertain (Eqs. 11 and 12)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from torch import Tensor
+from pydantic import Field
 
 from sage_cli.guides.guide import Guide, Signal
 from sage_cli.guides.signals import Signals
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-@dataclass(frozen=True)
+
 class BranchGuide(Guide):
-    """q_t = 1 + rho max(0, H_t - tau): a compressor turned upside down; tau in nats."""
+    """Eq. 11: q = 1 + rho max(0, H - tau), entropy H and threshold tau in nats."""
 
-    tau: float = 1.2
-    rho: float = 0.3
-    q_min: float = 0.6
-    q_max: float = 1.4
+    name: Literal["branch"] = "branch"
+    tau: float = Field(1.2, ge=0)
+    """Entropy in nats above which q rises."""
+    rho: float = Field(0.3, ge=0)
+    """How steeply q rises for each nat above tau."""
     signal: Signal = "policy"
+    """The model whose entropy is read."""
 
     def q(self, signals: Signals, step: int) -> Tensor:  # noqa: ARG002
-        """Eq. 11; a function of the state alone, the same at every step."""
+        """Return Eq. 11, a function of the state alone: the same at every step."""
         return 1 + self.rho * (signals.entropy_BT - self.tau).clamp(min=0)

@@ -1,4 +1,4 @@
-"""What every guide owes the trainer, as a test class to inherit.
+"""The contract of every guide with the trainer, as a test class to inherit.
 
     class TestMyGuide(GuideContract):
         def make(self) -> Guide:
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sage_cli.guides.guide import Guide
-from sage_cli.guides.signals import OPTIONAL_SIGNALS, OptionalSignal, Signals
+from sage_cli.guides.signals import OptionalSignal, Signals
 
 ROWS, TOKENS, VOCABULARY, STEP = 5, 23, 50, 7
 
@@ -25,16 +25,16 @@ ROWS, TOKENS, VOCABULARY, STEP = 5, 23, 50, 7
 class GuideContract(ABC):
     """Positive, inside the clamp, 1 outside the mask, no gradient, deterministic, shape kept.
 
-    Each test has all the optional signals at hand: a guide that reads one which isn't among its
-    `needs` fails.
+    Each test provides all optional signals, so a guide fails if it reads one that is not among
+    its `needs`.
     """
 
     @abstractmethod
     def make(self) -> Guide:
-        """A new instance of the guide under test."""
+        """Return a new instance of the guide under test."""
 
     def signals(self) -> Signals:
-        """A batch whose rows have 23, 18, 13, 8 and 3 tokens."""
+        """Return a batch whose rows have 23, 18, 13, 8 and 3 tokens."""
         generator = torch.Generator().manual_seed(11)
 
         def draw() -> Tensor:
@@ -52,9 +52,9 @@ class GuideContract(ABC):
         }
         return Signals(logps_BT, entropy_BT, mask_BT, torch.arange(ROWS), optional)
 
-    def test_needs_are_signals_that_a_training_has(self) -> None:
-        """`needs` holds names of `sage_cli.guides.signals.OPTIONAL_SIGNALS`."""
-        assert set(self.make().needs) <= set(OPTIONAL_SIGNALS)
+    def test_the_class_can_be_registered(self) -> None:
+        """`q` alone is implemented, and `needs` holds names of `OPTIONAL_SIGNALS`."""
+        assert type(self.make()).defect() is None
 
     def test_shape_and_type_are_kept(self) -> None:
         """log q_BT is laid out as the log-probabilities are."""
@@ -72,7 +72,7 @@ class GuideContract(ABC):
         assert (q_BT <= guide.q_max + 1e-6).all()
 
     def test_one_outside_the_mask(self) -> None:
-        """Prompts, padding and tools' tokens aren't shaped, whatever their signals hold."""
+        """Prompts, padding and tools' tokens are not shaped, whatever their signals hold."""
         signals = self.signals()
         outside_BT = ~signals.mask_BT.bool()
 
@@ -123,7 +123,7 @@ class GuideContract(ABC):
 
 
 def _each(signals: Signals, change: Callable[[str, Tensor], Tensor]) -> Signals:
-    """Every per-token signal changed, by name; the mask stays."""
+    """Return the signals with `change` applied to each of them but the mask, by name."""
     return replace(
         signals,
         logps_BT=change("logps_BT", signals.logps_BT),

@@ -2,97 +2,195 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from abc import abstractmethod
+from collections.abc import Set
+from inspect import get_annotations
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
-import torch
-from torch import Tensor
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from sage_cli.config.plugins import named
-from sage_cli.errors import TrainingError
-from sage_cli.guides.signals import OptionalSignal, Signals
+from sage_cli.config.extensible import Extensible
+from sage_cli.config.plugins import load_plugin, named
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.guides.signals import OPTIONAL_SIGNALS, OptionalSignal, Signals
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Signal = Literal["policy", "reference"]
 Clock = Literal["optimiser_step", "loss_call"]
-SIGNALS, CLOCKS = get_args(Signal), get_args(Clock)
+PAPER_STEPS = 1000
+"""Optimiser steps of Table 8."""
 
 
-class Guide(ABC):
+class Guide(Extensible):
     """q(x, y) = prod_t q_t(x, y_<t, y_t) of Eqs. 3 and 7.
 
-    A guide of one's own is a frozen dataclass with the fields `q_min` and `q_max` that implements
-    `q`; clamp, mask and detachment are done here. `signal` names the model whose signals it
-    reads: the current policy or the frozen reference; `needs` names what it reads besides (see
-    `Signals`), and nothing that isn't named is computed. `clock` says what its steps are:
-    optimiser steps, or calls of the loss, of which an optimiser step has one for each micro-batch.
+    A guide is a subclass with `name: Literal["NAME"] = "NAME"`, settings and `q`, in a file of
+    `sage_cli.guides` or behind an entry point of that group. Clamp, mask and detachment are done
+    here. `needs` names what `q` reads besides log-probabilities and entropies (see `Signals`);
+    nothing else is computed. Two settings that a guide may have are known here:
+    `signal: Signal`, whose log-probabilities and entropies it reads (without it, the policy's), and
+    `schedule_clock: Clock`, what its steps count (without it, optimiser steps).
     """
 
-    q_min: float = 0.6
-    q_max: float = 1.4
-    signal: Signal = "policy"
-    needs: frozenset[OptionalSignal] = frozenset()
-    clock: Clock = "optimiser_step"
+    package = "sage_cli.guides"
+    other_modules = ("contract", "token_values")
+    needs: ClassVar[frozenset[OptionalSignal]] = frozenset()
 
-    def now(self, step: int, call: int, calls: int) -> int:
-        """What the clock shows in loss call `call` of the `calls` of optimiser step `step`.
+    name: str = "none"
+    """The guide: a file of `sage_cli.guides`, or what another package registers."""
+    q_min: float = Field(0.6, gt=0)
+    """Lower bound of q: what a guide puts below it is raised to it (clamped)."""
+    q_max: float = Field(1.4, gt=0)
+    """Upper bound of q: what a guide puts above it is lowered to it (clamped)."""
+    _training_steps: int = PrivateAttr(PAPER_STEPS)
 
-        All count from 0. Nothing is remembered, so that a resumed training goes on where it was.
-        """
-        return step if self.clock == "optimiser_step" else step * calls + call
-
-    @property
-    def reads_reference(self) -> bool:
-        """Whether it looks at the reference at all."""
-        named = any(name.startswith("reference_") for name in self.needs)
-        return self.signal == "reference" or named
-
-    @property
-    def reads_reference_entropy(self) -> bool:
-        """Whether the reference's entropies have to be computed as well."""
-        return self.signal == "reference" or "reference_entropy_BT" in self.needs
+    @model_validator(mode="after")
+    def _clamp_is_an_interval(self) -> Self:
+        if self.q_min > self.q_max:
+            raise ValueError(f"q_min {self.q_min} is above q_max {self.q_max}")
+        return self
 
     @abstractmethod
     def q(self, signals: Signals, step: int) -> Tensor:
-        """Unclamped factors q_BT at the clock's `step`; masked positions may hold anything."""
+        """Return unclamped factors q_BT at the clock's `step`; masked positions may hold anything.
 
-    @torch.no_grad()
-    def log_q(self, signals: Signals, step: int) -> Tensor:
-        """log q_BT, clamped to [log q_min, log q_max], 0 outside the mask, without gradient.
-
-        Raises TrainingError, with the guide's name, where `q` gives another shape, NaN or
-        infinity, or needs a signal that there isn't, and ConfigurationError where another
-        package's `q` raises.
+        It depends on its arguments alone, so that a resumed training computes the same.
         """
+
+    def log_q(self, signals: Signals, step: int) -> Tensor:
+        """Return log q_BT, clamped to [log q_min, log q_max], 0 outside the mask, no gradient.
+
+        Raises TrainingError, with the guide's name, if `q` gives another shape, NaN or infinity,
+        or needs a signal that is not known, and ConfigurationError if another package's `q`
+        raises.
+        """
+        import torch
+
         lacking = sorted(self.needs - signals.optional.keys())
         if lacking:
             raise TrainingError(
-                f"{_title(self)} needs {', '.join(lacking)}, which isn't known here",
-                "a guide can need what sage_cli.guides.signals lists; what reads completions "
-                "without a reference has none of its signals",
+                f"{_title(self)} needs {', '.join(lacking)}, which is not known here",
+                "a guide can need what sage_cli.guides.signals lists; without a reference none of "
+                "its signals is known",
             )
         read = signals.only(self.needs, _title(self))
-        with named("q of guide", type(self)):
+        with torch.no_grad(), named("q of guide", type(self)):
             q_BT = self.q(read, step)
         _check(self, q_BT, signals)
         q_BT = q_BT.detach().to(signals.logps_BT).clamp(self.q_min, self.q_max)
         return torch.where(signals.mask_BT.bool(), q_BT.log(), torch.zeros_like(q_BT))
 
+    def for_training(self, steps: int) -> Self:
+        """Return the guide for a training of `steps` optimiser steps, the length of schedules."""
+        guide = self.model_copy()
+        guide._training_steps = steps
+        return guide
 
-@dataclass(frozen=True)
-class NoGuide(Guide):
-    """q = 1: the anchor is the reference itself."""
+    def now(self, step: int, call: int, calls: int) -> int:
+        """Return what the clock shows in loss call `call` of the `calls` of optimiser step `step`.
+
+        All count from 0. Nothing is remembered, so a resumed training continues where it was.
+        """
+        clock: Clock = getattr(self, "schedule_clock", "optimiser_step")
+        return step if clock == "optimiser_step" else step * calls + call
+
+    @property
+    def source(self) -> Signal:
+        """The model whose log-probabilities and entropies it reads."""
+        source: Signal = getattr(self, "signal", "policy")
+        return source
+
+    @property
+    def reads_reference(self) -> bool:
+        """True if it reads any signal of the reference."""
+        return self.source == "reference" or any(
+            name.startswith("reference_") for name in self.needs
+        )
+
+    @property
+    def reads_reference_entropy(self) -> bool:
+        """True if the reference's entropies have to be computed as well."""
+        return self.source == "reference" or "reference_entropy_BT" in self.needs
+
+    def describe(self) -> str:
+        """Return `branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4])`."""
+        settings = self.model_dump(mode="json", exclude={"name", "q_min", "q_max"})
+        # a guide's own settings before those that its base classes share
+        own = {name: settings[name] for name in get_annotations(type(self)) if name in settings}
+        listed = "".join(f"{name} {value}, " for name, value in {**own, **settings}.items())
+        return f"{self.name} ({listed}q in [{self.q_min:g}, {self.q_max:g}])"
+
+    @classmethod
+    def stored(cls) -> type[Guide]:
+        """Return the class for a finished run's guide that can't be loaded."""
+        return StoredGuide
+
+    @classmethod
+    def defect(cls) -> tuple[str, str] | None:
+        """Return why the base could not stand for what the guide gives, and the next step."""
+        if cls.log_q is not Guide.log_q:
+            return (
+                "has a log_q of its own, so that nothing would check what it gives",
+                "implement q alone: clamp, mask and detachment are done by sage_cli.guides.Guide",
+            )
+        if cls.__abstractmethods__:
+            return "has no q", "implement q(self, signals, step)"
+        known = {"signal": get_args(Signal), "schedule_clock": get_args(Clock)}
+        for setting in known.keys() & cls.model_fields.keys():
+            choices = get_args(cls.model_fields[setting].annotation)
+            if not choices or not set(choices) <= set(known[setting]):
+                return (
+                    f"has a setting {setting} with other choices than those of sage_cli.guides",
+                    f"it can be {' or '.join(known[setting])}, as a Literal",
+                )
+        if not isinstance(cls.needs, Set):
+            return f"needs {cls.needs!r}, which is no set", "make it a frozenset"
+        if unknown := sorted(map(str, cls.needs - set(OPTIONAL_SIGNALS))):
+            return (
+                f"needs {', '.join(unknown)}, which no training has",
+                f"a guide can need {', '.join(OPTIONAL_SIGNALS)}",
+            )
+        return None
+
+
+class StoredGuide(Guide):
+    """The settings of a finished run whose guide is not installed: they can be read, not used."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def determinants(self) -> dict[str, Any]:
+        """Return all settings: which of them are cosmetic only the guide's class says."""
+        return self.model_dump(mode="json")
 
     def q(self, signals: Signals, step: int) -> Tensor:  # noqa: ARG002
-        """Ones."""
-        return torch.ones_like(signals.logps_BT)
+        """Raise as `for_training` does."""
+        raise self._unusable()
+
+    def for_training(self, steps: int) -> Self:  # noqa: ARG002
+        """Raise ConfigurationError that says what is wrong with the guide's package."""
+        raise self._unusable()
+
+    def _unusable(self) -> ConfigurationError:
+        try:
+            load_plugin(self.package, self.name)
+            Guide.named(self.name)
+        except ConfigurationError as error:
+            return error
+        return ConfigurationError(
+            f"guide '{self.name}' was not installed when its settings were read",
+            "run the command again",
+        )
 
 
 def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
-    """Raise TrainingError where `q_BT` is no factor for each token.
+    """Raise TrainingError if `q_BT` is not a finite factor for each token.
 
-    What comes of NaN or infinity in the signals is the training's fault, which says so itself.
+    NaN or infinity in the signals comes from the training, which reports it itself.
     """
+    from torch import Tensor
+
     expected = tuple(signals.logps_BT.shape)
     if not isinstance(q_BT, Tensor) or q_BT.shape != expected:
         found = tuple(q_BT.shape) if isinstance(q_BT, Tensor) else f"a {type(q_BT).__name__}"
@@ -109,10 +207,10 @@ def _check(guide: Guide, q_BT: Any, signals: Signals) -> None:
             f"q of {_title(guide)} is {what} for {int(wrong_BT.sum())} of the batch's "
             f"{int(valid_BT.sum())} tokens",
             "check it with sage_cli.guides.contract.GuideContract; a division by 0 and the "
-            "logarithm of what isn't positive are the usual causes",
+            "logarithm of a number that is not positive are the usual causes",
         )
 
 
 def _title(guide: Guide) -> str:
-    """`guide Mine (package.module)`."""
+    """Return `guide Mine (package.module)`."""
     return f"guide {type(guide).__name__} ({type(guide).__module__})"

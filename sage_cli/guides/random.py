@@ -1,37 +1,38 @@
-"""Random guide: noise on a few tokens' anchor (Eq. 9)."""
+"""Random guide: noise on a few tokens' anchor, a control (Eq. 9)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
+from pydantic import model_validator
 
-from sage_cli.guides.guide import Clock, Guide
-from sage_cli.guides.noise import row_noise, to_normal
-from sage_cli.guides.schedule import PAPER_SCHEDULE, CosineCycles
+from sage_cli.guides.annealed import AnnealedGuide, to_normal
 from sage_cli.guides.signals import Signals
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-@dataclass(frozen=True, kw_only=True)
-class RandomGuide(Guide):
-    """With probability epsilon_s q_t = 1 + sigma_s z, z ~ N(0, 1), otherwise 1.
 
-    `epsilon` and `sigma` are (upper, lower) ends of the schedule.
-    """
+class RandomGuide(AnnealedGuide):
+    """Eq. 9: q = 1 + sigma z with probability epsilon, z ~ N(0, 1); otherwise q = 1."""
 
+    name: Literal["random"] = "random"
     epsilon: tuple[float, float] = (0.1, 0.0)
+    """Probability that a token's q is noisy: upper and lower end of its schedule."""
     sigma: tuple[float, float] = (0.15, 0.05)
-    schedule: CosineCycles = PAPER_SCHEDULE
-    seed: int = 3407
-    q_min: float = 0.6
-    q_max: float = 1.4
-    clock: Clock = "optimiser_step"
+    """Deviation of q: upper and lower end of its schedule."""
+
+    @model_validator(mode="after")
+    def _ranges(self) -> RandomGuide:
+        if not all(0 <= value <= 1 for value in self.epsilon):
+            raise ValueError("epsilon is a probability: both ends lie in [0, 1]")
+        if any(value < 0 for value in self.sigma):
+            raise ValueError("sigma is a standard deviation: both ends are at least 0")
+        return self
 
     def q(self, signals: Signals, step: int) -> Tensor:
-        """Eq. 9 at step `step` of the clock."""
-        epsilon = self.schedule.value(step, *self.epsilon)
-        sigma = self.schedule.value(step, *self.sigma)
-        chosen_BT, draw_BT = row_noise(signals.logps_BT, signals.row_ids_B, self.seed, step)
-        noisy_BT = 1 + sigma * to_normal(draw_BT)
-        return torch.where(chosen_BT < epsilon, noisy_BT, torch.ones_like(noisy_BT))
+        """Return Eq. 9 at `step` of the clock."""
+        epsilon, sigma = self.annealed(step, self.epsilon), self.annealed(step, self.sigma)
+        chosen_BT, uniform_BT = self.noise(signals, step)
+        noisy_BT = 1 + sigma * to_normal(uniform_BT)
+        return noisy_BT.where(chosen_BT < epsilon, noisy_BT.new_ones(noisy_BT.shape))

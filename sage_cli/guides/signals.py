@@ -1,15 +1,16 @@
-"""What a guide may look at: the signals of one batch of completions."""
+"""Signals that a guide may read: those of one batch of completions."""
 
 # ruff: noqa: N802 (shape suffixes are part of a property's name)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, get_args
 
 from sage_cli.errors import TrainingError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OptionalSignal = Literal[
     "token_ids_BT",
@@ -70,13 +71,13 @@ class Signals:
         return self._asked_for("reference_entropy_BT")
 
     def only(self, needs: Iterable[OptionalSignal], reader: str) -> Signals:
-        """What `reader` asked for and no other optional signal; KeyError where one is lacking."""
+        """Return a copy with the optional signals in `needs` alone; KeyError if one is missing."""
         return replace(self, optional={name: self.optional[name] for name in needs}, reader=reader)
 
     def _asked_for(self, name: OptionalSignal) -> Tensor:
         if name not in self.optional:
             raise TrainingError(
-                f"{self.reader} reads {name} and hasn't asked for it",
-                f"put it among the guide's needs: needs = frozenset({{{name!r}}})",
+                f"{self.reader} reads {name} and has not asked for it",
+                f"add it to the guide's needs: needs = frozenset({{{name!r}}})",
             )
         return self.optional[name]

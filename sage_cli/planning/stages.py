@@ -9,8 +9,9 @@ from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import batch_of
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.methods.method import batch_of
 from sage_cli.planning.cards import GIB, Card
 from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.memory import (
@@ -60,9 +61,9 @@ def rl_hours(recipe: RlRecipe) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
     rl = recipe.rl
     tokens = rl.steps * batch_of(rl, rl.processes).completions * recipe.rollout.max_tokens
-    if rl.loss == "dpo":
+    if isinstance(rl, GuidedDpo):
         pairs = 2 * rl.steps * rl.prompts_per_step * recipe.rollout.max_tokens
-        sft = round(rl.guided.sft_share * rl.guided.sft_epochs * tokens)
+        sft = round(rl.sft_share * rl.sft_epochs * tokens)
         return hours_fact(recipe.model, sampled=2 * tokens, trained=pairs + sft)
     return hours_fact(recipe.model, sampled=tokens, trained=tokens)
 
@@ -80,7 +81,7 @@ def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
         shape,
         how_trained(recipe, shape, card),
         rows=batch.micro_batch,
-        rollouts=batch.micro_batch * batch.accumulation * rl.steps_per_generation,
+        rollouts=rl.prompts_per_batch * rl.rollouts_per_prompt // rl.processes,
         prompt=prompt,
         completion=recipe.rollout.max_tokens,
         engine=int(vllm.memory_share * card.memory_gb * 10**9) if beside else 0,
@@ -177,7 +178,7 @@ def how_trained(recipe: RlRecipe, shape: Shape, card: Card | None) -> TrainingSe
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(recipe.model, shape),
-        reference=rl.loss == "dpo" or (anchor.kl == "reverse" and anchor.beta > 0),
+        reference=isinstance(rl, GuidedDpo) or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
         fused=card is not None,
     )

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from sage_cli.config.data import SourceSection
-from sage_cli.config.guided import GuidedSection
 from sage_cli.errors import DataError
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.demonstrations import THINK
 from sage_cli.problems.problem import Problem, problem_id
 
@@ -27,7 +27,7 @@ def hint(working: str | None, lines: int, line_end: str) -> str | None:
     return line_end.join([*pieces[: last + 1], ""])
 
 
-def hinted(problem: Problem, guided: GuidedSection) -> Problem | None:
+def hinted(problem: Problem, guided: GuidedDpo) -> Problem | None:
     """`problem` asked as `guided` says, with its hint: a problem with an id of its own.
 
     None where there is nothing to hint at.
@@ -41,9 +41,7 @@ def hinted(problem: Problem, guided: GuidedSection) -> Problem | None:
     return Problem(id_, problem.benchmark, question, problem.gold)
 
 
-def require_hints(
-    problems: Sequence[Problem], source: SourceSection, guided: GuidedSection
-) -> None:
+def require_hints(problems: Sequence[Problem], source: SourceSection, guided: GuidedDpo) -> None:
     """Raise DataError where none of the problems, which are `source`'s, has a hint."""
     if any(hinted(problem, guided) for problem in problems):
         return
@@ -53,6 +51,6 @@ def require_hints(
     raise DataError(
         f"{source.name} has {lack}, and a retry is given the first lines of one as its hint",
         "name problems with solutions of several lines (openmathreasoning-mini), or a file and its "
-        "column: --set data.rl.name=FILE --set data.rl.fields.working=COLUMN; rl.guided.line_end "
+        "column: --set data.rl.name=FILE --set data.rl.fields.working=COLUMN; rl.line_end "
         "says what ends a line",
     )

@@ -1,6 +1,6 @@
-"""The tabular laboratory as a document: statements with their errors, and pictures.
+"""Checks of the paper's equations as a document: statements with their errors, and pictures.
 
-What the laboratory found comes as plain data, as it stands in the JSON.
+Statements and pictures are plain data, as they are in the JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.table import Column, Row, Table
 
 PICTURES = ("solutions", "anchors", "support", "estimators", "modes", "off-target")
-"""The pictures, in the order in which they are looked at."""
+"""The pictures, in the order of the report."""
 
 
 def theory_document(
@@ -23,13 +23,17 @@ def theory_document(
     tolerance: float,
     provenance: Provenance,
 ) -> Document:
-    """Statements (name, equation, sentence, error, holds, standing, values) as table and sheet.
+    """Return statements (the fields of a `StatementJson`) as a table and a sheet, and pictures.
 
     `pictures` holds the numbers of each of `PICTURES`.
     """
     table = statement_table(statements)
     broken = [one["name"] for one in statements if not one["holds"]]
     largest = max(statements, key=lambda one: float(one["error"]))
+    outcome = f"failed: {', '.join(broken)}"
+    if not broken:
+        error = f"{largest['error']:.1e} ({largest['name']})"
+        outcome = f"all {len(statements)} hold; the largest error is {error}"
     return Document(
         name="theory",
         title=table.title,
@@ -47,22 +51,20 @@ def theory_document(
         notes=(
             f"error: the largest distance between two independent computations, or by how much an "
             f"inequality is violated; a statement holds below {tolerance:g}",
-            f"not holding: {', '.join(broken)}" if broken else
-            f"all {len(statements)} hold; the largest error is {largest['error']:.1e} "
-            f"({largest['name']})",
-            "paper: what became of the paper's claim; the statement is what holds",
+            outcome,
+            "paper: how the paper's claim fares; the statement is what holds",
         ),
-    )  # fmt: skip
+    )
 
 
 def statement_table(statements: Sequence[Mapping[str, Any]]) -> Table:
-    """A row each: where it stands in the paper, what it says, its error, the paper's claim."""
+    """Return a table with a row per statement: equation, sentence, error, the paper's claim."""
     rows = tuple(
         Row((one["equation"], one["name"], one["sentence"], _error(one), one["standing"]))
         for one in statements
     )
     names = ("equation", "statement", "what holds", "error", "paper")
-    return Table("The tabular laboratory", tuple(map(Column, names)), rows)
+    return Table("The paper's equations, by enumeration", tuple(map(Column, names)), rows)
 
 
 def _error(statement: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The laboratory's pictures, each drawn from its numbers in the document."""
+"""The figures of `sage theory`, each drawn from its numbers in the document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKERS = ("_", "o", "D", "s", "^")
 
 
 def draw_solutions(numbers: Numbers, stem: Path) -> None:
-    """Masses of six completions under each objective's stationary policy."""
+    """Draw the masses of six completions under each objective's stationary policy."""
     places = np.arange(len(numbers["completions"]))
     colours = (INK, *COLOURS)
     with drawing(stem, 8.2, 3.6) as figure:
@@ -26,12 +26,8 @@ def draw_solutions(numbers: Numbers, stem: Path) -> None:
             if turn == 0:
                 axes.hlines(mass, places - 0.38, places + 0.38, color=INK, lw=1.2, label=name)
             else:
-                look: dict[str, Any] = {
-                    "color": colours[turn],
-                    "marker": MARKERS[turn],
-                    "zorder": 3,
-                }
-                axes.scatter(places + shift, mass, s=26, label=name, **look)
+                look = {"color": colours[turn], "marker": MARKERS[turn], "label": name}
+                axes.scatter(places + shift, mass, s=26, zorder=3, **look)
         _logarithmic(axes, "y")
         labels = [
             f"{name}\nq = {q:g}"
@@ -45,7 +41,7 @@ def draw_solutions(numbers: Numbers, stem: Path) -> None:
 
 
 def draw_anchors(numbers: Numbers, stem: Path) -> None:
-    """The factor that each guide puts on a completion's anchor, against its mass."""
+    """Draw the factor that each guide puts on a completion's anchor, against its mass."""
     with drawing(stem, 8.4, 2.8) as figure:
         panels = figure.subplots(1, len(numbers["shift"]), sharex=True, sharey=True)
         for axes, (name, shift), colour in zip(
@@ -60,15 +56,15 @@ def draw_anchors(numbers: Numbers, stem: Path) -> None:
 
 
 def draw_support(numbers: Numbers, stem: Path) -> None:
-    """Drawn at all; above δ at the optimum; at rest under each estimator."""
+    """Draw the chance to be sampled, mass at the optimum, and mass after training."""
     with drawing(stem, 10.2, 3.1) as figure:
-        drawn, optimum, rest = figure.subplots(1, 3)
+        sampled, optimum, rest = figure.subplots(1, 3)
         for turn, (mass, chance) in enumerate(numbers["drawn"].items()):
-            drawn.plot(numbers["rollouts"], chance, label=f"π_ref = {mass}", **line_style(turn))
-        _logarithmic(drawn, "x", 100)
-        drawn.set(xlabel="rollouts", ylabel="chance to be drawn", ylim=(-0.02, 1.32))
-        drawn.set_title("Rare answers must be drawn")
-        drawn.legend(fontsize=8, loc="upper left")
+            sampled.plot(numbers["rollouts"], chance, label=f"π_ref = {mass}", **line_style(turn))
+        _logarithmic(sampled, "x", 100)
+        sampled.set(xlabel="rollouts", ylabel="probability of being sampled", ylim=(-0.02, 1.32))
+        sampled.set_title("Rare answers must be sampled")
+        sampled.legend(fontsize=8, loc="upper left")
         for turn, (name, mass) in enumerate(numbers["rare"].items()):
             optimum.plot(numbers["beta"], mass, label=name, **line_style(turn))
         optimum.axhline(numbers["reference"], color=FAINT, lw=1, label="reference")
@@ -88,7 +84,7 @@ def draw_support(numbers: Numbers, stem: Path) -> None:
 
 
 def draw_estimators(numbers: Numbers, stem: Path) -> None:
-    """How much of each estimator's expected gradient a guide changes."""
+    """Draw how much of each estimator's expected gradient a guide changes."""
     with drawing(stem, 5.6, 3.2) as figure:
         axes = figure.subplots()
         _bars(axes, numbers["change"])
@@ -99,7 +95,7 @@ def draw_estimators(numbers: Numbers, stem: Path) -> None:
 
 
 def draw_modes(numbers: Numbers, stem: Path) -> None:
-    """A reference with two modes and the single bumps nearest to it."""
+    """Draw a reference with two modes and the single bumps nearest to it."""
     with drawing(stem, 5.6, 3.0) as figure:
         axes = figure.subplots()
         axes.fill_between(numbers["place"], numbers["reference"], color="#d9d9d9", lw=0)
@@ -112,7 +108,7 @@ def draw_modes(numbers: Numbers, stem: Path) -> None:
 
 
 def draw_off_target(numbers: Numbers, stem: Path) -> None:
-    """Eq. 32's bound on q(right) / q(wrong), with the line where it is 1."""
+    """Draw Eq. 32's bound on q(right) / q(wrong), with the line where it is 1."""
     beta, right, bound = (np.asarray(numbers[key]) for key in ("beta", "right_mass", "bound"))
     with drawing(stem, 5.4, 3.8) as figure:
         axes = figure.subplots()
@@ -141,7 +137,7 @@ DRAWINGS: Mapping[str, Callable[[Numbers, Path], None]] = {
 
 
 def _bars(axes: Any, by_series: Mapping[str, Mapping[str, float]]) -> None:
-    """Groups of bars: a series each, one group per key."""
+    """Draw groups of bars: a series each, one group per key."""
     width = 0.8 / len(by_series)
     groups: list[str] = []
     for turn, (name, values) in enumerate(by_series.items()):
@@ -157,7 +153,7 @@ def _threshold(axes: Any, delta: float) -> None:
 
 
 def _logarithmic(axes: Any, axis: str, base: int = 10) -> None:
-    """A logarithmic axis, marked at powers of `base`, in plain numbers."""
+    """Set a logarithmic axis, marked at powers of `base`, in plain numbers."""
     scale, marks = (axes.set_xscale, axes.xaxis) if axis == "x" else (axes.set_yscale, axes.yaxis)
     scale("log")
     marks.set_major_locator(LogLocator(base))

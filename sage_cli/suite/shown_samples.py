@@ -72,7 +72,7 @@ def _guided(run: Run | None) -> dict[str, tuple[ShownToken, ...]]:
             one["problem_id"]: tuple(
                 ShownToken(*each)
                 for each in zip(
-                    one["tokens"], one["examined"]["q_T"], one["examined"]["entropy_T"], strict=True
+                    one["tokens"], one["values"]["q_T"], one["values"]["entropy_T"], strict=True
                 )
             )
             for one in held.get("completions", ())

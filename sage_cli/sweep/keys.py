@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import get_args
 
-from sage_cli.config.fields import Setting, sections_of, settings
-from sage_cli.config.guide import GuideSection
+from sage_cli.config.fields import Setting, settings
 from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide
 
 SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
 """Settings by names that are no last part of them, or of more than one."""
@@ -53,11 +52,10 @@ def is_whole(key: str) -> bool:
 
 
 def guides_with(key: str) -> tuple[str, ...]:
-    """Return the guides of this package that have the setting `key`, as guide.tau."""
+    """Return the names of the guides that have the setting `key`, as guide.tau."""
     section, _, name = key.partition(".")
-    having = [one for one in sections_of(GuideSection) if name in one.model_fields]
-    names = [get_args(one.model_fields["name"].annotation) for one in having]
-    return tuple(name for (name,) in filter(None, names)) if section == "guide" else ()
+    having = [one.model_fields for one in Guide.members() if name in one.model_fields]
+    return tuple(fields["name"].default for fields in having) if section == "guide" else ()
 
 
 def meant(given: str, known: Iterable[str]) -> str:

@@ -7,14 +7,15 @@ from math import comb
 import numpy as np
 
 from sage_cli.metrics import pass_at_k
-from sage_cli.theory.statement import Statement, distance
+from sage_cli.theory.statement import Found, distance, statement
 
 SAMPLES = 16
 """As in Table 2."""
 
 
-def unbiased_pass_at_k() -> Statement:
-    """The mean of the estimator over all counts."""
+@statement("pass@k", "pass@k", "as printed")
+def unbiased_pass_at_k() -> float:
+    """1 - C(n - c, k) / C(n, k) has the mean 1 - (1 - p)^k for every k up to n."""
     worst, counts = 0.0, np.arange(SAMPLES + 1)
     for chance in (0.01, 0.2, 0.7):
         weight_N = [comb(SAMPLES, c) * chance**c * (1 - chance) ** (SAMPLES - c) for c in counts]
@@ -23,15 +24,15 @@ def unbiased_pass_at_k() -> Statement:
         worst = max(
             worst, distance(np.asarray(weight_N) @ values_NK, np.asarray(expected_K, dtype=float))
         )
-    return Statement(
-        "pass@k", "pass@k",
-        "1 - C(n - c, k) / C(n, k) has the mean 1 - (1 - p)^k for every k up to n",
-        worst, "as printed",
-    )  # fmt: skip
+    return worst
 
 
-def pattern_frequency() -> Statement:
-    """Eq. 13 over all counts of right solutions with and without a pattern."""
+@statement("pattern frequency", "13", "on a condition")
+def pattern_frequency() -> Found:
+    """Given one right solution the share that shows a pattern has the mean P(pattern | right); but
+    a problem counts with chance 1 - (1 - p)^n, so that two policies are averaged over different
+    problems.
+    """
     shown = 0.3
     worst, known = 0.0, {}
     for right in (0.02, 0.6):
@@ -45,10 +46,4 @@ def pattern_frequency() -> Statement:
             worst, distance(share / counted, shown), distance(counted, 1 - (1 - right) ** SAMPLES)
         )
         known[f"chance to count, p = {right:g}"] = counted
-    return Statement(
-        "pattern frequency", "13",
-        "given one right solution the share that shows a pattern has the mean P(pattern | "
-        "right); but a problem counts with chance 1 - (1 - p)^n, so that two policies are "
-        "averaged over different problems",
-        worst, "on a condition", known,
-    )  # fmt: skip
+    return worst, known

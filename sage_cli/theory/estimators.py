@@ -15,8 +15,8 @@ from torch import Tensor
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.objectives import k3, k3_corrected, log_ratio, reward_to_go
-from sage_cli.theory.sequences import POLICY_SV, REFERENCE_SV, TREE, log_qs
-from sage_cli.theory.statement import Statement, distance
+from sage_cli.theory.sequences import POLICY_ZV, REFERENCE_ZV, TREE, log_qs
+from sage_cli.theory.statement import Found, distance, statement
 from sage_cli.theory.tree import Tree
 
 Estimator = Literal["k3", "k3-corrected", "reward"]
@@ -29,20 +29,20 @@ PAIRS = (0.05, 0.15, 0.4)
 def expected_gradient(
     estimator: Estimator,
     log_q_BT: FloatArray,
-    policy_SV: FloatArray = POLICY_SV,
-    reference_SV: FloatArray = REFERENCE_SV,
+    policy_ZV: FloatArray = POLICY_ZV,
+    reference_ZV: FloatArray = REFERENCE_ZV,
     tree: Tree = TREE,
 ) -> FloatArray:
-    """The expectation, over the policy's completions, of a loss's gradient by the logits, (S, V).
+    """Return the expected gradient of a loss by the logits over the policy's completions, (Z, V).
 
     The loss is the one that training uses; autograd differentiates it.
     """
-    logit_SV = torch.from_numpy(policy_SV).clone().requires_grad_()
-    logps_BT = logit_SV.log_softmax(dim=1)[tree.states_BT, tree.tokens_BT]
-    reference_BT = torch.from_numpy(tree.along(reference_SV))
+    logit_ZV = torch.from_numpy(policy_ZV).clone().requires_grad_()
+    logps_BT = logit_ZV.log_softmax(dim=1)[tree.states_BT, tree.tokens_BT]
+    reference_BT = torch.from_numpy(tree.along(reference_ZV))
     loss_BT = _loss(estimator, logps_BT, reference_BT, torch.from_numpy(log_q_BT))
-    mass_B = torch.from_numpy(tree.masses(policy_SV))
-    return _slope(mass_B * loss_BT.sum(dim=1), logit_SV)
+    mass_B = torch.from_numpy(tree.masses(policy_ZV))
+    return _slope(mass_B * loss_BT.sum(dim=1), logit_ZV)
 
 
 def _loss(estimator: Estimator, logps_BT: Tensor, reference_BT: Tensor, log_q_BT: Tensor) -> Tensor:
@@ -54,122 +54,116 @@ def _loss(estimator: Estimator, logps_BT: Tensor, reference_BT: Tensor, log_q_BT
     return -reward_to_go(ratio_BT, torch.ones_like(ratio_BT), beta=1.0) * logps_BT
 
 
-def k3_pulls_forward() -> Statement:
-    """Eq. 38 as a loss term."""
-    visits_S1, worst = TREE.visits(POLICY_SV)[:, None], 0.0
+@statement("k3 pulls forward", "38", "not as printed")
+def k3_pulls_forward() -> float:
+    """k3 as a loss term has the gradient -sum_v q pi_ref(v) grad log pi(v) at each visited state:
+    the forward KL's from q pi_ref, not the reverse KL's of Eqs. 1 and 6.
+    """
+    visits_Z1, worst = TREE.visits(POLICY_ZV)[:, None], 0.0
     for _, log_q_BT in log_qs():
-        weight_SV = TREE.mean(np.exp(log_q_BT), POLICY_SV) * np.exp(REFERENCE_SV)
-        total_S1 = weight_SV.sum(axis=1, keepdims=True)
-        exact_SV = visits_S1 * (total_S1 * np.exp(POLICY_SV) - weight_SV)
-        worst = max(worst, distance(expected_gradient("k3", log_q_BT), exact_SV))
-    return Statement(
-        "k3 pulls forward", "38",
-        "k3 as a loss term has the gradient -sum_v q pi_ref(v) grad log pi(v) at each visited "
-        "state: the forward KL's from q pi_ref, not the reverse KL's of Eqs. 1 and 6",
-        worst, "not as printed",
-    )  # fmt: skip
+        weight_ZV = TREE.mean(np.exp(log_q_BT), POLICY_ZV) * np.exp(REFERENCE_ZV)
+        total_Z1 = weight_ZV.sum(axis=1, keepdims=True)
+        exact_ZV = visits_Z1 * (total_Z1 * np.exp(POLICY_ZV) - weight_ZV)
+        worst = max(worst, distance(expected_gradient("k3", log_q_BT), exact_ZV))
+    return worst
 
 
-def branch_scales_k3() -> Statement:
-    """What a guide of the state alone does under k3."""
+@statement("branch under k3", "11, 38", "not in the paper")
+def branch_scales_k3() -> float:
+    """Under k3 branch multiplies each state's pull to the reference by q_t: the policy is held
+    closer to it where the entropy is high.
+    """
     log_q_BT = dict(log_qs())["branch"]
-    q_S1 = TREE.mean(np.exp(log_q_BT), POLICY_SV)[:, :1]
-    plain_SV = expected_gradient("k3", NO_GUIDE_BT)
-    return Statement(
-        "branch under k3", "11, 38",
-        "under k3 branch multiplies each state's pull to the reference by q_t: the policy is held "
-        "closer to it where the entropy is high",
-        distance(expected_gradient("k3", log_q_BT), q_S1 * plain_SV), "not in the paper",
-    )  # fmt: skip
+    q_Z1 = TREE.mean(np.exp(log_q_BT), POLICY_ZV)[:, :1]
+    plain_ZV = expected_gradient("k3", NO_GUIDE_BT)
+    return distance(expected_gradient("k3", log_q_BT), q_Z1 * plain_ZV)
 
 
-def corrected_is_reverse() -> Statement:
-    """k3 times the importance ratio."""
-    visits_S1, next_SV, worst = TREE.visits(POLICY_SV)[:, None], np.exp(POLICY_SV), 0.0
+@statement("k3-corrected is the token's reverse KL", "5, 38", "not in the paper")
+def corrected_is_reverse() -> float:
+    """k3 times the importance ratio has the reverse KL's gradient at each visited state, without
+    credit for later tokens.
+    """
+    visits_Z1, next_ZV, worst = TREE.visits(POLICY_ZV)[:, None], np.exp(POLICY_ZV), 0.0
     for _, log_q_BT in log_qs():
-        ratio_SV = POLICY_SV - TREE.mean(log_q_BT, POLICY_SV) - REFERENCE_SV
-        mean_S1 = (next_SV * ratio_SV).sum(axis=1, keepdims=True)
-        exact_SV = visits_S1 * next_SV * (ratio_SV - mean_S1)
-        worst = max(worst, distance(expected_gradient("k3-corrected", log_q_BT), exact_SV))
-    return Statement(
-        "k3-corrected is the token's reverse KL", "5, 38",
-        "k3 times the importance ratio has the reverse KL's gradient at each visited state, "
-        "without credit for later tokens",
-        worst, "not in the paper",
-    )  # fmt: skip
+        ratio_ZV = POLICY_ZV - TREE.mean(log_q_BT, POLICY_ZV) - REFERENCE_ZV
+        mean_Z1 = (next_ZV * ratio_ZV).sum(axis=1, keepdims=True)
+        exact_ZV = visits_Z1 * next_ZV * (ratio_ZV - mean_Z1)
+        worst = max(worst, distance(expected_gradient("k3-corrected", log_q_BT), exact_ZV))
+    return worst
 
 
-def branch_drops_out() -> Statement:
-    """A guide of the state alone is a baseline there."""
+@statement("branch under k3-corrected", "11, 38", "not in the paper")
+def branch_drops_out() -> float:
+    """Under k3-corrected, a trainer library's default, branch drops out in expectation: q is the
+    same for all tokens of a state, hence a baseline, and only its variance is left.
+    """
     branch_BT = dict(log_qs())["branch"]
-    plain_SV = expected_gradient("k3-corrected", NO_GUIDE_BT)
-    found_SV = expected_gradient("k3-corrected", branch_BT)
-    return Statement(
-        "branch under k3-corrected", "11, 38",
-        "under k3-corrected, a trainer library's default, branch drops out in expectation: q is "
-        "the same for all tokens of a state, hence a baseline, and only its variance is left",
-        distance(found_SV, plain_SV), "not in the paper",
-    )  # fmt: skip
+    plain_ZV = expected_gradient("k3-corrected", NO_GUIDE_BT)
+    found_ZV = expected_gradient("k3-corrected", branch_BT)
+    return distance(found_ZV, plain_ZV)
 
 
-def reward_is_exact() -> Statement:
-    """Eq. 6's gradient, for guides that don't look ahead."""
+@statement("reward is Eq. 6", "5, 6, 8", "not in the paper")
+def reward_is_exact() -> float:
+    """The divergence as a reward-to-go has the exact gradient of Eq. 6; branch then pays the policy
+    for reaching states of high entropy.
+    """
     worst = 0.0
     for log_q_BT in (NO_GUIDE_BT, dict(log_qs())["branch"]):
-        whole_BT = (TREE.along(POLICY_SV - REFERENCE_SV) - log_q_BT).sum(axis=1, keepdims=True)
-        exact_SV = TREE.ascent(np.repeat(whole_BT, TREE.steps, axis=1), POLICY_SV)
-        worst = max(worst, distance(expected_gradient("reward", log_q_BT), exact_SV))
-    return Statement(
-        "reward is Eq. 6", "5, 6, 8",
-        "the divergence as a reward-to-go has the exact gradient of Eq. 6; branch then pays the "
-        "policy for reaching states of high entropy",
-        worst, "not in the paper",
-    )  # fmt: skip
+        whole_BT = (TREE.along(POLICY_ZV - REFERENCE_ZV) - log_q_BT).sum(axis=1, keepdims=True)
+        exact_ZV = TREE.ascent(np.repeat(whole_BT, TREE.steps, axis=1), POLICY_ZV)
+        worst = max(worst, distance(expected_gradient("reward", log_q_BT), exact_ZV))
+    return worst
 
 
-def looking_ahead_costs() -> Statement:
-    """What reward-to-go leaves out under token."""
+@statement("token under reward", "6, 10", "not as printed")
+def looking_ahead_costs() -> Found:
+    """Token's q of earlier tokens depends on later ones, and a token's reward-to-go leaves them
+    out: its gradient is not Eq. 6's, by exactly their covariance with the score.
+    """
     log_q_BT = dict(log_qs())["token"]
-    whole_BT = (TREE.along(POLICY_SV - REFERENCE_SV) - log_q_BT).sum(axis=1, keepdims=True)
-    exact_SV = TREE.ascent(np.repeat(whole_BT, TREE.steps, axis=1), POLICY_SV)
+    whole_BT = (TREE.along(POLICY_ZV - REFERENCE_ZV) - log_q_BT).sum(axis=1, keepdims=True)
+    exact_ZV = TREE.ascent(np.repeat(whole_BT, TREE.steps, axis=1), POLICY_ZV)
     earlier_BT = log_q_BT.cumsum(axis=1) - log_q_BT
-    left_out_SV = TREE.ascent(-earlier_BT, POLICY_SV)
-    found_SV = expected_gradient("reward", log_q_BT)
-    return Statement(
-        "token under reward", "6, 10",
-        "token's q of earlier tokens depends on later ones, and a token's reward-to-go leaves them "
-        "out: its gradient isn't Eq. 6's, by exactly their covariance with the score",
-        distance(found_SV + left_out_SV, exact_SV), "not as printed",
-        {"share of the gradient": float(np.linalg.norm(left_out_SV) / np.linalg.norm(exact_SV))},
-    )  # fmt: skip
+    left_out_ZV = TREE.ascent(-earlier_BT, POLICY_ZV)
+    found_ZV = expected_gradient("reward", log_q_BT)
+    error = distance(found_ZV + left_out_ZV, exact_ZV)
+    return error, {
+        "share of the gradient": float(np.linalg.norm(left_out_ZV) / np.linalg.norm(exact_ZV))
+    }
 
 
-def random_drops_out() -> Statement:
-    """Eq. 9's noise is drawn independently of the tokens."""
+@statement("random is noise alone", "9, 38", "not as printed")
+def random_drops_out() -> float:
+    """Over its noise the random guide leaves every estimator's gradient as it is without a guide:
+    sampled again in each iteration, it perturbs the steps and moves no optimum (completions of
+    equal length).
+    """
     sign_BT, worst = np.random.default_rng(6).choice([-1, 1], TREE.tokens_BT.shape), 0.0
     for estimator in ESTIMATORS:
-        plain_SV = expected_gradient(estimator, NO_GUIDE_BT)
+        plain_ZV = expected_gradient(estimator, NO_GUIDE_BT)
         for size in PAIRS:
             pair = [np.log1p(shift * sign_BT) for shift in (size, -size)]
-            up_SV, down_SV = (expected_gradient(estimator, log_q_BT) for log_q_BT in pair)
-            worst = max(worst, distance((up_SV + down_SV) / 2, plain_SV))
-    return Statement(
-        "random is noise alone", "9, 38",
-        "over its noise the random guide leaves every estimator's gradient as it is without a "
-        "guide: drawn anew each iteration, it perturbs the steps and moves no optimum "
-        "(completions of equal length)",
-        worst, "not as printed",
-    )  # fmt: skip
+            up_ZV, down_ZV = (expected_gradient(estimator, log_q_BT) for log_q_BT in pair)
+            worst = max(worst, distance((up_ZV + down_ZV) / 2, plain_ZV))
+    return worst
 
 
-def other_forms() -> Statement:
-    """Two losses that are often taken for something else, sample by sample."""
-    logps_BT = torch.from_numpy(TREE.along(POLICY_SV)).requires_grad_()
-    reference_BT = torch.from_numpy(TREE.along(REFERENCE_SV))
+@statement("other forms", "38", "not in the paper")
+def other_forms() -> float:
+    """Sample by sample, with r = pi_ref / pi: k2 = d^2 / 2 has k3-corrected's gradient, a correct
+    forward KL has k3's (1 - r), and r log r - (r - 1) differentiated directly has -r log r, which
+    is neither.
+
+    Losses that are often taken for something else.
+    """
+    logps_BT = torch.from_numpy(TREE.along(POLICY_ZV)).requires_grad_()
+    reference_BT = torch.from_numpy(TREE.along(REFERENCE_ZV))
     d_BT = reference_BT - logps_BT
     ratio_BT = d_BT.detach().exp()
     corrected = k3_corrected(logps_BT, reference_BT, logps_BT.detach())
-    error = max(
+    return max(
         distance(_slope(d_BT.square() / 2, logps_BT), _slope(corrected, logps_BT)),
         distance(
             _slope(d_BT.exp() * d_BT - d_BT.exp() + 1, logps_BT),
@@ -177,13 +171,6 @@ def other_forms() -> Statement:
         ),
         distance(_slope(k3(logps_BT, reference_BT), logps_BT), (1 - ratio_BT).numpy()),
     )
-    return Statement(
-        "other forms", "38",
-        "sample by sample, with r = pi_ref / pi: k2 = d^2 / 2 has k3-corrected's gradient, a "
-        "correct forward KL has k3's (1 - r), and r log r - (r - 1) differentiated directly has "
-        "-r log r, which is neither",
-        error, "not in the paper",
-    )  # fmt: skip
 
 
 def _slope(loss: Tensor, by: Tensor) -> FloatArray:

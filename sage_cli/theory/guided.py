@@ -1,4 +1,4 @@
-"""The guides' own formulas, Eqs. 9 to 11: the package's guides against a second way to compute."""
+"""The guides' formulas, Eqs. 9 to 11: the package's guides against a second computation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from sage_cli.guides import BranchGuide, Guide, RandomGuide, Signals, TokenGuide
-from sage_cli.guides.noise import row_noise
 from sage_cli.metrics.counts import FloatArray
-from sage_cli.theory.statement import Statement, distance
+from sage_cli.theory.statement import Found, distance, statement
 
 LOW, HIGH = 0.6, 1.4
 """The authors' clamp."""
@@ -19,27 +18,28 @@ LOGPS_BT = np.log(np.random.default_rng(5).uniform(0.01, 1.0, (6, 12)))
 """Log-probabilities of the tokens of six completions."""
 
 
-def random_formula() -> Statement:
-    """Eq. 9 from the same uniform draws."""
+@statement("random guide", "9", "as printed")
+def random_formula() -> Found:
+    """q_t is 1 + sigma z where a uniform number is below epsilon and 1 elsewhere; over its noise it
+    is 1 in the mean, inside the clamp too, and log q_t is below 0.
+    """
     guide = RandomGuide()
-    picked_BT, draw_BT = (found.numpy() for found in row_noise(_logps(), None, guide.seed, 0))
-    noise_BT = np.vectorize(NormalDist().inv_cdf)(draw_BT)
-    expected_BT = np.where(picked_BT < 0.1, 1 + 0.15 * noise_BT, 1.0)
+    chosen_BT, uniform_BT = (u_BT.numpy() for u_BT in guide.noise(_signals(), 0))
+    noise_BT = np.vectorize(NormalDist().inv_cdf)(uniform_BT)
+    expected_BT = np.where(chosen_BT < 0.1, 1 + 0.15 * noise_BT, 1.0)
     mean_q, mean_log_q = clipped_moments(1.0, 0.15)
-    return Statement(
-        "random guide", "9",
-        "q_t is 1 + sigma z where a draw is below epsilon and 1 elsewhere; over its noise it is 1 "
-        "in the mean, inside the clamp too, and log q_t is below 0",
-        max(distance(_q(guide), expected_BT.clip(LOW, HIGH)), distance(mean_q, 1.0)),
-        "as printed", {"mean log q_t where it is drawn": mean_log_q},
-    )  # fmt: skip
+    error = max(distance(_q(guide), expected_BT.clip(LOW, HIGH)), distance(mean_q, 1.0))
+    return error, {"mean log q_t where it is noisy": mean_log_q}
 
 
-def token_formula() -> Statement:
-    """Eq. 10 from the same draws, w_t the rank of the surprisal; and what the clamp leaves."""
+@statement("token guide", "10", "on a condition")
+def token_formula() -> Found:
+    """q_t is normal with mean 1 + alpha w_t and deviation sigma w_t; 1 + alpha is close to the
+    clamp's upper end, which takes a fifth of the most surprising token's mean shift.
+    """
     guide = TokenGuide(norm="rank")
-    draw_BT = row_noise(_logps(), None, guide.seed, 0)[0].numpy()
-    noise_BT = np.vectorize(NormalDist().inv_cdf)(draw_BT)
+    uniform_BT = guide.noise(_signals(), 0)[0].numpy()
+    noise_BT = np.vectorize(NormalDist().inv_cdf)(uniform_BT)
     w_BT = (-LOGPS_BT).argsort(axis=1).argsort(axis=1) / (LOGPS_BT.shape[1] - 1)
     expected_BT = 1 + w_BT * (0.3 + 0.25 * noise_BT)
     mean_q, _ = clipped_moments(1.3, 0.25)
@@ -47,40 +47,33 @@ def token_formula() -> Statement:
         distance(_q(guide), expected_BT.clip(LOW, HIGH)),
         distance(mean_q, clipped_normal_mean(1.3, 0.25)),
     )
-    return Statement(
-        "token guide", "10",
-        "q_t is normal with mean 1 + alpha w_t and deviation sigma w_t; 1 + alpha is close to the "
-        "clamp's upper end, which takes a fifth of the most surprising token's mean shift",
-        error, "on a condition", {"mean q_t at w = 1, alpha = .3, sigma = .25": mean_q},
-    )  # fmt: skip
+    return error, {"mean q_t at w = 1, alpha = .3, sigma = .25": mean_q}
 
 
-def branch_formula() -> Statement:
-    """Eq. 11 over a range of entropies, and where the clamp begins."""
+@statement("branch guide", "11", "as printed")
+def branch_formula() -> Found:
+    """q_t is 1 up to tau, rises by rho per nat above it, and stands at the clamp's 1.4 from tau +
+    .4 / rho on.
+    """
     entropy_T = np.linspace(0, 5, 501)
     entropy_BT = torch.from_numpy(entropy_T)[None]
     signals = Signals(-entropy_BT, entropy_BT, torch.ones_like(entropy_BT))
     found_T = BranchGuide().log_q(signals, 0).exp().numpy()[0]
     full = 1.2 + (HIGH - 1) / 0.3
     expected_T = [1 if h < 1.2 else 1 + 0.3 * (h - 1.2) if h < full else HIGH for h in entropy_T]
-    return Statement(
-        "branch guide", "11",
-        "q_t is 1 up to tau, rises by rho per nat above it, and stands at the clamp's 1.4 from "
-        "tau + .4 / rho on",
-        distance(found_T, np.array(expected_T)), "as printed",
-        {"entropy at which the default guide is clamped": full},
-    )  # fmt: skip
+    error = distance(found_T, np.array(expected_T))
+    return error, {"entropy at which the default guide is clamped": full}
 
 
 def clipped_moments(mean: float, deviation: float, points: int = 20_000) -> tuple[float, float]:
-    """Means of q and log q over clamped normal q, by the midpoint rule on the draw's quantiles."""
+    """Return the means of q and log q over clamped normal q, by the midpoint rule on quantiles."""
     normal = NormalDist(mean, deviation)
     q = np.array([normal.inv_cdf((i + 0.5) / points) for i in range(points)]).clip(LOW, HIGH)
     return float(q.mean()), float(np.log(q).mean())
 
 
 def clipped_normal_mean(mean: float, deviation: float) -> float:
-    """The mean of a normal variable that is clamped, in closed form."""
+    """Return the mean of a normal variable that is clamped, in closed form."""
     below, above = (LOW - mean) / deviation, (HIGH - mean) / deviation
     inside = _cdf(above) - _cdf(below)
     return (
@@ -99,11 +92,11 @@ def _density(z: float) -> float:
     return exp(-z * z / 2) / sqrt(2 * pi)
 
 
-def _logps() -> torch.Tensor:
-    return torch.from_numpy(LOGPS_BT)
+def _signals() -> Signals:
+    logps_BT = torch.from_numpy(LOGPS_BT)
+    return Signals(logps_BT, logps_BT.neg(), torch.ones(LOGPS_BT.shape))
 
 
 def _q(guide: Guide) -> FloatArray:
-    signals = Signals(_logps(), _logps().neg(), torch.ones(LOGPS_BT.shape))
-    q_BT: FloatArray = guide.log_q(signals, 0).exp().numpy()
+    q_BT: FloatArray = guide.log_q(_signals(), 0).exp().numpy()
     return q_BT

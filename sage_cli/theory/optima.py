@@ -10,7 +10,7 @@ import numpy as np
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.theory.ascent import ForwardKl, ReverseKl, best_policy
 from sage_cli.theory.solutions import covering, covering_level, tempered, tilted, two_valued_level
-from sage_cli.theory.statement import Statement, distance, violation
+from sage_cli.theory.statement import Found, distance, statement, violation
 
 BETAS = (0.2, 0.5, 1.0)
 """Below .2 the wrong completions' optimal mass is under exp(-1 / beta) = 1 %, and vanishes soon."""
@@ -27,12 +27,12 @@ class Prompt:
 
     @property
     def right_mass(self) -> float:
-        """p, how often the reference is right."""
+        """The probability p that the reference is right."""
         return float(self.reference_B @ self.right_B)
 
 
 def prompts(count: int = 3) -> Iterator[Prompt]:
-    """Prompts with eight completions, three of them right, some a thousand times rarer."""
+    """Return prompts with eight completions, three of them right, some a thousand times rarer."""
     generator = np.random.default_rng(1)
     for _ in range(count):
         weight_B = 1e-3 + generator.dirichlet(np.full(8, 0.5))
@@ -41,30 +41,29 @@ def prompts(count: int = 3) -> Iterator[Prompt]:
 
 
 def cases() -> Iterator[tuple[Prompt, float]]:
-    """Every prompt at every beta."""
+    """Return every prompt with every beta."""
     for prompt in prompts():
         for beta in BETAS:
             yield prompt, beta
 
 
-def reverse_kl() -> Statement:
-    """Eqs. 1 and 2."""
-    error = max(
+@statement("exponential tilting", "1, 2", "as printed")
+def reverse_kl() -> float:
+    """Gradient ascent on E[r] - beta KL(pi || pi_ref) ends at pi_ref exp(r / beta) / Z."""
+    return max(
         distance(
             best_policy(ReverseKl(p.right_B, p.reference_B, beta)),
             tilted(p.right_B, p.reference_B, beta),
         )
         for p, beta in cases()
     )
-    return Statement(
-        "exponential tilting", "1, 2",
-        "gradient ascent on E[r] - beta KL(pi || pi_ref) ends at pi_ref exp(r / beta) / Z",
-        error, "as printed",
-    )  # fmt: skip
 
 
-def lagrangian() -> Statement:
-    """Eqs. 14 to 18."""
+@statement("the multiplier", "14-18", "as printed")
+def lagrangian() -> float:
+    """At the closed form every completion's derivative is lambda = beta (log Z - 1), whether or not
+    the anchor sums to one.
+    """
     worst = 0.0
     for p, beta in cases():
         anchor_B = p.q_B * p.reference_B
@@ -72,16 +71,14 @@ def lagrangian() -> Statement:
         multiplier = beta * (np.log(weight_B.sum()) - 1)
         slope_B = ReverseKl(p.right_B, anchor_B, beta).slope(weight_B / weight_B.sum())
         worst = max(worst, distance(slope_B, multiplier))
-    return Statement(
-        "the multiplier", "14-18",
-        "at the closed form every completion's derivative is lambda = beta (log Z - 1), whether or "
-        "not the anchor sums to one",
-        worst, "as printed",
-    )  # fmt: skip
+    return worst
 
 
-def shaped_anchor() -> Statement:
-    """Eqs. 3, 4 and 6, and that a constant factor on q changes nothing."""
+@statement("shaped anchor", "3, 4, 6", "as printed")
+def shaped_anchor() -> float:
+    """Gradient ascent on E[r] - beta D(pi || q pi_ref) ends at q pi_ref exp(r / beta) / Z, and a
+    constant factor on q changes nothing.
+    """
     worst = 0.0
     for p, beta in cases():
         anchor_B = p.q_B * p.reference_B
@@ -89,32 +86,28 @@ def shaped_anchor() -> Statement:
         found_B = best_policy(ReverseKl(p.right_B, anchor_B, beta))
         worst = max(worst, distance(found_B, closed_B))
         worst = max(worst, distance(tilted(p.right_B, 7 * anchor_B, beta), closed_B))
-    return Statement(
-        "shaped anchor", "3, 4, 6",
-        "gradient ascent on E[r] - beta D(pi || q pi_ref) ends at q pi_ref exp(r / beta) / Z, "
-        "and a constant factor on q changes nothing",
-        worst, "as printed",
-    )  # fmt: skip
+    return worst
 
 
-def sharpening() -> Statement:
-    """What Eq. 2 does to right completions among themselves."""
+@statement("no sharpening among right answers", "2", "not as printed")
+def sharpening() -> Found:
+    """The optimum multiplies every right completion by one and the same factor above 1: rare ones
+    stay rare beside frequent ones, but none of them loses, and pass@k falls for no k.
+    """
     worst, least_gain = 0.0, np.inf
     for p, beta in cases():
         right_B = p.right_B > 0
         gain_B = tilted(p.right_B, p.reference_B, beta)[right_B] / p.reference_B[right_B]
         worst = max(worst, distance(gain_B, gain_B[0]), violation(1.0, gain_B))
         least_gain = min(least_gain, float(gain_B.min()))
-    return Statement(
-        "no sharpening among right answers", "2",
-        "the optimum multiplies every right completion by one and the same factor above 1: rare "
-        "ones stay rare beside frequent ones, but none of them loses, and pass@k falls for no k",
-        worst, "not as printed", {"smallest factor": least_gain},
-    )  # fmt: skip
+    return worst, {"smallest factor": least_gain}
 
 
-def entropy_bonus() -> Statement:
-    """Eqs. 19 to 21."""
+@statement("entropy bonus", "19-21", "as printed")
+def entropy_bonus() -> float:
+    """An entropy bonus ends at Eq. 2's policy to the power beta / (beta + alpha_H): every log-ratio
+    shrinks by one factor, so that no two completions change places.
+    """
     worst = 0.0
     for p, beta in cases():
         closed_B = tempered(p.right_B, p.reference_B, beta, BONUS)
@@ -126,16 +119,14 @@ def entropy_bonus() -> Statement:
             distance(ascended_B, closed_B),
             distance(np.log(closed_B / closed_B[0]), shrunk_B),
         )
-    return Statement(
-        "entropy bonus", "19-21",
-        "an entropy bonus ends at Eq. 2's policy to the power beta / (beta + alpha_H): every "
-        "log-ratio shrinks by one factor, so that no two completions change places",
-        worst, "as printed",
-    )  # fmt: skip
+    return worst
 
 
-def forward_kl() -> Statement:
-    """Eq. 27, and its lambda from the right mass alone."""
+@statement("forward KL", "27", "as printed")
+def forward_kl() -> float:
+    """Gradient ascent on E[r] - beta KL(pi_ref || pi) ends at beta pi_ref / (lambda - r); lambda is
+    the larger root of a quadratic equation in which pi_ref is its right mass alone.
+    """
     worst = 0.0
     for p, beta in cases():
         closed_B = covering(p.right_B, p.reference_B, beta)
@@ -146,10 +137,4 @@ def forward_kl() -> Statement:
             distance(found_B, closed_B),
             distance(level, two_valued_level(p.right_mass, beta)),
         )
-    return Statement(
-        "forward KL", "27",
-        "gradient ascent on E[r] - beta KL(pi_ref || pi) ends at beta pi_ref / (lambda - r); "
-        "lambda is the larger root of a quadratic equation in which pi_ref is its right mass "
-        "alone",
-        worst, "as printed",
-    )  # fmt: skip
+    return worst

@@ -12,7 +12,7 @@ from sage_cli.metrics.counts import FloatArray
 from sage_cli.theory import estimators, expansion, modes, sequences, support, toy
 from sage_cli.theory.off_target import preference_needed
 from sage_cli.theory.solutions import covering, tempered, tilted
-from sage_cli.theory.tree import Tree, drawn_policy
+from sage_cli.theory.tree import Tree, random_policy
 
 COMPLETIONS = {
     "right, frequent": (0.30, 1.0, 1.0),
@@ -36,14 +36,14 @@ class Solutions(TypedDict):
 
 
 class Anchors(TypedDict):
-    """What guides make of the reference: by guide, each completion's mass over the reference's."""
+    """Shaped anchors: by guide, each completion's mass relative to the reference's."""
 
     reference: FloatArray
     shift: dict[str, FloatArray]
 
 
 class Entering(TypedDict):
-    """What enters the support: by rollouts, by beta, and at rest by guide and estimator."""
+    """Answers that enter the support: by rollouts, by beta, and at rest by guide and estimator."""
 
     rollouts: FloatArray
     drawn: dict[str, list[float]]
@@ -92,21 +92,23 @@ Pictures = TypedDict(
 
 
 def pictures() -> Pictures:
-    """Every picture's numbers, computed now."""
+    """Compute the numbers of every picture."""
     return {
         "solutions": solutions(),
         "anchors": anchors(),
         "support": entering(),
         "estimators": change_of_gradients(),
         "modes": {
-            "place": modes.PLACE_B, "reference": modes.two_modes(), "fits": modes.fits(),
+            "place": modes.PLACE_B,
+            "reference": modes.two_modes(),
+            "fits": modes.fits(),
         },
         "off-target": needed_preference(),
-    }  # fmt: skip
+    }
 
 
 def solutions() -> Solutions:
-    """Where each objective ends, on one prompt of six completions."""
+    """Return where each objective ends, on one prompt of six completions."""
     reference_B, right_B, q_B = np.array(list(COMPLETIONS.values())).T
     return {
         "completions": list(COMPLETIONS),
@@ -123,24 +125,24 @@ def solutions() -> Solutions:
 
 
 def anchors() -> Anchors:
-    """What each guide makes of the reference's 256 completions of four tokens."""
+    """Return each guide's factor on the reference's 256 completions of four tokens."""
     tree = Tree(vocabulary=4, steps=4)
-    reference_SV = drawn_policy(tree, seed=8, spread=1.5)
+    reference_ZV = random_policy(tree, seed=8, spread=1.5)
     guides = {
         "random": RandomGuide(),
         "token": TokenGuide(),
         "branch": BranchGuide(tau=0.8, rho=0.8),
     }
-    reference_B = tree.masses(reference_SV)
+    reference_B = tree.masses(reference_ZV)
     shifts = {}
     for name, guide in guides.items():
-        q_B = np.exp(tree.log_q(guide, reference_SV).sum(axis=1))
+        q_B = np.exp(tree.log_q(guide, reference_ZV).sum(axis=1))
         shifts[name] = q_B / (reference_B @ q_B)
     return {"reference": reference_B, "shift": shifts}
 
 
 def entering() -> Entering:
-    """The support under finite rollouts, and the toy's rare right answer."""
+    """Return the support under finite rollouts, and the toy's rare right answer."""
     rollouts = np.geomspace(1, 1e5, 101)
     betas = np.linspace(0.1, 1.0, 91)
     q_B = np.exp(toy.LOG_Q_BT.sum(axis=1))
@@ -167,7 +169,7 @@ def entering() -> Entering:
 
 
 def change_of_gradients() -> Change:
-    """By how much, of its own length, a guide changes each estimator's expected gradient."""
+    """Return by how much of its length a guide changes each estimator's expected gradient."""
     known = dict(sequences.log_qs())
     log_q = {
         "random, in the mean": estimators.NO_GUIDE_BT,  # a statement of its own says why
@@ -184,16 +186,16 @@ def change_of_gradients() -> Change:
 
 
 def needed_preference() -> Needed:
-    """Eq. 32's bound over beta and the reference's right mass."""
-    beta_X, right_Y = np.geomspace(0.02, 2.0, 80), np.geomspace(1e-3, 0.9, 80)
-    bound_YX = [[preference_needed(p, beta) for beta in beta_X] for p in right_Y]
-    return {"beta": beta_X, "right_mass": right_Y, "bound": bound_YX}
+    """Return Eq. 32's bound over beta and the reference's right mass."""
+    betas, masses = np.geomspace(0.02, 2.0, 80), np.geomspace(1e-3, 0.9, 80)
+    bound = [[preference_needed(p, beta) for beta in betas] for p in masses]
+    return {"beta": betas, "right_mass": masses, "bound": bound}
 
 
 def _change(estimator: estimators.Estimator, log_q_BT: FloatArray) -> float:
-    plain_SV = estimators.expected_gradient(estimator, estimators.NO_GUIDE_BT)
-    change_SV = estimators.expected_gradient(estimator, log_q_BT) - plain_SV
-    return float(np.linalg.norm(change_SV) / np.linalg.norm(plain_SV))
+    plain_ZV = estimators.expected_gradient(estimator, estimators.NO_GUIDE_BT)
+    change_ZV = estimators.expected_gradient(estimator, log_q_BT) - plain_ZV
+    return float(np.linalg.norm(change_ZV) / np.linalg.norm(plain_ZV))
 
 
 def _rare(anchor_B: FloatArray, beta: float) -> float:

@@ -11,30 +11,30 @@ from sage_cli.metrics.counts import FloatArray
 
 
 def normalised(weight_B: FloatArray) -> FloatArray:
-    """The distribution in proportion to positive weights."""
+    """Return the distribution in proportion to positive weights."""
     normalised_B: FloatArray = weight_B / weight_B.sum()
     return normalised_B
 
 
 def tilted(reward_B: FloatArray, anchor_B: FloatArray, beta: float) -> FloatArray:
-    """anchor exp(r / beta), normalised: Eq. 2, and Eq. 4 where the anchor is q pi_ref."""
+    """Return anchor exp(r / beta), normalised: Eq. 2, and Eq. 4 where the anchor is q pi_ref."""
     return normalised(anchor_B * np.exp((reward_B - reward_B.max()) / beta))
 
 
 def tempered(
     reward_B: FloatArray, anchor_B: FloatArray, beta: float, entropy_bonus: float
 ) -> FloatArray:
-    """Eq. 21: (anchor exp(r / beta))^(beta / (beta + entropy_bonus)), normalised."""
+    """Return Eq. 21: (anchor exp(r / beta))^(beta / (beta + entropy_bonus)), normalised."""
     return normalised(tilted(reward_B, anchor_B, beta) ** (beta / (beta + entropy_bonus)))
 
 
 def covering(reward_B: FloatArray, anchor_B: FloatArray, beta: float) -> FloatArray:
-    """Eq. 27: beta anchor / (lambda - r), the forward KL's stationary policy."""
+    """Return Eq. 27: beta anchor / (lambda - r), the forward KL's stationary policy."""
     return beta * anchor_B / (covering_level(reward_B, anchor_B, beta) - reward_B)
 
 
 def covering_level(reward_B: FloatArray, anchor_B: FloatArray, beta: float) -> float:
-    """Eq. 27's lambda, for any rewards, by bisection: the masses sum to one, all are positive."""
+    """Return Eq. 27's lambda for any rewards, by bisection: masses are positive and sum to one."""
     top, weight = float(reward_B.max()), beta * float(anchor_B.sum())
     low, high = 0.0, weight  # of lambda - top: at `high` even all mass at the top is at most one
     while low < (middle := (low + high) / 2) < high:
@@ -44,7 +44,7 @@ def covering_level(reward_B: FloatArray, anchor_B: FloatArray, beta: float) -> f
 
 
 def two_valued_level(right_mass: float, beta: float) -> float:
-    """Eq. 27's lambda where r is 0 or 1: it depends on pi_ref's right mass alone.
+    """Return Eq. 27's lambda for r of 0 or 1: it depends on pi_ref's right mass alone.
 
     beta p / (lambda - 1) + beta (1 - p) / lambda = 1 is a quadratic equation; the other root is
     below 1, where right completions would have negative mass.

@@ -1,9 +1,10 @@
-"""A statement about the method, with how far two ways of computing it are apart."""
+"""A statement about the method, with the distance between two ways of computing it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Literal
 
 import numpy as np
@@ -12,10 +13,13 @@ from typing_extensions import TypedDict
 from sage_cli.metrics.counts import FloatArray
 
 TOLERANCE = 1e-6
-"""A statement whose error is not below it doesn't hold."""
+"""A statement holds if its error is below it."""
 
 Standing = Literal["as printed", "on a condition", "not as printed", "not in the paper"]
-"""What became of the paper's claim: on a condition it holds only where the sentence says."""
+"""How the paper's claim fares: on a condition it holds only where the sentence says."""
+
+Found = tuple[float, Mapping[str, float]]
+"""An error and the numbers that the sentence is about."""
 
 
 class StatementJson(TypedDict):
@@ -32,7 +36,7 @@ class StatementJson(TypedDict):
 
 @dataclass(frozen=True)
 class Statement:
-    """What is claimed of `equation`, in one sentence, and the largest error that was found.
+    """A claim about `equation` in one sentence, and the largest error that was found.
 
     `error` is the largest distance between two independent computations, or, for an inequality,
     by how much it is violated. `values` are the numbers that the sentence is about.
@@ -47,11 +51,11 @@ class Statement:
 
     @property
     def holds(self) -> bool:
-        """Whether the error is below the tolerance; NaN is not."""
+        """True if the error is below the tolerance; NaN is not."""
         return self.error < TOLERANCE
 
     def as_json(self) -> StatementJson:
-        """All of it as plain values."""
+        """Return all of it as plain values."""
         return {
             "name": self.name,
             "equation": self.equation,
@@ -63,11 +67,33 @@ class Statement:
         }
 
 
+def statement(
+    name: str, equation: str, standing: Standing
+) -> Callable[[Callable[[], float | Found]], Callable[[], Statement]]:
+    """Make a statement of a function that returns its error, or its error and its values.
+
+    The sentence is the first paragraph of the function's docstring.
+    """
+
+    def make(compute: Callable[[], float | Found]) -> Callable[[], Statement]:
+        sentence = " ".join((compute.__doc__ or "").partition("\n\n")[0].split())
+
+        @wraps(compute)
+        def state() -> Statement:
+            found = compute()
+            error, values = found if isinstance(found, tuple) else (found, {})
+            return Statement(name, equation, sentence, error, standing, values)
+
+        return state
+
+    return make
+
+
 def distance(found: FloatArray | float, expected: FloatArray | float) -> float:
-    """The largest absolute difference."""
+    """Return the largest absolute difference."""
     return float(np.max(np.abs(np.asarray(found) - np.asarray(expected))))
 
 
 def violation(smaller: FloatArray | float, larger: FloatArray | float) -> float:
-    """By how much `smaller` <= `larger` fails at worst; 0 where it holds everywhere."""
+    """Return by how much `smaller` <= `larger` fails at worst; 0 if it holds everywhere."""
     return float(np.max(np.maximum(0.0, np.asarray(smaller) - np.asarray(larger))))

@@ -1,6 +1,6 @@
-"""All completions of a small vocabulary and a fixed length, and policies as tables over states.
+"""All completions of a small vocabulary and a fixed length; policies as tables over states.
 
-A state is a prefix; S counts states, of which a completion of T tokens passes T.
+A state is a prefix; Z counts states, of which a completion of T tokens passes T.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sage_cli.metrics.counts import FloatArray
 
 @dataclass(frozen=True)
 class Tree:
-    """`vocabulary` ** `steps` completions; what has a name here is an enumeration of them."""
+    """`vocabulary` ** `steps` completions, enumerated in lexical order."""
 
     vocabulary: int
     steps: int
@@ -30,11 +30,9 @@ class Tree:
 
     @cached_property
     def states_BT(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:  # noqa: N802
-        """Which state each token is drawn in; state 0 is the prompt."""
-        return np.array(
-            [[self.prefixes.index(tuple(row[:t])) for t in range(self.steps)]
-             for row in self.tokens_BT.tolist()]
-        )  # fmt: skip
+        """The state in which each token is sampled; state 0 is the prompt."""
+        rows = ([tuple(row[:t]) for t in range(self.steps)] for row in self.tokens_BT.tolist())
+        return np.array([[self.prefixes.index(prefix) for prefix in row] for row in rows])
 
     @cached_property
     def prefixes(self) -> list[tuple[int, ...]]:
@@ -45,79 +43,79 @@ class Tree:
             for prefix in product(range(self.vocabulary), repeat=length)
         ]
 
-    def along(self, table_SV: FloatArray) -> FloatArray:
-        """A table's entries along all completions, (B, T)."""
-        return table_SV[self.states_BT, self.tokens_BT]
+    def along(self, table_ZV: FloatArray) -> FloatArray:
+        """Return a table's entries along all completions, (B, T)."""
+        return table_ZV[self.states_BT, self.tokens_BT]
 
     def passing(self, value_BT: FloatArray) -> FloatArray:
-        """Sums of what completions have at each state and token, (S, V)."""
-        sums_SV = np.zeros((len(self.prefixes), self.vocabulary))
-        np.add.at(sums_SV, (self.states_BT, self.tokens_BT), value_BT)
-        return sums_SV
+        """Return the sums over completions of a value at each state and token, (Z, V)."""
+        sums_ZV = np.zeros((len(self.prefixes), self.vocabulary))
+        np.add.at(sums_ZV, (self.states_BT, self.tokens_BT), value_BT)
+        return sums_ZV
 
-    def masses(self, logp_SV: FloatArray) -> FloatArray:
-        """pi(y) of all completions, (B,)."""
-        mass_B: FloatArray = np.exp(self.along(logp_SV).sum(axis=1))
+    def masses(self, logp_ZV: FloatArray) -> FloatArray:
+        """Return pi(y) of all completions, (B,)."""
+        mass_B: FloatArray = np.exp(self.along(logp_ZV).sum(axis=1))
         return mass_B
 
-    def visits(self, logp_SV: FloatArray) -> FloatArray:
-        """The probability that a completion passes each state, (S,)."""
-        mass_BT = np.repeat(self.masses(logp_SV)[:, None], self.steps, axis=1)
-        visits_S: FloatArray = self.passing(mass_BT).sum(axis=1)
-        return visits_S
+    def visits(self, logp_ZV: FloatArray) -> FloatArray:
+        """Return the probability that a completion passes each state, (Z,)."""
+        mass_BT = np.repeat(self.masses(logp_ZV)[:, None], self.steps, axis=1)
+        visits_Z: FloatArray = self.passing(mass_BT).sum(axis=1)
+        return visits_Z
 
-    def mean(self, value_BT: FloatArray, logp_SV: FloatArray) -> FloatArray:
-        """The policy's mean of a value over the completions with each state and token, (S, V).
+    def mean(self, value_BT: FloatArray, logp_ZV: FloatArray) -> FloatArray:
+        """Return the policy's mean of a value over completions with each state and token, (Z, V).
 
         A value that is a function of state and token is its own mean; one that looks at the whole
         completion, as a row-normalised guide does, isn't.
         """
-        mass_B1 = self.masses(logp_SV)[:, None]
-        whole_SV = self.passing(np.repeat(mass_B1, self.steps, axis=1))
-        mean_SV: FloatArray = self.passing(mass_B1 * value_BT) / whole_SV
-        return mean_SV
+        mass_B1 = self.masses(logp_ZV)[:, None]
+        whole_ZV = self.passing(np.repeat(mass_B1, self.steps, axis=1))
+        mean_ZV: FloatArray = self.passing(mass_B1 * value_BT) / whole_ZV
+        return mean_ZV
 
     def table(self, mass_B: FloatArray) -> FloatArray:
-        """log pi(v | s) of any distribution over completions, (S, V)."""
-        whole_SV = self.passing(np.repeat(mass_B[:, None], self.steps, axis=1))
-        logp_SV: FloatArray = np.log(whole_SV / whole_SV.sum(axis=1, keepdims=True))
-        return logp_SV
+        """Return log pi(v | s) of any distribution over completions, (Z, V)."""
+        whole_ZV = self.passing(np.repeat(mass_B[:, None], self.steps, axis=1))
+        logp_ZV: FloatArray = np.log(whole_ZV / whole_ZV.sum(axis=1, keepdims=True))
+        return logp_ZV
 
-    def log_q(self, guide: Guide, logp_SV: FloatArray, step: int = 0) -> FloatArray:
-        """What a guide of the package says of every completion under a policy's signals, (B, T)."""
-        logps_BT, entropy_S = self.along(logp_SV), entropies(logp_SV)
+    def log_q(self, guide: Guide, logp_ZV: FloatArray, step: int = 0) -> FloatArray:
+        """Return a guide's log q of every completion under a policy's signals, (B, T)."""
+        logps_BT, entropy_Z = self.along(logp_ZV), entropies(logp_ZV)
         signals = Signals(
             torch.from_numpy(logps_BT),
-            torch.from_numpy(entropy_S[self.states_BT]),
+            torch.from_numpy(entropy_Z[self.states_BT]),
             torch.ones(logps_BT.shape, dtype=torch.int64),
         )
         log_q_BT: FloatArray = guide.log_q(signals, step).numpy()
         return log_q_BT
 
-    def ascent(self, coefficient_BT: FloatArray, logp_SV: FloatArray) -> FloatArray:
-        """E_pi[sum_t coefficient_t grad log pi(y_t | s_t)] by the logits, (S, V).
+    def ascent(self, coefficient_BT: FloatArray, logp_ZV: FloatArray) -> FloatArray:
+        """Return E_pi[sum_t coefficient_t grad log pi(y_t | s_t)] by the logits, (Z, V).
 
         The softmax's derivative is written out: grad log pi(v | s) is 1 at v, less pi(. | s).
         """
-        pull_SV = self.passing(self.masses(logp_SV)[:, None] * coefficient_BT)
-        gradient_SV: FloatArray = pull_SV - np.exp(logp_SV) * pull_SV.sum(axis=1, keepdims=True)
-        return gradient_SV
+        pull_ZV = self.passing(self.masses(logp_ZV)[:, None] * coefficient_BT)
+        gradient_ZV: FloatArray = pull_ZV - np.exp(logp_ZV) * pull_ZV.sum(axis=1, keepdims=True)
+        return gradient_ZV
 
 
-def entropies(logp_SV: FloatArray) -> FloatArray:
-    """Eq. 12: the entropy of the next token at every state, in nats."""
-    entropy_S: FloatArray = -(np.exp(logp_SV) * logp_SV).sum(axis=1)
-    return entropy_S
+def entropies(logp_ZV: FloatArray) -> FloatArray:
+    """Return Eq. 12: the entropy of the next token at every state, in nats."""
+    entropy_Z: FloatArray = -(np.exp(logp_ZV) * logp_ZV).sum(axis=1)
+    return entropy_Z
 
 
-def drawn_policy(tree: Tree, seed: int, spread: float = 1.0) -> FloatArray:
-    """log pi(v | s) from normal logits with deviation `spread`."""
+def random_policy(tree: Tree, seed: int, spread: float = 1.0) -> FloatArray:
+    """Return log pi(v | s) from normal logits with deviation `spread`."""
     shape = (len(tree.prefixes), tree.vocabulary)
     return log_softmax(spread * np.random.default_rng(seed).standard_normal(shape))
 
 
-def log_softmax(logit_SV: FloatArray) -> FloatArray:
-    """log of the distributions of these logits, a row each."""
-    shifted_SV = logit_SV - logit_SV.max(axis=1, keepdims=True)
-    logp_SV: FloatArray = shifted_SV - np.log(np.exp(shifted_SV).sum(axis=1, keepdims=True))
-    return logp_SV
+def log_softmax(logit_ZV: FloatArray) -> FloatArray:
+    """Return the log of these logits' distributions, row by row."""
+    shifted_ZV = logit_ZV - logit_ZV.max(axis=1, keepdims=True)
+    logp_ZV: FloatArray = shifted_ZV - np.log(np.exp(shifted_ZV).sum(axis=1, keepdims=True))
+    return logp_ZV

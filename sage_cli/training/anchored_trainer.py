@@ -182,7 +182,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         }
         if self.guide.reads_reference_entropy:
             known["reference_entropy_BT"] = batch["reference_entropy_BT"]
-        if self.guide.signal == "reference":
+        if self.guide.source == "reference":
             logps_BT, entropy_BT = known["reference_logps_BT"], known["reference_entropy_BT"]
         return Signals(logps_BT, entropy_BT, batch["completion_mask"], batch["row_ids_B"], known)
 

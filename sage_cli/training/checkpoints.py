@@ -10,9 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.training import RlSection
 from sage_cli.errors import Interrupted, StoreError
 from sage_cli.json_value import json_value
+from sage_cli.methods.method import Method
 from sage_cli.models.architecture import differences, facts_of_folder, facts_of_path, shape
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lease import Lease
@@ -65,7 +65,7 @@ def interrupted(number: int, run: Run) -> Interrupted:
     return Interrupted(number, f"{run.id} is saved at step {step}" if step else None)
 
 
-def prepare_resume(run: Run, rl: RlSection, model: Any = None) -> Path | None:
+def prepare_resume(run: Run, rl: Method, model: Any = None) -> Path | None:
     """The checkpoint of `model` to resume from; records of later steps are forgotten.
 
     Raises StoreError where it was saved inside a generation batch.
@@ -104,7 +104,7 @@ def _refuse_other_model(checkpoint: Path, model: Any) -> None:
         )
 
 
-def _refuse_inside_batch(checkpoint: Path, rl: RlSection) -> None:
+def _refuse_inside_batch(checkpoint: Path, rl: Method) -> None:
     """The rest of a batch's completions isn't saved: they would be sampled anew, by another policy.
 
     The last step's checkpoint is the finished policy, wherever it lies.

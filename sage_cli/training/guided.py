@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.training import RlSection, SftSection
+from sage_cli.config.training import SftSection
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.runs.manifest import Origin
 from sage_cli.store.runs.run import Run
 from sage_cli.training.hardware import release_memory
 from sage_cli.training.lesson import Lesson
-from sage_cli.training.preferences import train_preferences
+from sage_cli.training.preferences import guided, train_preferences
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.sft import Example, train_sft
 from sage_cli.training.watch import OnStep
@@ -62,7 +62,7 @@ def _warm_up(
 ) -> None:
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     examples = [Example(template.render(question), text) for question, text in lesson.examples]
-    section = sft_section(recipe.rl)
+    section = sft_section(guided(recipe))
     manifest = run.manifest
     origin = Origin(
         kind="sft",
@@ -76,15 +76,15 @@ def _warm_up(
         train_sft(section, model, tokenizer, examples, warm_up, lambda _: None, dtype)
 
 
-def sft_section(rl: RlSection) -> SftSection:
+def sft_section(rl: GuidedDpo) -> SftSection:
     """How right tries are taken in: in their order, `rl.prompts_per_step` at a time."""
     return SftSection(
         epochs=1,
         shuffle=False,
         batch_size=rl.prompts_per_step,
-        micro_batch=pairs_at_once(rl.prompts_per_step, rl.micro_batch),
+        micro_batch=rl.pairs_at_once,
         max_length=_UNBOUND,
-        learning_rate=rl.guided.rates(rl.learning_rate)[1],
+        learning_rate=rl.rates[1],
         weight_decay=rl.weight_decay,
         scheduler=rl.scheduler,
         warmup_steps=None,

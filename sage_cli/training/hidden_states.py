@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.objectives.advantage import Measure
+from sage_cli.methods.parts.inputs import Measure
 
 
 @torch.no_grad()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sage_cli.config.guided import GuidedSection
 from sage_cli.errors import TrainingError
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.problem import Problem
 from sage_cli.training.order import permutations
 
@@ -49,7 +49,7 @@ class Lesson:
 
 
 def lesson(
-    tried: Sequence[Attempt], retried: Sequence[tuple[Attempt, Attempt]], guided: GuidedSection,
+    tried: Sequence[Attempt], retried: Sequence[tuple[Attempt, Attempt]], guided: GuidedDpo,
     seed: int,
 ) -> Lesson:  # fmt: skip
     """Learn from `tried` problems and from failed ones, each `retried` with its hint.
@@ -81,18 +81,18 @@ def lesson(
     return Lesson([right[kept[place]] for place in order], pairs, counts)
 
 
-def _begun(failed: Attempt, again: Attempt, guided: GuidedSection) -> str:
+def _begun(failed: Attempt, again: Attempt, guided: GuidedDpo) -> str:
     """What the policy was given of its own answer."""
     return again.problem.question.removeprefix(failed.problem.question) if guided.continued else ""
 
 
-def _nothing_to_prefer(tried: int, retried: int, guided: GuidedSection) -> TrainingError:
+def _nothing_to_prefer(tried: int, retried: int, guided: GuidedDpo) -> TrainingError:
     if retried:
         return TrainingError(
             f"of {retried} failed problems that were retried with the first {guided.hint_lines} "
             "lines of their solutions none gave a right completion to prefer to a wrong one",
-            "show more of the solutions (rl.guided.hint_lines), or word the hint so that the "
-            "policy heeds it (rl.guided.hint)",
+            "show more of the solutions (rl.hint_lines), or word the hint so that the "
+            "policy heeds it (rl.hint)",
         )
     return TrainingError(
         f"of {tried} problems that were tried none was failed and has a hint: there is nothing to "

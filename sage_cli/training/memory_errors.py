@@ -15,8 +15,9 @@ import torch
 from sage_cli.config.fields import settings
 from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.training import RlSection, SftSection, batch_of
+from sage_cli.config.training import SftSection
 from sage_cli.errors import OutOfMemoryError
+from sage_cli.methods.method import Method, batch_of
 from sage_cli.store.runs.run import Run
 from sage_cli.training.checkpoints import saved_step
 
@@ -135,7 +136,7 @@ def fitting_micro_batch(micro_batch: int, resident: int, peak: int, total: int) 
     return max(1, min(micro_batch - 1, math.floor(micro_batch * room / max(per_row, 1))))
 
 
-def _sharded(rl: RlSection) -> dict[str, str]:
+def _sharded(rl: Method) -> dict[str, str]:
     """Twice as many processes that hold a share each, where the method can be spread."""
     spread = spread_over(2 * rl.processes, rl)
     return {"rl.processes": spread} if spread else {}

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from sage_cli.config.training import RlSection
+from sage_cli.methods.method import Method
 
 
-def training_order(population: int, rl: RlSection) -> list[int]:
+def training_order(population: int, rl: Method) -> list[int]:
     """Return the order of prompts in the whole training."""
     generations = -(-rl.steps // rl.steps_per_batch)
-    count = generations * rl.prompts_per_step * rl.steps_per_generation
+    count = generations * rl.prompts_per_batch
     return permutations(population, count, rl.seed)
 
 
-def rows_seen(population: int, rl: RlSection) -> list[int]:
-    """The prompts that a training comes to; all of them where dynamic sampling may replace some."""
-    if rl.dynamic_sampling:
+def rows_seen(population: int, rl: Method) -> list[int]:
+    """The prompts that a training comes to; all where some may be replaced."""
+    if rl.replaces_prompts:
         return list(range(population))
     return sorted(set(training_order(population, rl)))
 

@@ -9,8 +9,8 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.runs.run import Run
@@ -116,22 +116,22 @@ def tokenized(
 
 def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
     """`recipe` in TRL's words, with every default that matters set by name."""
-    rl = recipe.rl
-    at_once = pairs_at_once(rl.prompts_per_step, rl.micro_batch)
+    rl = guided(recipe)
+    at_once = rl.pairs_at_once
     return DPOConfig(
         output_dir=str(run.checkpoints),
         max_steps=rl.steps,
         per_device_train_batch_size=at_once,
         gradient_accumulation_steps=rl.prompts_per_step // at_once,
         loss_type=["sigmoid"],
-        beta=rl.guided.preference_beta,
+        beta=rl.preference_beta,
         label_smoothing=0.0,
         f_divergence_type="reverse_kl",
         precompute_ref_log_probs=False,
         sync_ref_model=False,
         disable_dropout=True,
         max_length=None,
-        learning_rate=rl.guided.rates(rl.learning_rate)[0],
+        learning_rate=rl.rates[0],
         weight_decay=rl.weight_decay,
         lr_scheduler_type=scheduler_name(rl.scheduler),
         warmup_steps=rl.warmup_ratio,
@@ -151,10 +151,15 @@ def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
     )
 
 
+def guided(recipe: RlRecipe) -> GuidedDpo:
+    """Return the method's settings, where it is guided retries."""
+    assert isinstance(recipe.rl, GuidedDpo)
+    return recipe.rl
+
+
 def _memory_need(recipe: RlRecipe) -> MemoryNeed:
     """A micro-batch of pairs."""
-    rl = recipe.rl
-    rows = 2 * pairs_at_once(rl.prompts_per_step, rl.micro_batch)
+    rows = 2 * guided(recipe).pairs_at_once
     changes = {"rollout.max_tokens": max(1, recipe.rollout.max_tokens // 2)}
     return MemoryNeed(f"{rows} completions of pairs at once", changes, ("rl.micro_batch", rows))
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sage_cli.config.launching import Sharding, unfit_for
-from sage_cli.config.training import RlSection
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.methods.method import Method
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -40,7 +41,7 @@ def require_all_processes() -> None:
         )
 
 
-def require_fit(rl: RlSection, tuning: str) -> None:
+def require_fit(rl: Method, tuning: str) -> None:
     """Raise ConfigurationError under a launcher whose sharding can't train `rl` and `tuning`."""
     if unfit := unfit_for(_launchers_sharding(), rl, tuning):
         raise ConfigurationError("\n".join(unfit))
@@ -55,11 +56,11 @@ def _launchers_sharding() -> Sharding | None:
     return None
 
 
-def require_alone(loss: str) -> None:
-    """Raise ConfigurationError in one of several processes where `loss` is trained in one."""
-    if loss == "dpo" and world_size() > 1:
+def require_alone(rl: Method) -> None:
+    """Raise ConfigurationError in one of several processes where the method is trained in one."""
+    if isinstance(rl, GuidedDpo) and world_size() > 1:
         raise ConfigurationError(
-            f"rl.loss 'dpo' trains in one process, and a launcher started {world_size()}",
+            f"rl.algo '{rl.algo}' trains in one process, and a launcher started {world_size()}",
             "type the command without the launcher",
         )
 

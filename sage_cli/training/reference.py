@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from sage_cli.errors import TrainingError
-from sage_cli.training.policy_signals import policy_signals
 
 _CHECKED_ROWS = 4
 _TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-4, torch.bfloat16: 5e-2, torch.float16: 1e-2}
@@ -39,8 +38,10 @@ def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None
     adapted = hasattr(model, "disable_adapter")
     if "ref_per_token_logps" not in batch or (reference == "base" and not adapted):
         return
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    rows = {name: batch[name][:_CHECKED_ROWS] for name in names}
     with model.disable_adapter() if reference == "base" else nullcontext():
-        expected_BT, _ = policy_signals(trainer, batch, slice(_CHECKED_ROWS))
+        expected_BT, _ = trainer.policy_signals(rows)
     mask_BT = batch["completion_mask"][:_CHECKED_ROWS].bool()
     found_BT = batch["ref_per_token_logps"][:_CHECKED_ROWS]
     off = (found_BT - expected_BT)[mask_BT].abs().mean().item()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from datasets import Dataset
@@ -13,33 +14,26 @@ from trl.rewards import get_soft_overlong_punishment
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
-from sage_cli.config.training import RlSection
 from sage_cli.errors import TrainingError
-from sage_cli.grading.extract import AnswerTags
-from sage_cli.guides import build_guide
-from sage_cli.objectives import build_advantage
-from sage_cli.objectives.dars import MOST
+from sage_cli.grading.extract import AnswerTags, answer_begin
+from sage_cli.methods.parts.hooks import Setup
+from sage_cli.methods.policy_gradient import OnlineMethod, PolicyGradient
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.runs.run import Run
 from sage_cli.training.carry_out import carry_out, save_policy
 from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.dynamic_sampling import DynamicSampling
 from sage_cli.training.forward_kl import ReferenceCompletions
 from sage_cli.training.hardware import without_cpu_number
 from sage_cli.training.interruption import Interruption
 from sage_cli.training.memory_errors import loading, memory_explained, training
 from sage_cli.training.order import rows_seen, training_order
-from sage_cli.training.pacs_loss import PacsLoss
-from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes, world_size
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
 from sage_cli.training.rl_trainer import RlTrainer
 from sage_cli.training.rollout_engine import settled_engine
-from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
-from sage_cli.training.verdicts import VerdictReward
 from sage_cli.training.vllm_rollouts import as_launched, context_length, engine_as_asked
 from sage_cli.training.watch import OnStep
 
@@ -69,40 +63,33 @@ def build_trainer(
     recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train; what draws is settled."""
-    rl, anchor = recipe.rl, recipe.anchor
-    guide = build_guide(recipe.guide, rl.steps)
-    advantage = build_advantage(rl.advantage, rl.advantage_options)
+    rl = online(recipe)
+    guide = recipe.guide.for_training(rl.steps)
     arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
     if recipe.rollout.backend == "vllm":
         arguments.vllm_max_model_length = _context_length(recipe.rollout, inputs)
     if inputs.reference is not None:
         # TRL loads the reference from where the policy's configuration says it came from
         inputs.model.config._name_or_path = str(inputs.reference)
-    reward = _reward(recipe, inputs, run)
     population = prompt_rows(inputs.prompts)
+    hooks = rl.hooks(_setup(recipe, inputs, population, run))
     trainer = RlTrainer(
         rl=rl,
-        anchor=anchor,
-        reward=reward,
+        hooks=hooks,
+        anchor=recipe.anchor,
         guide=guide,
-        advantage=advantage,
-        dynamic=dynamic_sampling(rl, population),
-        second_stage=_second_stage(rl, population),
-        pacs=PacsLoss(rl.pacs_beta, weighted=rl.pacs_weighted) if rl.loss == "pacs" else None,
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         looks=inputs.looks,
         draw=inputs.draw if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
-        reward_funcs=[reward, *punishments(rl, recipe.rollout)],
+        reward_funcs=[hooks.reward, *punishments(rl, recipe.rollout)],
         args=without_cpu_number(arguments),
         train_dataset=population.select(training_order(len(population), rl)),
         processing_class=inputs.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
-    if isinstance(reward, ProbabilityReward):
-        reward.read_through(trainer)
     if inputs.looks is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
             "evaluation.every looks at the policy in one process, and the launcher spreads it over "
@@ -112,15 +99,19 @@ def build_trainer(
     return trainer
 
 
-def _reward(recipe: RlRecipe, inputs: RlInputs, run: Run) -> VerdictReward:
-    """What pays: verdicts, or the gold's probability with verdicts beside it."""
-    if recipe.rl.reward == "verdict":
-        return VerdictReward(inputs.grader)
-    prompt = recipe.prompt
-    tags = AnswerTags(prompt.answer_open, prompt.answer_close)
-    records, each = run.metrics.read(), recipe.rl.steps_per_batch
-    earlier = [record for record in records if (record["step"] - 1) % each == 0]
-    return ProbabilityReward(inputs.grader, inputs.prompts, tags, recipe.rl.reward_filter, earlier)
+def online(recipe: RlRecipe) -> OnlineMethod:
+    """Return the method's settings, where it samples as it trains."""
+    assert isinstance(recipe.rl, OnlineMethod)
+    return recipe.rl
+
+
+def _setup(recipe: RlRecipe, inputs: RlInputs, population: Dataset, run: Run) -> Setup:
+    """Return what the method is given of the run."""
+    tags = AnswerTags(recipe.prompt.answer_open, recipe.prompt.answer_close)
+    each = recipe.rl.steps_per_batch
+    earlier = [record for record in run.metrics.read() if (record["step"] - 1) % each == 0]
+    begin = partial(answer_begin, tags=tags)
+    return Setup(inputs.grader, inputs.prompts, population, tags.open, begin, earlier)
 
 
 def _context_length(rollout: RolloutSection, inputs: RlInputs) -> int:
@@ -141,23 +132,9 @@ def prompt_rows(prompts: Sequence[tuple[str, Problem]]) -> Dataset:
     )
 
 
-def dynamic_sampling(rl: RlSection, population: Dataset) -> DynamicSampling | None:
-    """The replacement of groups without variance, where the algorithm has it."""
-    if not rl.dynamic_sampling:
-        return None
-    return DynamicSampling(population, rl.max_extra_generations, rl.seed)
-
-
-def _second_stage(rl: RlSection, population: Dataset) -> SecondStage | None:
-    """More rollouts for hard prompts, where the algorithm has them."""
-    if rl.dars is None:
-        return None
-    return SecondStage(population, rl.dars, rl.dars_most or MOST[rl.dars])
-
-
-def punishments(rl: RlSection, rollout: RolloutSection) -> list[Any]:
+def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
     """DAPO's soft overlong punishment, from 0 down to -1 over the last stretch of the length."""
-    if not rl.overlong_punishment:
+    if not (isinstance(rl, PolicyGradient) and rl.overlong_buffer):
         return []
     limit = rollout.max_tokens
     buffer = max(1, round(rl.overlong_buffer * limit))

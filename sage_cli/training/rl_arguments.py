@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ from trl import GRPOConfig
 from sage_cli.config.model import PretrainedModel
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.rollout import RolloutSection, VllmRolloutSection
-from sage_cli.config.training import RlSection, batch_of
+from sage_cli.methods.method import Method, batch_of
+from sage_cli.methods.policy_gradient import OnlineMethod
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.training.hardware import precision
 from sage_cli.training.optimizers import optimizer_name, scheduler_name
@@ -25,15 +25,16 @@ def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRP
     micro-batches.
     """
     rl, anchor, model = recipe.rl, recipe.anchor, recipe.model
+    assert isinstance(rl, OnlineMethod)
     batch = batch_of(rl, processes)
     return GRPOConfig(
         output_dir=str(output),
         max_steps=rl.steps,
         per_device_train_batch_size=batch.micro_batch,
         gradient_accumulation_steps=batch.accumulation,
-        steps_per_generation=batch.accumulation * rl.steps_per_generation,  # in micro-batches
+        # in micro-batches
+        steps_per_generation=batch.accumulation * rl.steps_per_generation,
         num_generations=rl.rollouts_per_prompt,
-        num_iterations=rl.iterations,
         learning_rate=rl.learning_rate,
         weight_decay=rl.weight_decay,
         lr_scheduler_type=scheduler_name(rl.scheduler),
@@ -43,19 +44,6 @@ def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRP
         gradient_checkpointing=rl.gradient_checkpointing,
         seed=rl.seed,
         data_seed=rl.seed,
-        loss_type=rl.loss if rl.loss != "pacs" else "grpo",  # the KL term's reduction
-        scale_rewards="group" if rl.advantage == "group" else "none",
-        epsilon=rl.epsilon_low if rl.clip else 1.0,  # a ratio is never below 0
-        epsilon_high=rl.epsilon_high if rl.clip else math.inf,
-        delta=rl.delta,
-        importance_sampling_level=rl.importance_sampling_level,
-        entropy_coef=rl.entropy_coefficient,
-        use_adaptive_entropy=rl.entropy_target is not None,
-        entropy_target=rl.entropy_target or 0.0,
-        entropy_coef_delta=rl.entropy_coefficient_step,
-        entropy_coef_min=0.0,
-        entropy_coef_max=1.0,
-        top_entropy_quantile=rl.top_entropy_quantile,
         beta=anchor.beta if anchor.kl == "reverse" else 0.0,
         trust_remote_code=isinstance(model, PretrainedModel) and model.trust_remote_code,
         # True would multiply the k3 by the importance ratio: another method, in which a guide
@@ -73,12 +61,13 @@ def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRP
         disable_tqdm=True,
         dataloader_pin_memory=False,
         ddp_find_unused_parameters=False,
+        **rl.trl_arguments(),
         **_rollout(recipe.rollout, engine_stop(recipe)),
         **precision(model.compute_dtype),
     )
 
 
-def save_interval(rl: RlSection) -> int:
+def save_interval(rl: Method) -> int:
     """`rl.save_every` rounded up to a generation boundary: the buffered batch isn't saved."""
     return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from sage_cli.methods.parts.verdicts import GradeCompletions
 from sage_cli.problems.problem import Problem
 from sage_cli.store.samples.completion import Completion
-from sage_cli.training.verdicts import GradeCompletions
 
 Ids = list[int]
 

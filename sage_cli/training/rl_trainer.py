@@ -8,25 +8,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from trl import GRPOTrainer
 
-from sage_cli.config.training import AnchorSection, RlSection
+from sage_cli.config.training import AnchorSection
 from sage_cli.grading.grades import STATUSES
-from sage_cli.objectives import Advantage
-from sage_cli.training.batch_advantages import TRLS_OWN, batch_advantages, update_advantages
+from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
+from sage_cli.methods.parts.hooks import Hooks
+from sage_cli.methods.policy_gradient import OnlineMethod, PolicyGradient
+from sage_cli.training.advantages import batch_advantages, update_advantages
 from sage_cli.training.batch_record import batch_record, unfinished
-from sage_cli.training.dynamic_sampling import Drawn, DynamicSampling, Row
 from sage_cli.training.forward_kl import ReferenceCompletions, forward_kl_loss
 from sage_cli.training.mismatch import kept_mass_record
-from sage_cli.training.pacs_loss import PacsLoss
 from sage_cli.training.phases import peak_memory
 from sage_cli.training.reference import check_reference, choose_reference
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.rollout_record import rollout_rows
 from sage_cli.training.rollout_trainer import DRAWN, RolloutTrainer
-from sage_cli.training.second_stage import SecondStage
 from sage_cli.training.step_writer import StepWriter
 from sage_cli.training.token_record import token_statistics
-from sage_cli.training.verdicts import VerdictReward
 
 Record = dict[str, Any]
 
@@ -45,13 +44,9 @@ class RlTrainer(RolloutTrainer):
     def __init__(
         self,
         *,
-        rl: RlSection,
+        rl: OnlineMethod,
+        hooks: Hooks,
         anchor: AnchorSection,
-        reward: VerdictReward,
-        advantage: Advantage,
-        dynamic: DynamicSampling | None,
-        second_stage: SecondStage | None,
-        pacs: PacsLoss | None,
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
         engine_stop: str | None,
@@ -60,62 +55,88 @@ class RlTrainer(RolloutTrainer):
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
-        self.rl, self.anchor, self.reward, self.dynamic = rl, anchor, reward, dynamic
-        self.advantage, self.writer, self.engine_stop = advantage, writer, engine_stop
-        self.looks, self.second_stage, self.pacs = looks, second_stage, pacs
+        self.rl, self.hooks, self.anchor = rl, hooks, anchor
+        self.writer, self.engine_stop, self.looks = writer, engine_stop, looks
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
         self._step_began = time.perf_counter()
-        kept = advantage.reads_old_entropy and rl.steps_per_batch > 1
+        reads = isinstance(rl, PolicyGradient) and rl.reads_old_entropy
+        kept = reads and rl.steps_per_batch > 1
         how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
         super().__init__(
             **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
         )
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
+        hooks.begin(self)
 
     def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
         """Whether each completion of the whole generation batch is right, one row per prompt."""
         texts = drawn[_COMPLETION_TEXTS]
         with self.phases.during("grade"):
-            statuses = self.reward.grade([row["gold"] for row in rows], texts)
+            statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
         right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
         return right_PN
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.begin_rollouts()
-        if self.dynamic is not None:
-            inputs, drawn = self.dynamic.draw(self, inputs)
+        inputs, drawn = self.hooks.draw(self, inputs)
+        if drawn is not None:
             self.take_rows(drawn)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
-        status_PN = self._gather_statuses(self.reward.statuses)
-        if self.rl.advantage not in TRLS_OWN:
-            right_PN = status_PN == STATUSES.index("right")
-            batch["advantages"] = batch_advantages(self, self.advantage, batch, right_PN)
-        batch["advantages"] = self.reward.filtered(self, batch)
-        if self.pacs is not None:
-            self.pacs.begin(status_PN == STATUSES.index("right"))
-            batch["advantages"] = torch.zeros_like(batch["advantages"])  # TRL's term is the KL's
+        status_PN = self._gather_statuses(self.hooks.reward.statuses)
+        right_PN = status_PN == STATUSES.index("right")
+        if isinstance(self.rl, PolicyGradient) and self.rl.computed_by_trl is None:
+            batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
+        batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
         self._batch_record = self._describe(batch, status_PN)
         self.rollouts = rollout_rows(
             inputs,
-            self.reward.completions,
-            self.reward.statuses,
+            self.hooks.reward.completions,
+            self.hooks.reward.statuses,
             self.rewards_BF[batch["row_ids_B"]],
             int(self.num_generations),
         )
-        if self.second_stage is not None:
-            batch = self.second_stage.pool(self, inputs, batch, status_PN)
-            self._batch_record |= {**self.drawn_record(), **self.second_stage.record}
+        batch = self.hooks.pooled(self, inputs, batch, right_PN)
+        self._batch_record |= {**self.drawn_record(), **self.hooks.record}
         return batch
 
     def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:
-        """A batch of more completions, drawn and scored, and all processes' statuses of it."""
+        """Return a batch of further completions, scored, and which are right in all processes."""
         batch: dict[str, Any] = super()._generate_and_score_completions(rows)
         batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
-        return batch, self._gather_statuses(self.reward.statuses)
+        status_PN = self._gather_statuses(self.hooks.reward.statuses)
+        return batch, status_PN == STATUSES.index("right")
+
+    @torch.no_grad()
+    def policy_signals(
+        self, batch: dict[str, Any], *, batch_size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies (B, T), `batch_size` rows at once (or all)."""
+        ids, mask = (
+            torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
+            for name in ("ids", "mask")
+        )
+        tokens = batch["completion_ids"].shape[1]
+        logps_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
+            self.model, ids, mask, tokens, batch_size, compute_entropy=True
+        )
+        return logps_BT, entropy_BT
+
+    def plain_logps(self, ids_BT: Tensor, mask_BT: Tensor, tokens: int) -> Tensor:
+        """Return log-probabilities of any text, past the seam that listens to the reference's."""
+        logps_BT: Tensor = GRPOTrainer._get_per_token_logps_and_entropies(
+            self, self.model, ids_BT, mask_BT, tokens
+        )[0]
+        return logps_BT
+
+    @property
+    def buffered(self) -> list[dict[str, Any]]:
+        """The micro-batches of the generation batch at hand."""
+        found: list[dict[str, Any]] = self._buffered_inputs
+        return found
 
     def training_step(self, *arguments: Any, **named: Any) -> Tensor:
         """One micro-batch; what it does besides the loss and its gradients counts apart."""
@@ -130,15 +151,14 @@ class RlTrainer(RolloutTrainer):
             return super()._get_per_token_logps_and_entropies(*arguments, **named)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        if self.second_stage is None:
-            return self.loss_of(model, inputs)
-        return self.second_stage.loss(self, model, inputs)
+        return self.hooks.loss(self, model, inputs)
 
     def loss_of(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """The loss of rows that are no more than a micro-batch."""
         loss: Tensor = super()._compute_loss(model, inputs)
-        if self.pacs is not None:
-            loss = loss + self.pacs(self, inputs) / self.current_gradient_accumulation_steps
+        term = self.hooks.loss_term(self, inputs)
+        if term is not None:
+            loss = loss + term / self.current_gradient_accumulation_steps
         if self.reference_completions is None:
             return loss
         forward = forward_kl_loss(self, model, inputs, self.reference_completions)
@@ -148,11 +168,10 @@ class RlTrainer(RolloutTrainer):
         return with_forward
 
     def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
-        if self.pacs is not None:
-            self.pacs.logps_BT = signals_BT[0]
-        if self.advantage.shape is None:
-            return super()._advantages_now(batch)
-        return update_advantages(self, self.advantage, batch, *signals_BT)
+        self.logps_BT = signals_BT[0]
+        if isinstance(self.rl, PolicyGradient) and self.rl.shapes_tokens:
+            return update_advantages(self, self.rl, batch, *signals_BT)
+        return super()._advantages_now(batch)
 
     def _calculate_rewards(self, *arguments: Any) -> Tensor:
         with self.phases.during("grade"):
@@ -170,16 +189,13 @@ class RlTrainer(RolloutTrainer):
         ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
         clipped_B = unfinished(ids_BT, mask_BT, self.eos_token_ids)
         if self.engine_stop is not None:
-            stopped = [self.engine_stop in text for text in self.reward.completions]
+            stopped = [self.engine_stop in text for text in self.hooks.reward.completions]
             clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
         length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
         punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
         return {
             **batch_record(status_PN, length_B, clipped_B, punishment_B),
-            **(self.dynamic.record if self.dynamic else {}),
-            **self.reward.record,
             **kept_mass_record(self, batch),
-            **self.drawn_record(),
         }
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.training.dynamic_sampling import Drawn, Row
+from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
 from sage_cli.training.mismatch import add_mismatch, mismatch_statistics
 from sage_cli.training.phases import Phases
 from sage_cli.training.rl_inputs import Draw, Ids

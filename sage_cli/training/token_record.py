@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.guides import Guide, NoGuide, entropy_percentiles, guide_statistics
+from sage_cli.guides import Guide, NoGuide
+from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.objectives import k3, log_ratio
 
 

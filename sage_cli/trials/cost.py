@@ -10,7 +10,7 @@ from typing import Any
 from sage_cli.config.data import DataSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
-from sage_cli.config.training import batch_of
+from sage_cli.methods.method import batch_of
 from sage_cli.models.policies.names import checkpoint_steps
 from sage_cli.planning.hours import gpu_hours
 from sage_cli.problems.data_set import DataSet, Group

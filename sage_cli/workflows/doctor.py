@@ -109,7 +109,7 @@ def _executor(config: SageConfig) -> str:
 
 def _plugins(config: SageConfig) -> str:
     require_plugins(RlRecipe.of(config))
-    return f"guide {config.guide.name}, advantage {config.rl.advantage}"
+    return f"guide {config.guide.name}, method {config.rl.algo}"
 
 
 def _model(config: SageConfig) -> str:

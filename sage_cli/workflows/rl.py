@@ -19,6 +19,7 @@ from sage_cli.evaluation.reference import problems_held, reference_samples
 from sage_cli.evaluation.retries import train_by_retries
 from sage_cli.evaluation.rewarded import train_by_rewards
 from sage_cli.evaluation.rollouts import require_rollouts
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.policies.compatibility import (
     note_weights,
     refuse_adapter_in_full_tuning,
@@ -79,7 +80,7 @@ def rl(
     if is_launched():
         ending = ended_with(follow())
         require_fit(recipe.rl, recipe.model.tuning)
-        require_alone(recipe.rl.loss)
+        require_alone(recipe.rl)
         _require_base(config, init)
         if not join_processes().is_main_process:
             return _train_beside(config, init)
@@ -142,8 +143,8 @@ def _problems(config: SageConfig, recipe: RlRecipe, progress: Progress) -> list[
     with progress.doing(f"reading {recipe.data.rl.name}"):
         problems = load_training_problems(recipe.data)
         development(config)  # refuses problems to look at that would be trained on
-        if recipe.rl.loss == "dpo":
-            require_hints(problems, recipe.data.rl, recipe.rl.guided)
+        if isinstance(recipe.rl, GuidedDpo):
+            require_hints(problems, recipe.data.rl, recipe.rl)
     return problems
 
 
@@ -240,7 +241,7 @@ def _record(
     with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
         with record as run, ending:
             join_processes().wait_for_everyone()
-            if recipe.rl.loss == "dpo":
+            if isinstance(recipe.rl, GuidedDpo):
                 train_by_retries(config, base, problems, run, watch, progress)
             else:
                 train_by_rewards(config, base, problems, run, watch)

@@ -17,7 +17,7 @@ from sage_cli.theory.statement import StatementJson
 
 
 class TheoryData(TypedDict):
-    """What the report's data are."""
+    """The data of the report."""
 
     tolerance: float
     holds: bool
@@ -27,7 +27,7 @@ class TheoryData(TypedDict):
 
 
 def theory(root: Path, progress: Progress) -> Report:
-    """Compute every statement and picture; the report is below `root`, named by what it shows."""
+    """Compute every statement and picture and write the report below `root`."""
     with progress.doing("computing statements and pictures"):
         found = [statement.as_json() for statement in statements()]
         document = theory_document(found, pictures(), TOLERANCE, Provenance.here(surroundings()))

@@ -74,7 +74,7 @@ def test_nine_cells_of_two_seeds_survive_every_kill(lab):
     report = lab.run(*words)
     complete(lab, report, done=8, failed=1)
     (failed,) = (cell for cell in report["cells"] if cell["state"] == "failed")
-    assert failed["settings"] == {"guide.options.tau": 2, "guide.options.rho": 0.8}
+    assert failed["settings"] == {"guide.tau": 2, "guide.rho": 0.8}
     assert failed["failure"]["kind"] == "killed"
     assert all(len(cell["runs"]) == 2 for cell in report["cells"] if cell["state"] == "done")
 

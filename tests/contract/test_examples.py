@@ -1,14 +1,18 @@
 """The shipped examples keep the contracts that they tell others to inherit."""
 
 import pytest
+import torch
 from sage_examples.data_set import ClockProblems, ClockSettings
 from sage_examples.guide import Opening
 from sage_examples.judge import Clock, minutes
+from sage_examples.method import Unsolved
 
 from sage_cli.grading.judges import Judge
 from sage_cli.grading.judges.contract import JudgeContract
 from sage_cli.guides import Guide
 from sage_cli.guides.contract import GuideContract
+from sage_cli.methods.method import Method
+from sage_cli.methods.parts.contract import MethodContract
 from sage_cli.problems.generated.contract import GeneratorContract
 from sage_cli.problems.generated.generator import Generator
 
@@ -16,6 +20,19 @@ from sage_cli.problems.generated.generator import Generator
 class TestOpening(GuideContract):
     def make(self) -> Guide:
         return Opening(tokens=3, strength=0.2)
+
+
+class TestUnsolved(MethodContract):
+    def make(self) -> Method:
+        return Unsolved(gamma=2)
+
+
+def test_half_solved_groups_have_half_the_advantage() -> None:
+    """Groups with 0, 1, 3, 4 and 2 of 4 right: (1 - p)^1 = 3/4, 1/4, 1/2."""
+    inputs = TestUnsolved().inputs()
+    plain, weighted = (Unsolved(gamma=g).advantages(inputs).reshape(5, 4) for g in (0, 1))
+    for group, weight in ((1, 0.75), (2, 0.25), (4, 0.5)):
+        torch.testing.assert_close(weighted[group], weight * plain[group])
 
 
 class TestClock(JudgeContract):

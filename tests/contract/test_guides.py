@@ -1,33 +1,28 @@
 """Every built-in guide keeps the contract that users' own guides inherit."""
 
-from dataclasses import dataclass
-
 import pytest
 from torch import Tensor
 
+from sage_cli.config.extensible import built_in
 from sage_cli.errors import TrainingError
-from sage_cli.guides import BranchGuide, Guide, NoGuide, RandomGuide, Signals, TokenGuide
+from sage_cli.guides import Guide, RandomGuide, Signals, TokenGuide
 from sage_cli.guides.contract import GuideContract
 
 
-class TestNone(GuideContract):
+class TestBuiltIn(GuideContract):
+    """Every guide in a file of the package, with its default settings."""
+
+    @pytest.fixture(autouse=True, params=[*built_in(Guide)])
+    def choose(self, request: pytest.FixtureRequest) -> None:
+        self.kind = built_in(Guide)[request.param]
+
     def make(self) -> Guide:
-        return NoGuide()
+        return self.kind()
 
 
-class TestBranch(GuideContract):
-    def make(self) -> Guide:
-        return BranchGuide(tau=1.2, rho=0.3)
-
-
-class TestRandom(GuideContract):
+class TestNoiseOnHalfOfTheTokens(GuideContract):
     def make(self) -> Guide:
         return RandomGuide(epsilon=(0.5, 0.1))
-
-
-class TestTokenMinmax(GuideContract):
-    def make(self) -> Guide:
-        return TokenGuide(norm="minmax")
 
 
 class TestTokenRank(GuideContract):
@@ -40,7 +35,6 @@ class TestTokenZscore(GuideContract):
         return TokenGuide(norm="zscore")
 
 
-@dataclass(frozen=True)
 class Teacher(Guide):
     """More anchor where the reference is surer than the policy, none on the token 3."""
 
@@ -59,7 +53,6 @@ class TestOfOnesOwnThatReadsBothModels(GuideContract):
         return Teacher()
 
 
-@dataclass(frozen=True)
 class Nosy(Teacher):
     needs = frozenset({"token_ids_BT"})
 
@@ -69,5 +62,5 @@ def test_the_suite_finds_a_guide_that_reads_what_it_has_not_asked_for():
         def make(self) -> Guide:
             return Nosy()
 
-    with pytest.raises(TrainingError, match=r"Nosy .*reads policy_entropy_BT and hasn't asked"):
+    with pytest.raises(TrainingError, match=r"Nosy .*reads policy_entropy_BT and has not asked"):
         Suite().test_shape_and_type_are_kept()

@@ -52,7 +52,7 @@ def test_a_grid_is_extended_by_its_new_cells_alone(lab: SweepLab, survived: Any)
     begun = lab.begun() - before
     (failed,) = (cell for cell in again["cells"] if cell["state"] == "failed")
     assert sorted(begun.values()) == [1, 1]  # the two new cells, once each
-    assert failed["settings"] == {"guide.options.tau": 2, "guide.options.rho": 0.8}
+    assert failed["settings"] == {"guide.tau": 2, "guide.rho": 0.8}
     assert failed["failure"]["kind"] == "killed"
 
 

@@ -28,7 +28,7 @@ k: 1,4
 seeds: 1
 claims: grpo > base at pass@4
 """
-BROKEN = "broken: {of: grpo/faulty, settings: {guide.options.tau: 2, guide.options.rho: 0.8}}"
+BROKEN = "broken: {of: grpo/faulty, settings: {guide.tau: 2, guide.rho: 0.8}}"
 """A guide that kills its training in the first step."""
 
 

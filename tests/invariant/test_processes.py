@@ -16,34 +16,35 @@ from warm import Warm
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 CASES = [
-    ("dapo", "token", "group"),
-    ("grpo", "random", "group"),
-    ("grpo", "none", "per-token"),
-    ("dr_grpo", "branch", "pkpo"),
-    ("dapo", "branch", "entropy-shaped"),
-    ("pacs", "branch", "none"),
-    ("dars", "branch", "none"),
-    ("rlpr", "branch", "group"),
+    ("grpo", "token", "dapo"),
+    ("grpo", "random", "grpo"),
+    ("per-token", "none", "grpo"),
+    ("pkpo", "branch", "dr_grpo"),
+    ("entropy-shaped", "branch", "dapo"),
+    ("pacs", "branch", ""),
+    ("dars", "branch", "dr_grpo"),
+    ("rlpr", "branch", "grpo"),
 ]
 OWN: dict[str, dict[str, Any]] = {
     "pacs": {"iterations": 3},  # so that scores differ from 0
-    "dars": {"loss": "dr_grpo", "dars": "et", "dars_most": 10},
-    "rlpr": {"loss": "grpo", "reward": "probability", "epsilon_high": 0.27, "reward_filter": 0.1},
+    "dars": {"most_rollouts": 10},
+    "rlpr": {"reward_filter": 0.1},
+    "entropy-shaped": {"epsilon_high": 0.2},
 }
 """What a method sets besides."""
 
 
 def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) -> dict[str, Any]:
     """The training of a case in so many processes."""
-    loss, guide, advantage = case
-    rl = {"loss": loss, "advantage": advantage, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0}
-    rl |= OWN.get(loss, {})
+    algo, guide, loss = case
+    rl = {"algo": algo, "steps": 3, "micro_batch": 4, "warmup_ratio": 0.0, **OWN.get(algo, {})}
+    rl |= {"loss": loss} if loss else {}
     return {
         "base": str(base),
         "folder": str(folder),
         "name": f"{'-'.join(case)}-of-{processes}",
         "fixed": True,
-        "formed": loss == "rlpr",
+        "formed": algo == "rlpr",
         "looks": case == CASES[0],
         "sections": {"guide": {"name": guide}, "rl": rl},
     }

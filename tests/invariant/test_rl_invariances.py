@@ -37,10 +37,10 @@ def assert_close(first: Records, second: Records, tolerance: float) -> None:
     [
         {"rl": {"loss": "grpo"}},
         {"rl": {"loss": "dapo"}},
-        {"rl": {"loss": "pacs", "advantage": "none", "iterations": 2}},
+        {"rl": {"algo": "pacs", "iterations": 2}},
         {"anchor": {"schedule": "cosine"}},
-        {"rl": {"reward": "probability"}},
-        {"rl": {"loss": "dr_grpo", "advantage": "none", "dars": "et", "dars_most": 8}},
+        {"rl": {"algo": "rlpr"}},
+        {"rl": {"algo": "dars", "most_rollouts": 8}},
     ],
     ids=["grpo", "dapo", "pacs", "annealed", "rlpr", "dars"],
 )
@@ -86,7 +86,8 @@ def test_micro_batches_do_not_matter(bench: Any, configure: Any, loss: str, guid
     settings = {"none": {}, "branch": {"tau": 0.5}, "random": {"epsilon": (0.9, 0.5)}, "token": {}}
     section = {"name": guide} | settings[guide]
     # under pacs the second step's scores come from another policy than the one that drew
-    rl = {"loss": loss, "steps": 2, "iterations": 2 if loss == "pacs" else 1}
+    chosen = {"algo": "pacs", "iterations": 2} if loss == "pacs" else {"loss": loss}
+    rl = {**chosen, "steps": 2}
     runs = [
         bench.run(
             configure(guide=section, rl={**rl, "micro_batch": micro}),

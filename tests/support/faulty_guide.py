@@ -7,22 +7,19 @@ from pathlib import Path
 SOURCE = '''
 import os
 import signal
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-import torch
 from sage_cli.guides import Guide
 
 
-@dataclass(frozen=True)
 class Faulty(Guide):
     """q = rho everywhere. With rho 0.8 a training dies of SIGKILL in its first step: where tau is
     1 once, where it is 2 always."""
 
+    name: Literal["faulty"] = "faulty"
     tau: float = 0.0
     rho: float = 1.0
-    q_min: float = 0.6
-    q_max: float = 1.4
 
     def q(self, signals, step):
         seen = Path(os.environ["FAULTY"]) / f"died-{self.tau:g}-{self.rho:g}"
@@ -30,7 +27,7 @@ class Faulty(Guide):
             with seen.open("a") as deaths:
                 deaths.write("died\\n")
             os.kill(os.getpid(), signal.SIGKILL)
-        return torch.full_like(signals.logps_BT, self.rho)
+        return signals.logps_BT.new_ones(signals.logps_BT.shape) * self.rho
 '''
 
 

@@ -13,10 +13,10 @@ from toy_policy import Bench, adapted, configuration
 from toy_run import TAGS
 from trl import GRPOTrainer
 
-from sage_cli.config.algorithms import ALGORITHMS, algorithm_layer
 from sage_cli.config.compat import WARM_UP, official_settings
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
+from sage_cli.methods.registry import built_in
 from sage_cli.models.load import load_model
 from sage_cli.store.runs.run import Run
 from sage_cli.training.guided import train_guided
@@ -24,23 +24,21 @@ from sage_cli.training.lesson import Lesson, Pair
 
 OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL = "official"
-CASES = (*ALGORITHMS, OFFICIAL)
-"""Every row of the table of algorithms, and GRPO by `--compat official`."""
+CASES = (*built_in(), OFFICIAL)
+"""Every method, and GRPO by `--compat official`."""
 NO_TIME = 1e-9
 """Minutes from save to save with which the clock saves wherever it may."""
 
 PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
-_OPTIONS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "pass-at-k": {"k": 2},
     "pkpo": {"k": 2},
-    "clip-cov": {"share": 0.1, "low": 0.1},
+    "clip-cov": {"share": 0.1, "covariance_low": 0.1},
     "kl-cov": {"share": 0.1},
-}
-_SETTINGS: dict[str, dict[str, Any]] = {
     "adaptive-entropy": {"entropy_target": 50.0},  # far above, so that the bonus acts
     "rlpr": {"reward_filter": 1.0},
-    "dars": {"dars_most": 8},
-    "guided-dpo": {"prompts_per_step": 3, "guided": {"preference_beta": 0.5}},
+    "dars": {"most_rollouts": 8},
+    "guided-dpo": {"prompts_per_step": 3, "preference_beta": 0.5},
 }
 
 
@@ -70,10 +68,9 @@ class Training:
         """As `--algo` fills it in, with a guide that has random numbers."""
         if self.case == OFFICIAL:
             return configuration(**_official(rl))
-        layer, dpo = algorithm_layer(self.case), self.case == "guided-dpo"
-        own = layer["rl"] | {"advantage_options": _OPTIONS.get(self.case, {})}
-        own |= {"stop_when_stuck": False, **_SETTINGS.get(self.case, {})}
-        anchor = layer["anchor"] | ({"kl": "none"} if dpo else {})
+        dpo = self.case == "guided-dpo"
+        own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
+        anchor = dict(built_in()[self.case].anchored) | ({"kl": "none"} if dpo else {})
         guide = {"name": "none" if dpo else "random"}
         return configuration(rl=own | rl, anchor=anchor, guide=guide)
 
@@ -81,7 +78,7 @@ class Training:
         """Train or resume it in the folder `name`."""
         config = self.configuration(**{"steps": self.steps, "save_every": 999, **rl})
         run = Run(self.bench.folder / name)
-        if config.rl.loss == "dpo":
+        if config.rl.algo == "guided-dpo":
             recipe, tokenizer = RlRecipe.of(config), self.bench.tokenizer
             train_guided(recipe, Lesson([], PAIRS, {}), self._load, tokenizer, run, on_step)
         else:

@@ -22,8 +22,8 @@ from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
 from sage_cli.config.presets import read_yaml, shipped
+from sage_cli.methods.rlpr.reward import ProbabilityReward
 from sage_cli.models.load import load_model
-from sage_cli.training.probability_reward import ProbabilityReward
 from sage_cli.training.processes import join_processes
 
 STEPS, SAVED = 4, 2
@@ -42,7 +42,7 @@ def sections(kind: str) -> dict[str, Any]:
         "loss": "dapo",
     }
     if kind == "rlpr":
-        rl |= {"reward": "probability", "reward_filter": 0.1}
+        rl |= {"algo": "rlpr", "epsilon_high": 0.2, "reward_filter": 0.1}
         return {"rl": rl, "anchor": {"kl": "none"}, "model": {"tuning": "full"}}
     return {"rl": rl, "anchor": {"beta": 0.1}, "model": {"tuning": kind}}
 

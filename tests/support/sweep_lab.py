@@ -46,7 +46,7 @@ class SweepLab:
         """The file of a grid over the faulty guide's options."""
         path = self.folder / f"grid-{len(taus)}-{len(rhos)}.yaml"
         keys = {"tau": list(taus), "rho": list(rhos)}
-        parameters = {k: {"key": f"guide.options.{k}", "values": v} for k, v in keys.items()}
+        parameters = {k: {"key": f"guide.{k}", "values": v} for k, v in keys.items()}
         path.write_text(json.dumps({"guide": "faulty", "parameters": parameters}))
         return path.name
 

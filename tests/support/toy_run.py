@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,11 +23,13 @@ from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
 from sage_cli.config import plugins
-from sage_cli.config.training import ADVANTAGES_GROUP
-from sage_cli.objectives import AdvantageInputs, group_advantages
+from sage_cli.methods.dars.second_stage import SecondStage
+from sage_cli.methods.parts.formulas import group_advantages
+from sage_cli.methods.parts.inputs import AdvantageInputs
+from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.registry import METHODS_GROUP
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.safeguards import Safeguards
-from sage_cli.training.second_stage import SecondStage
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]
 
@@ -67,21 +69,25 @@ def second_stage(
         trainer.in_second_stage = False
 
 
-def per_token(inputs: AdvantageInputs) -> Tensor:
+class PerToken(PolicyGradient):
     """Reads everything that an advantage can: the tokens' entropies decide how a group's is spread.
 
     Sums over rows, so that it would tell other rows, masks or signals from its own.
     """
-    advantage_B1 = group_advantages(inputs.rewards_PN).reshape(-1, 1)
-    entropy_BT = inputs.entropy_BT * inputs.mask_BT
-    share_BT = entropy_BT / entropy_BT.sum() * inputs.mask_BT.sum() + inputs.logps_BT / 10
-    return advantage_B1 * share_BT * inputs.mask_BT
+
+    algo: Literal["per-token"] = "per-token"
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        advantage_B1 = group_advantages(inputs.rewards_PN).reshape(-1, 1)
+        entropy_BT = inputs.entropy_BT * inputs.mask_BT
+        share_BT = entropy_BT / entropy_BT.sum() * inputs.mask_BT.sum() + inputs.logps_BT / 10
+        return advantage_B1 * share_BT * inputs.mask_BT
 
 
 def registered(group: str, **_: Any) -> tuple[EntryPoint, ...]:
-    """The advantage above, as if a package had registered it."""
-    found = EntryPoint("per-token", "toy_run:per_token", group)
-    return (found,) if group == ADVANTAGES_GROUP else ()
+    """The method above, as if a package had registered it."""
+    found = EntryPoint("per-token", "toy_run:PerToken", group)
+    return (found,) if group == METHODS_GROUP else ()
 
 
 MOMENTS: dict[str, tuple[Any, str, Callable[..., int]]] = {

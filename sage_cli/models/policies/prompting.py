@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.decoding import DecodingSection
-from sage_cli.config.preset_of import preset_for
+from sage_cli.config.presets import preset_for
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import read_json
 

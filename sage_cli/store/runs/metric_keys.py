@@ -16,7 +16,7 @@ RECORDED: Mapping[str, str] = {
     "entropy": "Mean entropy, in nats, of the distributions that completions' tokens were drawn "
     "from.",
     "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
-    "reward": "Share of completions with a right answer (under `rl.reward=probability`, too).",
+    "reward": "Share of completions with a right answer (under `rlpr`, too).",
     "reward/*": "Mean of a part of the reward besides the verdict, as the punishment of overlong "
     "completions.",
     "verdict/*": "Number of completions with that verdict.",

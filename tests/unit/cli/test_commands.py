@@ -49,7 +49,7 @@ def test_config_show_json_is_the_configuration(sage):
     assert (shown["rl"]["algo"], shown["rl"]["epsilon_high"]) == ("dapo", 0.28)
     typed = sage("config", "show", "--json", "--origin", "--set", "rl.algo=dapo")
     origins = json.loads(typed.stdout)["origins"]
-    assert origins["rl.epsilon_high"] == "algorithm dapo"
+    assert origins["rl.epsilon_high"] == "method dapo"
     assert origins["rl.algo"] == "--set"
 
 

@@ -43,7 +43,7 @@ def test_a_run_without_a_guide_shows_branch_and_says_so(sage, run):
     run("rl.algo=dapo")  # no KL at all: still something to look at
     typed = sage("guide", "show", "rl-x", "--limit", "2", "--html", "page.html")
     assert typed.code == 0
-    said = "rl-x has no guide: branch with preset tiny's values, where not set otherwise"
+    said = "rl-x has no guide: branch with preset tiny's values, unless set otherwise"
     assert said in typed.words
     assert "guide branch (tau 0.465, rho 0.775, signal policy, q in [0.6, 1.4]), at step 4" in (
         typed.words
@@ -59,7 +59,7 @@ def test_its_own_guide_with_other_numbers(sage, run):
     assert shown["guide"].startswith("branch (tau 0.2, rho 0.5, ")
     assert shown["notes"] == []
     (one,) = shown["completions"]
-    q_T, entropy_T = one["examined"]["q_T"], one["examined"]["entropy_T"]
+    q_T, entropy_T = one["values"]["q_T"], one["values"]["entropy_T"]
     expected = [min(1.4, 1 + 0.5 * max(0, entropy - 0.2)) for entropy in entropy_T]
     assert q_T == pytest.approx(expected, abs=1e-5)
     assert len(one["tokens"]) == len(q_T)
@@ -79,7 +79,7 @@ def test_another_guide(sage, run):
 def test_mistakes_are_named(sage, run):
     run("guide.name=token")
     typed = sage("guide", "show", "rl-x", "--tau", "1")
-    assert (typed.code, "guide 'token' has no 'tau'" in typed.words) == (2, True)
+    assert (typed.code, "guide.tau belongs to the branch guide" in typed.words) == (2, True)
     typed = sage("guide", "show", "rl-x", "--guide", "brunch")
     assert (typed.code, "(did you mean branch?)" in typed.words) == (2, True)
     typed = sage("guide", "show", "nobody")

@@ -136,30 +136,23 @@ def test_a_guide_without_an_anchor(sage):
 
 
 class Mine:
-    def __init__(self, strength=1.0, **clamp):
-        pass
+    pass
 
 
 @pytest.mark.parametrize(
     ("group", "object_", "words", "said"),
     [
         (
-            "guides", Mine, ("--guide", "mine", "--set", "guide.options.strenght=1"),
-            "guide 'mine' (package:Mine) makes a Mine and not a sage_cli.guides.Guide",
+            "guides", Mine, ("--guide", "mine"),
+            "guide 'mine' (package:Mine) is no subclass of sage_cli.guides.guide.Guide",
         ),
         (
-            "guides", lambda q_min, q_max: None,
-            ("--guide", "mine", "--set", "guide.options.strenght=1"),
-            "guide 'mine' (package:Mine) can't be made with the options strenght=1: TypeError",
+            "methods", lambda inputs: None, ("--algo", "mine", "--set", "rl.scale=2"),
+            "has no settings class",
         ),
         (
-            "advantages", lambda inputs: None,
-            ("--advantage", "mine", "--set", "rl.advantage_options.scale=2"),
-            "advantage 'mine' (package:Mine) can't be called with the options scale=2",
-        ),
-        (
-            "advantages", ImportError("no numbers"), ("--advantage", "mine"),
-            "advantage 'mine' (package:Mine) can't be imported: ImportError: no numbers",
+            "methods", ImportError("no numbers"), ("--algo", "mine"),
+            "method 'mine' (package:Mine) can't be imported: ImportError: no numbers",
         ),
     ],
 )  # fmt: skip
@@ -270,7 +263,7 @@ def test_a_mistake_is_an_object_with_json(sage):
     assert "did you mean dapo" in typed.words  # the panel, on stderr
     (said,) = json.loads(typed.stdout).values()
     assert (said["exit_code"], said["next_step"].split()[0]) == (2, "`sage")
-    assert said["cause"].startswith("rl.algo is 'dpao'; it can be grpo")
+    assert said["cause"].startswith("rl.algo is 'dpao'; it can be 80-20")
     assert list(json.loads(typed.stdout)) == ["error"]
 
 

@@ -55,4 +55,4 @@ def test_a_statement_that_errs_exits_with_1_and_is_named(sage, monkeypatch):
     typed = sage("theory")
     assert typed.code == 1
     assert "FAILS" in typed.words
-    assert "not holding: a slip" in typed.words
+    assert "failed: a slip" in typed.words

@@ -82,7 +82,7 @@ def test_each_is_overridden_on_its_own(name, value):
 def test_what_a_run_has_nothing_of_is_left_alone():
     loaded = official(algo="grpo", guide="branch")
     found = {name for name, _, origin in loaded.table() if origin == ORIGIN}
-    others = {"guide.schedule_clock", "rl.dynamic_sampling", "rl.overlong_punishment"}
+    others = {"guide.schedule_clock", "rl.dynamic_sampling", "rl.overlong_buffer"}
     assert found == {difference.setting for difference in DIFFERENCES} - others
     # the tiny preset's model is from scratch, tuned in full: before it there is nothing
     assert official(["tiny"]).config.anchor.reference == "sft"
@@ -122,11 +122,12 @@ def test_it_lies_over_the_presets_before_it_and_under_those_after_it(layer):
     before = load([*PAPER, own, asks], flags).config
     assert (before.rl.prompts_per_step, before.guide.schedule_clock) == (1, "loss_call")
     # what is said beside it stays
-    assert (before.rl.dynamic_sampling, before.rl.overlong_punishment) == (True, False)
+    assert (before.rl.dynamic_sampling, before.rl.overlong_buffer) == (True, None)
     after = load([*PAPER, asks, own], flags).config
     assert after.rl.prompts_per_step == 4
     chosen_later = load([*PAPER, asks], {"rl": {"algo": "dapo"}}).config
-    assert chosen_later.rl.dynamic_sampling is False  # an algorithm's row doesn't undo it
+    assert chosen_later.rl.dynamic_sampling is True  # said beside it, as before
+    assert chosen_later.rl.overlong_buffer is None
     chosen = load([*PAPER, asks, layer("guide: {name: token}", "t.yaml"), own], {}).config
     assert chosen.guide.schedule_clock == "optimiser_step"
 

@@ -21,5 +21,5 @@ def test_whole_numbers_cosmetics_and_mappings_are_told():
     assert not known["rl.dynamic_sampling"].integer
     assert known["rl.save_every"].cosmetic
     assert not known["rl.steps"].cosmetic
-    assert known["guide.options"].open
+    assert known["sampling.options"].open
     assert not known["guide.name"].open

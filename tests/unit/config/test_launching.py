@@ -66,7 +66,7 @@ def test_deepspeed_takes_no_dars(tmp_path: Path):
     for file in ("zero3", second):
         loaded(file, "model.tuning=full")
         sets = [f"rl.accelerate={file}", "rl.processes=2", "model.tuning=full"]
-        with pytest.raises(ConfigurationError, match=r"rl\.dars computes .* fsdp2 or ddp"):
+        with pytest.raises(ConfigurationError, match=r"rl.algo 'dars' computes .* fsdp2 or ddp"):
             load(flags=dars, sets=sets)
     load(flags=dars, sets=["rl.accelerate=fsdp2", "rl.processes=2"])
 

@@ -40,8 +40,8 @@ def test_without_a_preset_tiny_applies_and_a_stored_configuration_takes_its_plac
 def test_numbers_of_json_are_numbers(tmp_path):
     """YAML takes 1e-06 for a text, and that is how JSON writes a millionth."""
     file = tmp_path / "config.json"
-    file.write_text('{"rl": {"advantage_options": {"epsilon": 1e-06}}}')
-    assert read_layer(file) == {"rl": {"advantage_options": {"epsilon": 0.000001}}}
+    file.write_text('{"rl": {"learning_rate": 1e-06}}')
+    assert read_layer(file) == {"rl": {"learning_rate": 0.000001}}
 
 
 def test_presets_lie_over_a_stored_configuration():
@@ -75,7 +75,7 @@ def test_set_without_section_key_value_is_refused(text):
 def test_an_algorithm_is_a_layer_below_what_is_said_beside_it():
     loaded = load(flags={"rl": {"algo": "dapo"}})
     assert loaded.config.rl.epsilon_high == 0.28
-    assert loaded.origins["rl.epsilon_high"] == "algorithm dapo"
+    assert loaded.origins["rl.epsilon_high"] == "method dapo"
     own = load(flags={"rl": {"algo": "dapo", "epsilon_high": 0.5}}).config.rl
     assert (own.loss, own.epsilon_high) == ("dapo", 0.5)
     # whichever of two --set comes first
@@ -88,7 +88,7 @@ def test_another_algorithm_takes_back_what_the_one_before_set(layer):
     rl = load([dapo], {"rl": {"algo": "grpo"}}).config.rl
     assert (rl.loss, rl.epsilon_high) == ("grpo", 0.2)
     assert not rl.dynamic_sampling
-    assert not rl.overlong_punishment
+    assert rl.overlong_buffer is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_another_algorithm_takes_back_what_the_one_before_set(layer):
 def test_the_kl_that_is_left_open_follows_algorithm_and_guide(algo, guide, kl):
     loaded = load(flags={"rl": {"algo": algo}, "guide": {"name": guide}})
     assert loaded.config.anchor.kl == kl
-    assert loaded.origins["anchor.kl"] == f"algorithm {algo}"
+    assert loaded.origins["anchor.kl"] == f"method {algo}"
 
 
 def test_a_kl_that_was_said_stays():
@@ -163,22 +163,21 @@ def test_changed_checks_again():
 
 def test_a_stored_configuration_may_name_a_plugin_that_is_not_installed():
     stored = load().config.model_dump(mode="json")
-    stored["guide"] = {"name": "theirs", "options": {"strength": 1}, "q_min": 0.6, "q_max": 1.4}
-    stored["rl"] |= {"advantage": "theirs"}
+    stored["guide"] = {"name": "theirs", "strength": 1, "q_min": 0.6, "q_max": 1.4}
+    stored["rl"] |= {"algo": "theirs", "strength": 3}
     stored["sampling"] |= {"backend": "theirs", "options": {"beam": 3}}
     stored["data"] |= {"generators": {"theirs": {"largest": 3}}}
     assert load(stored=stored).config.guide.name == "theirs"
     # other settings of one's own change nothing about that, not even another plug-in's name
-    for more in ("sampling.temperature=0.5", "guide.options.strength=2", "data.rl.limit=3"):
+    for more in ("sampling.temperature=0.5", "guide.strength=2", "data.rl.limit=3"):
         assert load(sets=[more], stored=stored).config.guide.name == "theirs"
     own = load((), {"guide": {"name": "branch"}}, ["sampling.options={}",
                "sampling.backend=server"], stored).config  # fmt: skip
-    assert (own.guide.name, own.sampling.backend, own.rl.advantage) == (
-        "branch", "server", "theirs",
-    )  # fmt: skip
+    assert (own.guide.name, own.sampling.backend, own.rl.algo) == ("branch", "server", "theirs")
+    assert own.rl.model_dump()["strength"] == 3
     for typed, said in (
-        ("guide.name=theirs", "unknown guide 'theirs'"),
-        ("rl.advantage=theirs", "unknown advantage 'theirs'"),
+        ("guide.name=theirs", "guide.name is 'theirs'"),
+        ("rl.algo=theirs", "rl.algo is 'theirs'; it can be 80-20"),
         ("sampling.backend=theirs", "unknown sampler 'theirs'"),
         ("data.generators.theirs.largest=4", "registers a generator 'theirs'"),
     ):
@@ -214,3 +213,48 @@ def test_the_folder_of_runs_has_one_source(monkeypatch, tmp_path):
     ]  # fmt: skip
     monkeypatch.delenv("SAGE_RUNS")
     assert str(runs_root()) == "runs"
+
+
+def test_a_general_presets_setting_survives_the_choice_of_a_method(layer):
+    own = layer("rl: {epsilon_high: 0.3}")
+    for algo in ("grpo", "dapo", "clip-cov"):
+        assert load([own], {"rl": {"algo": algo}}).config.rl.epsilon_high == 0.3
+
+
+def test_what_a_file_says_beside_its_choice_holds_where_that_stays(layer):
+    own = layer("rl: {algo: gspo, epsilon_high: 0.001, steps: 7}")
+    again = load([own], {"rl": {"algo": "gspo"}}).config.rl
+    assert (again.epsilon_high, again.steps) == (0.001, 7)
+    other = load([own], {"rl": {"algo": "dapo"}}).config.rl
+    assert (other.epsilon_high, other.steps) == (0.28, 7)
+    pkpo = layer("rl: {algo: pkpo}", "pkpo.yaml")
+    k = layer("rl: {k: 2}", "k.yaml")
+    assert load([pkpo, k], {"rl": {"algo": "pkpo"}}).config.rl.k == 2
+    assert load([pkpo, k], {"rl": {"algo": "pass-at-k"}}).config.rl.k == 4
+
+
+def test_methods_blocks_hold_for_the_chosen_method_and_are_checked(layer):
+    own = layer("methods: {dapo: {epsilon_high: 0.4}, pacs: {score_scale: 3}}")
+    loaded = load([own], {"rl": {"algo": "dapo"}})
+    assert loaded.config.rl.epsilon_high == 0.4
+    assert loaded.origins["rl.epsilon_high"] == f"preset {own}, methods.dapo"
+    assert load([own]).config.rl.epsilon_high == 0.2
+    wrong = layer("methods: {pacs: {epsilon_high: 0.4}}", "wrong.yaml")
+    with pytest.raises(ConfigurationError, match=r"methods.pacs: rl.epsilon_high belongs to"):
+        load([wrong])
+
+
+def test_a_stored_configuration_keeps_what_its_presets_say_of_other_methods_and_guides():
+    stored = load(["tiny"]).config.model_dump(mode="json")
+    assert load((), branch(), stored=stored).config.guide.tau == 0.465
+    dapo = load((), {"rl": {"algo": "dapo"}}, stored=stored).config.rl
+    assert (dapo.overlong_buffer, dapo.epsilon_high) == (0.0625, 0.28)
+
+
+def test_a_typed_setting_of_another_method_is_refused_in_any_order():
+    for flags, sets in (
+        ({"rl": {"algo": "dapo"}}, ["rl.k=2"]),
+        ({"guide": {"tau": 0.2}}, ["guide.name=token"]),
+    ):
+        with pytest.raises(ConfigurationError, match=r"belongs to|has no 'tau'"):
+            load(flags=flags, sets=sets)

@@ -31,8 +31,12 @@ def test_what_changes_no_result_says_so():
     assert [one.cosmetic for one in meanings()["rl.steps"]] == [False]
 
 
-def test_members_of_a_union_each_have_their_own():
-    assert [one.member for one in meanings()["guide.cycles"]] == ["random", "token"]
+def test_members_of_a_union_that_agree_are_named_together():
+    assert [one.member for one in meanings()["guide.cycles"]] == ["random, token"]
+    assert [one.member for one in meanings()["rl.steps"]] == [None]
+    usual, *others = meanings()["rl.epsilon_high"]
+    assert (usual.member, usual.default) == (None, 0.2)
+    assert {one.member: one.default for one in others}["rlpr"] == 0.27
     assert {one.type for one in meanings()["model.dtype"]} == {"choice"}
     pretrained, scratch = meanings()["model.dtype"]
     assert set(scratch.choices) < set(pretrained.choices)

@@ -26,7 +26,7 @@ def test_nothing_is_annealed_without_an_anchor():
 
 def test_pacs_is_its_loss_without_an_anchor_of_its_own():
     config = chosen("pacs")
-    assert (config.rl.loss, config.rl.advantage, config.anchor.kl) == ("pacs", "none", "none")
+    assert (config.rl.algo, config.anchor.kl) == ("pacs", "none")
     guided = load(flags={"rl": {"algo": "pacs"}, "guide": {"name": "branch"}}).config
     assert guided.anchor.kl == "reverse"
 
@@ -35,42 +35,41 @@ def test_pacs_is_its_loss_without_an_anchor_of_its_own():
     "said",
     [
         "epsilon_high=0.28", "epsilon_low=0.1", "delta=4.0", "importance_sampling_level=sequence",
-        "top_entropy_quantile=0.2", "overlong_punishment=true",
+        "top_entropy_quantile=0.2", "overlong_buffer=0.2",
     ],
 )  # fmt: skip
 def test_pacs_refuses_what_it_would_not_read(said):
-    with pytest.raises(ConfigurationError, match=rf"'pacs' neither clips.*{said.split('=')[0]}"):
+    with pytest.raises(ConfigurationError, match=rf"rl\.{said.split('=')[0]} belongs to .*dapo"):
         chosen("pacs", f"rl.{said}")
 
 
 def test_rlpr_pays_for_probabilities_and_is_given_up_with_its_algorithm():
     config = chosen("rlpr")
-    assert (config.rl.reward, config.rl.epsilon_high) == ("probability", 0.27)
-    assert chosen("grpo").rl.reward == "verdict"
+    assert (config.rl.reward_filter, config.rl.epsilon_high) == (0.5, 0.27)
+    with pytest.raises(ConfigurationError, match="reward_filter belongs to the rlpr method"):
+        chosen("grpo", "rl.reward_filter=0.9")
 
 
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
         ("prompt.answer=boxed", "between the answer's tags"),
-        ("rl.loss=pacs", "'pacs' reads verdicts"),
         ("rl.advantage=beta", "'beta' reads verdicts"),
         ("rl.dynamic_sampling=true", "dynamic_sampling reads verdicts"),
     ],
 )
 def test_probabilities_are_not_paid_where_verdicts_are_read(said, reason):
-    algo = "grpo" if "pacs" in said else "rlpr"
     with pytest.raises(ConfigurationError, match=reason):
-        chosen(algo, "rl.reward=probability", said)
+        chosen("rlpr", said)
 
 
 @pytest.mark.parametrize(
     ("sets", "reason"),
     [
         (["rl.rollouts_per_prompt=2"], "gives shares of 0 and 1, or 1/2 between them"),
-        (["rl.dars_most=8", "rl.rollouts_per_prompt=8"], "the first alone has"),
+        (["rl.most_rollouts=8", "rl.rollouts_per_prompt=8"], "the first alone has"),
         (["rl.loss=dapo"], "unequal size"),
-        (["rl.advantage=group"], "unequal size"),
+        (["rl.advantage=group"], "rl.advantage belongs to"),
         (["rl.dynamic_sampling=true"], "dynamic_sampling replaces them"),
         (
             [
@@ -84,28 +83,28 @@ def test_probabilities_are_not_paid_where_verdicts_are_read(said, reason):
     ],
 )
 def test_dars_refuses_what_its_pools_can_not_be_combined_with(sets, reason):
-    assert chosen("dars").rl.dars == "et"
-    assert chosen("grpo").rl.dars is None
+    assert chosen("dars").rl.allocation == "et"
     with pytest.raises(ConfigurationError, match=reason):
         chosen("dars", *sets)
 
 
 def test_guided_retries_are_their_loss_without_an_anchor():
     config = chosen("guided-dpo")
-    assert (config.rl.loss, config.anchor.kl) == ("dpo", "none")
-    assert chosen("grpo").rl.loss == "grpo"
+    assert (config.rl.algo, config.anchor.kl) == ("guided-dpo", "none")
 
 
 @pytest.mark.parametrize(
     "said",
     [
         "epsilon_high=0.28", "delta=4.0", "clip=false", "top_entropy_quantile=0.2",
-        "entropy_coefficient=0.01", "dynamic_sampling=true", "overlong_punishment=true",
-        "advantage=pkpo", "reward=probability", "iterations=2", "steps_per_generation=2",
+        "entropy_coefficient=0.01", "dynamic_sampling=true", "overlong_buffer=0.2",
+        "advantage=beta", "reward_filter=0.1", "iterations=2", "steps_per_generation=2",
     ],
 )  # fmt: skip
 def test_guided_retries_refuse_what_pairs_would_not_read(said):
-    with pytest.raises(ConfigurationError, match=rf"'dpo' compares pairs.*{said.split('=')[0]}"):
+    with pytest.raises(
+        ConfigurationError, match=rf"rl\.{said.split('=')[0]} belongs to .*: add --algo"
+    ):
         chosen("guided-dpo", f"rl.{said}")
 
 
@@ -116,12 +115,12 @@ def test_guided_retries_refuse_what_pairs_would_not_read(said):
         ({}, ["anchor.kl=reverse"], "anchor.kl 'reverse' is a term of a policy gradient"),
         ({}, ["anchor.kl=forward"], "anchor.kl 'forward' is a term of a policy gradient"),
         ({}, ["rl.processes=2"], "trains in one process"),
-        ({}, ["rl.guided.hint=Think."], "must hold {question}"),
-        ({}, ["rl.guided.hint=Try {question}"], "must hold {hint}"),
-        ({}, ["rl.guided.continued=true", "prompt.format=chat"], "'chat' puts more between"),
+        ({}, ["rl.hint=Think."], "must hold {question}"),
+        ({}, ["rl.hint=Try {question}"], "must hold {hint}"),
+        ({}, ["rl.continued=true", "prompt.format=chat"], "'chat' puts more between"),
         (
             {},
-            ["rl.guided.continued=true", "rl.guided.hint={hint}{question}"],
+            ["rl.continued=true", "rl.hint={hint}{question}"],
             "hint begins otherwise",
         ),
     ],
@@ -129,9 +128,3 @@ def test_guided_retries_refuse_what_pairs_would_not_read(said):
 def test_guided_retries_refuse_what_has_no_place_beside_them(flags, sets, reason):
     with pytest.raises(ConfigurationError, match=reason):
         load(flags={"rl": {"algo": "guided-dpo"}, **flags}, sets=sets)
-
-
-def test_settings_of_retries_name_only_runs_that_have_them():
-    """Runs of other methods keep the names they had before there were any."""
-    assert "guided" not in chosen("grpo", "rl.guided.hint_lines=5").rl.determinants()
-    assert chosen("guided-dpo").rl.determinants()["guided"]["hint_lines"] == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.load import load
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
-from sage_cli.config.training import Batch, RlSection, batch_of
 from sage_cli.errors import ConfigurationError
+from sage_cli.methods.grpo import Grpo
+from sage_cli.methods.method import Batch, batch_of
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from sage_cli.errors import ConfigurationError
     [(None, 1, (64, 1)), (8, 1, (8, 8)), (8, 2, (8, 4)), (None, 4, (16, 1))],
 )
 def test_a_step_is_divided(micro_batch: int | None, processes: int, expected: tuple[int, int]):
-    rl = RlSection(prompts_per_step=8, rollouts_per_prompt=8, micro_batch=micro_batch)
+    rl = Grpo(prompts_per_step=8, rollouts_per_prompt=8, micro_batch=micro_batch)
     assert batch_of(rl, processes) == Batch(64, *expected)
 
 
@@ -36,7 +36,7 @@ def test_a_step_is_divided(micro_batch: int | None, processes: int, expected: tu
 def test_a_step_that_cannot_be_divided_shows_the_arithmetic(
     micro_batch: int | None, processes: int, said: str
 ):
-    rl = RlSection(prompts_per_step=3, rollouts_per_prompt=5, micro_batch=micro_batch)
+    rl = Grpo(prompts_per_step=3, rollouts_per_prompt=5, micro_batch=micro_batch)
     with pytest.raises(ConfigurationError) as caught:
         batch_of(rl, processes)
     arithmetic = "doesn't divide the 15 completions of a step (3 prompts x 5 rollouts)"
@@ -62,28 +62,22 @@ def test_decoding_is_shared_with_each_sections_own_defaults():
         ({"top_entropy_quantile": 1.2}, "less than or equal to 1"),
         ({"importance_sampling_level": "word"}, "'token' or 'sequence'"),
         ({"delta": 1.0}, "greater than 1"),
-        ({"delta": 1.25, "epsilon_high": 0.28}, r"delta 1.25 isn't above 1 \+ epsilon_high 0.28"),
-        ({"delta": 9, "loss": "cispo", "epsilon_high": 5}, "not by 'cispo'"),
-        ({"advantage_options": {"scale": 2}}, "'group' has no option 'scale'"),
-        ({"advantage": "gruop"}, "unknown advantage 'gruop'; known: group, none, beta"),
+        ({"advantage": "gruop"}, "'group', 'none' or 'beta'"),
     ],
 )
 def test_values_out_of_range(values: dict[str, Any], complaint: str):
     with pytest.raises(ValidationError, match=complaint):
-        RlSection(**values)
+        Grpo(**values)
 
 
-def test_a_misspelt_advantage_is_one_sentence():
-    with pytest.raises(ConfigurationError, match=r"^rl.advantage: .*\(did you mean group\?\)$"):
-        load(sets=["rl.advantage=gruop"])
-
-
-def test_a_registered_advantage_and_its_options(monkeypatch: pytest.MonkeyPatch):
-    point = EntryPoint("mine", "package:mine", "sage_cli.advantages")
-    found = {"sage_cli.advantages": (point,)}
-    monkeypatch.setattr(
-        "sage_cli.config.plugins.entry_points", lambda group, **_: found.get(group, ())
-    )
-    loaded = load(sets=["rl.advantage=mine", "rl.advantage_options.scale=2"])
-    assert loaded.config.rl.advantage == "mine"
-    assert loaded.config.rl.determinants()["advantage_options"] == {"scale": 2}
+@pytest.mark.parametrize(
+    ("sets", "complaint"),
+    [
+        (["delta=1.25", "epsilon_high=0.28"], r"delta 1.25 isn't above 1 \+ rl.epsilon_high 0.28"),
+        (["delta=9", "loss=cispo", "epsilon_high=5"], "not by 'cispo'"),
+        (["advantage=gruop"], r"^rl.advantage is 'gruop'; .*\(did you mean group\?\)$"),
+    ],
+)
+def test_settings_that_contradict_each_other(sets: list[str], complaint: str):
+    with pytest.raises(ConfigurationError, match=complaint):
+        load(sets=[f"rl.{one}" for one in ("iterations=2", *sets)])

@@ -135,7 +135,7 @@ def test_a_run_whose_plug_ins_are_not_installed_is_measured(measured, tmp_path, 
     """What is stored of it is counted; only drawing more takes its sampler."""
     theirs = load(sets=["tracking.wandb=off"]).config.model_dump(mode="json")
     theirs["guide"] = {"name": "theirs", "options": {"strength": 2}, "q_min": 0.6, "q_max": 1.4}
-    theirs["rl"] |= {"advantage": "theirs", "advantage_options": {"scale": 2}}
+    theirs["rl"] |= {"algo": "theirs", "scale": 2}
     theirs["sampling"] |= {"backend": "theirs", "options": {"beam": 3}}
     theirs["data"] |= {"generators": {"theirs": {"largest": 9}}}
     run = Runs(tmp_path / "runs").at("rl", "theirs", "1" * 8)

@@ -1,4 +1,4 @@
-"""A guide that gives nonsense, or looks where it hasn't asked to, is named at once."""
+"""A guide that gives nonsense, or looks where it has not asked to, is named at once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ LOGPS_BT = torch.tensor([[-1.0, -2.0, -3.0], [-1.0, -9.0, -9.0]])
 MASK_BT = torch.tensor([[1, 1, 1], [1, 0, 0]])
 
 
-class Giving(Guide):
-    def __init__(self, q: Callable[[Signals], Any]) -> None:
-        self.give = q
+class Calling(Guide):
+    give: Callable[[Signals], Any]
 
     def q(self, signals: Signals, step: int) -> Tensor:
         given: Tensor = self.give(signals)
         return given
+
+
+def giving(q: Callable[[Signals], Any]) -> Guide:
+    return Calling(give=q)
 
 
 def signals(logps_BT: Tensor = LOGPS_BT, **optional: Tensor) -> Signals:
@@ -36,24 +39,25 @@ def signals(logps_BT: Tensor = LOGPS_BT, **optional: Tensor) -> Signals:
         (lambda s: s.logps_BT[0], r"is \(3,\), and the batch is \(2, 3\)"),
         (lambda s: s.logps_BT[:, :1], r"is \(2, 1\), and"),
         (lambda s: 1.1, "is a float, and"),
+        (lambda s: s.logps_BT.numpy(), "is a ndarray, and"),
         # 0 / 0 for the second token, which is the only one with entropy 2
         (lambda s: (s.entropy_BT - 2) / (s.entropy_BT - 2), "is NaN for 1 of the batch's 4 tokens"),
         (lambda s: 1 / (s.entropy_BT - 2), "is infinite for 1 of the batch's 4 tokens"),
     ],
 )
 def test_wrong_shapes_types_and_nan(q: Callable[[Signals], Any], complaint: str):
-    with pytest.raises(TrainingError, match=rf"guide Giving \(.*test_refusals\) {complaint}"):
-        Giving(q).log_q(signals(), 0)
+    with pytest.raises(TrainingError, match=rf"guide Calling \(.*test_refusals\) {complaint}"):
+        giving(q).log_q(signals(), 0)
 
 
 def test_nan_outside_the_mask_or_from_the_model_is_not_the_guides_fault():
-    outside = Giving(lambda s: torch.where(s.mask_BT.bool(), 1.2, torch.nan))
+    outside = giving(lambda s: torch.where(s.mask_BT.bool(), 1.2, torch.nan))
     expected_BT = MASK_BT * math.log(1.2)
     torch.testing.assert_close(outside.log_q(signals(), 0), expected_BT)
     broken_BT = LOGPS_BT.clone()
     broken_BT[0, 0] = torch.nan
     diverged = Signals(broken_BT, LOGPS_BT.abs(), MASK_BT)
-    assert Giving(lambda s: 1 - s.logps_BT).log_q(diverged, 0)[0, 0].isnan()
+    assert giving(lambda s: 1 - s.logps_BT).log_q(diverged, 0)[0, 0].isnan()
 
 
 def raising(s: Signals) -> Any:
@@ -62,9 +66,9 @@ def raising(s: Signals) -> Any:
 
 def test_what_raises_inside_is_named_with_its_line():
     line = raising.__code__.co_firstlineno + 1
-    said = rf"^q of guide Giving \(.*\) fails: RuntimeError: .* \(test_refusals.py, line {line}\)$"
+    said = rf"^q of guide Calling \(.*\) fails: RuntimeError: .* \(test_refusals.py, line {line}\)$"
     with pytest.raises(ConfigurationError, match=said):
-        Giving(raising).log_q(signals(), 0)
+        giving(raising).log_q(signals(), 0)
 
 
 def test_a_lack_of_memory_is_the_trainings_to_explain():
@@ -72,31 +76,33 @@ def test_a_lack_of_memory_is_the_trainings_to_explain():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     with pytest.raises(torch.OutOfMemoryError):
-        Giving(full).log_q(signals(), 0)
+        giving(full).log_q(signals(), 0)
 
 
 def test_a_bug_of_sages_own_guides_stays_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(BranchGuide, "q", lambda *_: {}["q"])
     with pytest.raises(KeyError):
-        BranchGuide(1.2, 0.3).log_q(signals(), 0)
+        BranchGuide(tau=1.2, rho=0.3).log_q(signals(), 0)
 
 
 def test_verdicts_and_numbers_of_another_type_are_factors():
     # 1 and 0, of which the clamp [0.6, 1.4] makes 1 and 0.6; 2 becomes 1.4
     for q, first in ((lambda s: s.entropy_BT < 1.5, 1.0), (lambda s: s.mask_BT * 2, 1.4)):
-        log_q_BT = Giving(q).log_q(signals(), 0)
+        log_q_BT = giving(q).log_q(signals(), 0)
         assert log_q_BT.dtype == LOGPS_BT.dtype
         assert log_q_BT[0, 0].item() == pytest.approx(math.log(first), abs=1e-6)
         assert log_q_BT[1, 1:].tolist() == [0, 0]
 
 
-def test_only_what_was_asked_for_can_be_read():
+def test_only_what_was_asked_for_can_be_read(monkeypatch: pytest.MonkeyPatch):
     known = {"token_ids_BT": MASK_BT, "reference_logps_BT": LOGPS_BT}
-    nosy = Giving(lambda s: s.reference_logps_BT)
-    with pytest.raises(TrainingError, match=r"Giving .*reads reference_logps_BT and hasn't asked"):
+    nosy = giving(lambda s: s.reference_logps_BT)
+    with pytest.raises(
+        TrainingError, match=r"Calling .*reads reference_logps_BT and has not asked"
+    ):
         nosy.log_q(signals(**known), 0)
-    nosy.needs = frozenset({"reference_logps_BT"})
+    monkeypatch.setattr(Calling, "needs", frozenset({"reference_logps_BT"}))
     assert nosy.log_q(signals(**known), 0).shape == LOGPS_BT.shape
     assert (nosy.reads_reference, nosy.reads_reference_entropy) == (True, False)
-    with pytest.raises(TrainingError, match=r"Giving .* needs reference_logps_BT, which isn't"):
+    with pytest.raises(TrainingError, match=r"Calling .* needs reference_logps_BT, which is not"):
         nosy.log_q(signals(), 0)

@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 
-from sage_cli.guides import BranchGuide, CosineCycles, RandomGuide, Signals, TokenGuide
+from sage_cli.guides import BranchGuide, RandomGuide, Signals, TokenGuide
+from sage_cli.guides.annealed import cosine_cycles
 
 
 def signals(logps: list[list[float]], entropies: list[list[float]], mask: list[list[int]]):
@@ -16,7 +17,7 @@ def signals(logps: list[list[float]], entropies: list[list[float]], mask: list[l
 def test_branch_by_hand():
     # 1 + .3 max(0, H - 1.2): H = 1.0 -> 1; 2.2 -> 1.3; 4.2 -> 1.9, clamped to 1.4; masked -> 1
     batch = signals([[-1.0] * 4], [[1.0, 2.2, 4.2, 9.0]], [[1, 1, 1, 0]])
-    q_BT = BranchGuide(1.2, 0.3, 0.6, 1.4).log_q(batch, step=0).exp()
+    q_BT = BranchGuide(tau=1.2, rho=0.3, q_min=0.6, q_max=1.4).log_q(batch, step=0).exp()
     torch.testing.assert_close(q_BT, torch.tensor([[1.0, 1.3, 1.4, 1.0]]))
 
 
@@ -83,17 +84,19 @@ def test_noise_changes_with_step_seed_and_row():
 
 
 def test_schedule_by_hand():
-    cycles = CosineCycles(max_steps=20, cycles=2, decay=0.5)
+    def value(step: int, *ends: float) -> float:
+        return cosine_cycles(step, ends, max_steps=20, cycles=2, decay=0.5)
+
     # L = 10: halfway through a cycle cos = 0; the second cycle's top is .5 * 4 = 2;
     # step 25 is beyond the last cycle: the phase wraps, the decay stops
-    assert cycles.value(0, 4, 0) == pytest.approx(4)
-    assert cycles.value(5, 4, 0) == pytest.approx(2)
-    assert cycles.value(10, 4, 1) == pytest.approx(2)
-    assert cycles.value(25, 4, 1) == pytest.approx(1.5)
+    assert value(0, 4, 0) == pytest.approx(4)
+    assert value(5, 4, 0) == pytest.approx(2)
+    assert value(10, 4, 1) == pytest.approx(2)
+    assert value(25, 4, 1) == pytest.approx(1.5)
 
 
 def test_schedule_of_fewer_steps_than_cycles_starts_a_cycle_each_step():
-    assert CosineCycles(max_steps=3, cycles=8, decay=0.5).value(2, 4, 0) == pytest.approx(1)
+    assert cosine_cycles(2, (4, 0), max_steps=3, cycles=8, decay=0.5) == pytest.approx(1)
 
 
 def test_golden_values(facts):
@@ -101,29 +104,31 @@ def test_golden_values(facts):
     for case in golden["cases"]:
         batch = signals(case["logps"], case["entropies"], case["mask"])
         clamp = {"q_min": case["q_min"], "q_max": case["q_max"]}
-        branch = BranchGuide(case["tau"], case["rho"], **clamp).log_q(batch, 0).exp()
+        branch = BranchGuide(tau=case["tau"], rho=case["rho"], **clamp).log_q(batch, 0).exp()
         torch.testing.assert_close(branch, torch.tensor(case["branch_q"]), atol=1e-6, rtol=0)
         for norm, expected in case["token_q_alpha_0_3_no_noise"].items():
             guide = TokenGuide(alpha=(0.3, 0.3), sigma=(0.0, 0.0), norm=norm, **clamp)
             token = guide.log_q(batch, 0).exp()
             torch.testing.assert_close(token, torch.tensor(expected), atol=1e-6, rtol=0)
     for schedule in golden["schedules"]:
-        cycles = CosineCycles(schedule["max_steps"], schedule["cycles"], schedule["decay_rate"])
+        shape = schedule["max_steps"], schedule["cycles"], schedule["decay_rate"]
         ends = [(schedule[f"{what}_ub"], schedule[f"{what}_lb"]) for what in ("value", "sigma")]
         for step, *expected in schedule["step_value_sigma"]:
-            assert [cycles.value(step, *end) for end in ends] == pytest.approx(expected, abs=1e-8)
+            assert [cosine_cycles(step, end, *shape) for end in ends] == pytest.approx(
+                expected, abs=1e-8
+            )
 
 
 def test_a_clock_of_loss_calls_runs_through_the_cycles_faster():
     # 80 steps in 8 cycles are 10 steps a cycle; with 4 micro-batches step 2 begins at call 8 and
     # its third micro-batch is call 10, the top of the second cycle: .2 x .9
-    schedule = CosineCycles(80, 8, 0.9)
-    by_call = RandomGuide(sigma=(0.2, 0.0), schedule=schedule, clock="loss_call")
+    ends = (0.2, 0.0)
+    by_call = RandomGuide(sigma=ends, schedule_clock="loss_call").for_training(80)
     assert [by_call.now(2, call, 4) for call in range(4)] == [8, 9, 10, 11]
-    assert schedule.value(by_call.now(2, 2, 4), 0.2, 0.0) == pytest.approx(0.18)
+    assert by_call.annealed(by_call.now(2, 2, 4), ends) == pytest.approx(0.18)
     # beyond the eighth cycle, at call 80: the phase begins again and the decay has stopped
-    assert schedule.value(by_call.now(20, 0, 4), 0.2, 0.0) == pytest.approx(0.2 * 0.9**7)
-    by_step = RandomGuide(sigma=(0.2, 0.0), schedule=schedule)
+    assert by_call.annealed(by_call.now(20, 0, 4), ends) == pytest.approx(0.2 * 0.9**7)
+    by_step = RandomGuide(sigma=ends).for_training(80)
     assert {by_step.now(2, call, 4) for call in range(4)} == {2}
     # phase 2/10: half of .2 (1 + cos(pi / 5)) = .2 x .9045
-    assert schedule.value(2, 0.2, 0.0) == pytest.approx(0.18090, abs=1e-5)
+    assert by_step.annealed(2, ends) == pytest.approx(0.18090, abs=1e-5)

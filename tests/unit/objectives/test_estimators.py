@@ -33,51 +33,51 @@ class Tables:
         generator = torch.Generator().manual_seed(3)
         shape = (len(PREFIXES), VOCABULARY)
         draw = lambda: torch.randn(shape, generator=generator, dtype=torch.float64)  # noqa: E731
-        self.logits_SV = (1.5 * draw()).requires_grad_()
-        self.reference_SV = draw().log_softmax(dim=1)
-        entropy_S = torch.distributions.Categorical(logits=self.logits_SV.detach()).entropy()
+        self.logits_ZV = (1.5 * draw()).requires_grad_()
+        self.reference_ZV = draw().log_softmax(dim=1)
+        entropy_S = torch.distributions.Categorical(logits=self.logits_ZV.detach()).entropy()
         branch = BranchGuide(tau=0.5, rho=0.8)
         everywhere = torch.ones(1, len(PREFIXES))
         signals = Signals(entropy_S[None], entropy_S[None], everywhere)
         state_S = branch.log_q(signals, step=0)[0]
         assert 3 < (state_S > 0).sum() < len(PREFIXES)
-        token_SV = (0.3 * draw()).clamp(-0.5, 0.33)
-        self.log_q_SV = {
+        token_ZV = (0.3 * draw()).clamp(-0.5, 0.33)
+        self.log_q_ZV = {
             "none": torch.zeros(shape, dtype=torch.float64),
             "branch": state_S[:, None].expand(shape),
-            "token": token_SV,
+            "token": token_ZV,
         }
 
     @property
-    def logps_SV(self) -> Tensor:  # noqa: N802
-        return self.logits_SV.log_softmax(dim=1)
+    def logps_ZV(self) -> Tensor:  # noqa: N802
+        return self.logits_ZV.log_softmax(dim=1)
 
     def visits_S(self) -> Tensor:  # noqa: N802
         """Probability that a completion passes each state."""
-        probability_B = at(self.logps_SV).sum(dim=1).exp().detach()
+        probability_B = at(self.logps_ZV).sum(dim=1).exp().detach()
         visits_S = torch.zeros(len(PREFIXES), dtype=torch.float64)
         return visits_S.index_add(0, STATES_BT.flatten(), probability_B.repeat_interleave(STEPS))
 
 
-def at(table_SV: Tensor) -> Tensor:
+def at(table_ZV: Tensor) -> Tensor:
     """A table's values along all completions."""
-    return table_SV[STATES_BT, COMPLETIONS_BT]
+    return table_ZV[STATES_BT, COMPLETIONS_BT]
 
 
 def gradient(of: Tensor, tables: Tables) -> Tensor:
-    (found,) = torch.autograd.grad(of, tables.logits_SV, retain_graph=True)
+    (found,) = torch.autograd.grad(of, tables.logits_ZV, retain_graph=True)
     return found
 
 
 def expected_gradient(tables: Tables, loss_BT: Tensor) -> Tensor:
     """The expectation over y ~ pi of the gradient of a per-token loss, summed over tokens."""
-    probability_B = at(tables.logps_SV).sum(dim=1).exp().detach()
+    probability_B = at(tables.logps_ZV).sum(dim=1).exp().detach()
     return gradient((probability_B * loss_BT.sum(dim=1)).sum(), tables)
 
 
 def estimated(tables: Tables, estimator: str, guide: str) -> Tensor:
-    logps_BT, reference_BT = at(tables.logps_SV), at(tables.reference_SV)
-    log_q_BT = at(tables.log_q_SV[guide])
+    logps_BT, reference_BT = at(tables.logps_ZV), at(tables.reference_ZV)
+    log_q_BT = at(tables.log_q_ZV[guide])
     if estimator == "k3":
         loss_BT = k3(logps_BT, reference_BT, log_q_BT)
     elif estimator == "k3-corrected":
@@ -95,16 +95,16 @@ def close(first: Tensor, second: Tensor) -> bool:
 @pytest.mark.parametrize("guide", ["none", "branch", "token"])
 def test_k3_is_the_forward_kl_with_the_reference_weighted_by_q(guide: str):
     tables = Tables()
-    weight_SV = (tables.reference_SV + tables.log_q_SV[guide]).exp()
-    exact = -(tables.visits_S() * (weight_SV * tables.logps_SV).sum(dim=1)).sum()
+    weight_ZV = (tables.reference_ZV + tables.log_q_ZV[guide]).exp()
+    exact = -(tables.visits_S() * (weight_ZV * tables.logps_ZV).sum(dim=1)).sum()
     # the k3's own -d term contributes the gradient of log pi, whose expectation is zero
     assert close(estimated(tables, "k3", guide), gradient(exact, tables))
 
 
 def test_k3_under_branch_pulls_q_times_as_hard_at_each_state():
     tables = Tables()
-    kl_S = (tables.reference_SV.exp() * (tables.reference_SV - tables.logps_SV)).sum(dim=1)
-    q_S = tables.log_q_SV["branch"][:, 0].exp()
+    kl_S = (tables.reference_ZV.exp() * (tables.reference_ZV - tables.logps_ZV)).sum(dim=1)
+    q_S = tables.log_q_ZV["branch"][:, 0].exp()
     exact = gradient((tables.visits_S() * q_S * kl_S).sum(), tables)
     assert close(estimated(tables, "k3", "branch"), exact)
     assert not close(exact, estimated(tables, "k3", "none"))
@@ -113,8 +113,8 @@ def test_k3_under_branch_pulls_q_times_as_hard_at_each_state():
 @pytest.mark.parametrize("guide", ["none", "branch", "token"])
 def test_k3_corrected_is_the_exact_reverse_kl_at_each_state(guide: str):
     tables = Tables()
-    shaped_SV = tables.logps_SV - tables.log_q_SV[guide] - tables.reference_SV
-    reverse_S = (tables.logps_SV.exp() * shaped_SV).sum(dim=1)
+    shaped_ZV = tables.logps_ZV - tables.log_q_ZV[guide] - tables.reference_ZV
+    reverse_S = (tables.logps_ZV.exp() * shaped_ZV).sum(dim=1)
     exact = gradient((tables.visits_S() * reverse_S).sum(), tables)
     assert close(estimated(tables, "k3-corrected", guide), exact)
 
@@ -129,8 +129,8 @@ def test_branch_drops_out_under_k3_corrected_and_token_does_not():
 @pytest.mark.parametrize("guide", ["none", "branch", "token"])
 def test_reward_is_the_exact_gradient_of_equation_6(guide: str):
     tables = Tables()
-    logps_B = at(tables.logps_SV).sum(dim=1)
-    anchor_B = at(tables.reference_SV + tables.log_q_SV[guide]).sum(dim=1)
+    logps_B = at(tables.logps_ZV).sum(dim=1)
+    anchor_B = at(tables.reference_ZV + tables.log_q_ZV[guide]).sum(dim=1)
     pseudo_kl = (logps_B.exp() * (logps_B - anchor_B)).sum()  # Eq. 5, with q fixed
     assert close(estimated(tables, "reward", guide), gradient(pseudo_kl, tables))
 
@@ -150,7 +150,7 @@ def test_the_three_estimators_are_three_methods():
 
 def test_half_the_squared_log_ratio_has_k3_correcteds_gradient_sample_by_sample():
     tables = Tables()
-    logps_BT, anchor_BT = at(tables.logps_SV).detach().requires_grad_(), at(tables.reference_SV)
+    logps_BT, anchor_BT = at(tables.logps_ZV).detach().requires_grad_(), at(tables.reference_ZV)
     k2 = (0.5 * (anchor_BT - logps_BT) ** 2).sum()
     corrected = k3_corrected(logps_BT, anchor_BT, logps_BT.detach()).sum()
     first, second = (torch.autograd.grad(loss, logps_BT)[0] for loss in (k2, corrected))
@@ -159,8 +159,8 @@ def test_half_the_squared_log_ratio_has_k3_correcteds_gradient_sample_by_sample(
 
 def test_cross_entropy_on_the_references_completions_is_the_forward_kl():
     tables = Tables()
-    logps_BT = at(tables.logps_SV)
-    reference_B = at(tables.reference_SV).sum(dim=1)
+    logps_BT = at(tables.logps_ZV)
+    reference_B = at(tables.reference_ZV).sum(dim=1)
     estimate = sum(
         probability * forward_cross_entropy(logps_BT[i : i + 1], ONES_BT[i : i + 1])
         for i, probability in enumerate(reference_B.exp())

@@ -69,7 +69,7 @@ def test_the_advice_on_sharding_can_be_followed() -> None:
     followed = stages(PAPER, "l4-24g", *sets)[1].facts
     # 20,185,088 adapters, 8 bytes each, on two cards
     assert followed["optimizer, GiB"] == pytest.approx(20_185_088 * 8 / 2 / 2**30, rel=0.01)
-    alone = stages(PAPER, "l4-24g", "rl.advantage=verl")[1].facts["does not fit"]
+    alone = stages(PAPER, "l4-24g", "rl.algo=effective-rank")[1].facts["does not fit"]
     assert "accelerate" not in alone
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from sage_cli.config.data import DataSection, SourceSection
-from sage_cli.config.guided import GuidedSection
 from sage_cli.config.load import load
 from sage_cli.errors import DataError
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.hints import hint, hinted, require_hints
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.problem import Problem
 
-GUIDED = GuidedSection(hint="{question}\nBegin so: {hint}", hint_lines=1)
+GUIDED = GuidedDpo(hint="{question}\nBegin so: {hint}", hint_lines=1)
 
 
 def test_a_hint_is_the_first_lines_and_never_the_last():
@@ -33,17 +33,17 @@ def test_a_hinted_problem_is_another_problem_with_the_same_gold():
     asked = hinted(problem, GUIDED)
     assert asked.question == "What is {hint}?\nBegin so: 3+\n"
     assert (asked.gold, asked.benchmark) == ("7", "b")
-    bare = GuidedSection(hint="{question}{hint}")
+    bare = GuidedDpo(hint="{question}{hint}")
     assert asked.id not in (problem.id, hinted(problem, bare).id)
 
 
 def test_a_generated_product_begins_as_it_is_demonstrated():
     """47 * 63 = 47 * 60 + 47 * 3: two of three steps, as the preset `tiny` shows them."""
-    config = load(presets=["tiny"]).config
+    config = load(["tiny"], {"rl": {"algo": "guided-dpo"}}).config
     problem = Arithmetic.of(config.data).problems("training")[0]
     a, b = map(int, problem.question.removesuffix("=?").split("*"))
     tens, units = b - b % 10, b % 10
-    assert hinted(problem, config.rl.guided).question == (
+    assert hinted(problem, config.rl).question == (
         f"{a}*{b}=?<start_working_out>S:{a}*{tens}={a * tens};{a}*{units}={a * units};"
     )
 

@@ -38,7 +38,7 @@ def test_what_fails_is_named(error):
     shown = document(GOOD, Statement("two", "3", "it isn't", error, "as printed"))
     assert shown.data["holds"] is False
     assert str(shown.tables[0].rows[1].cells[3]).endswith(" FAILS")
-    assert "not holding: two" in shown.notes
+    assert "failed: two" in shown.notes
 
 
 def test_every_picture_has_numbers_and_a_drawing():

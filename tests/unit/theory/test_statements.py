@@ -11,6 +11,7 @@ import pytest
 from sage_cli.guides import BranchGuide, RandomGuide, TokenGuide
 from sage_cli.objectives import k3
 from sage_cli.theory import (
+    STATEMENTS,
     counting,
     estimators,
     expansion,
@@ -23,7 +24,6 @@ from sage_cli.theory import (
     toy,
 )
 from sage_cli.theory.ascent import ReverseKl
-from sage_cli.theory.laboratory import STATEMENTS
 from sage_cli.theory.solutions import tilted
 from sage_cli.theory.statement import TOLERANCE, Statement, distance, violation
 from sage_cli.theory.tree import Tree
@@ -76,11 +76,11 @@ FAULTS = [
     (optima, "tempered", lambda r, a, b, bonus: tilted(r, a, b + bonus), "entropy_bonus"),
     (optima, "covering", tilted, "forward_kl"),
     (optima, "two_valued_level", lambda p, beta: 1 + beta * p, "forward_kl"),
-    (Tree, "masses", lambda self, logp_SV: np.exp(self.along(logp_SV)[:, 0]), "pseudo_kl"),
-    (Tree, "visits", lambda self, logp_SV: np.ones(len(logp_SV)), "decomposition"),
-    (Tree, "mean", lambda self, value_BT, logp_SV: self.passing(value_BT), "causal_guide"),
-    (sequences, "entropies", lambda logp_SV: 1 - np.exp(2 * logp_SV).sum(1), "entropy_chain"),
-    (Tree, "masses", lambda self, logp_SV: np.exp(self.along(logp_SV)[:, 0]), "perplexity"),
+    (Tree, "masses", lambda self, logp_ZV: np.exp(self.along(logp_ZV)[:, 0]), "pseudo_kl"),
+    (Tree, "visits", lambda self, logp_ZV: np.ones(len(logp_ZV)), "decomposition"),
+    (Tree, "mean", lambda self, value_BT, logp_ZV: self.passing(value_BT), "causal_guide"),
+    (sequences, "entropies", lambda logp_ZV: 1 - np.exp(2 * logp_ZV).sum(1), "entropy_chain"),
+    (Tree, "masses", lambda self, logp_ZV: np.exp(self.along(logp_ZV)[:, 0]), "perplexity"),
     (guided, "RandomGuide", partial(RandomGuide, sigma=(0.16, 0.05)), "random_formula"),
     (guided, "TokenGuide", partial(TokenGuide, alpha=(0.31, 0.1)), "token_formula"),
     (guided, "clipped_normal_mean", lambda mean, deviation: mean, "token_formula"),
@@ -88,14 +88,14 @@ FAULTS = [
     (counting, "comb", lambda n, c: n**c, "unbiased_pass_at_k"),
     (counting, "pass_at_k", lambda n, c, k: 1 - np.power.outer(1 - c / n, k), "unbiased_pass_at_k"),
     (counting, "comb", lambda n, c: 1, "pattern_frequency"),
-    (support, "detection", lambda mass, rollouts: mass * rollouts, "undrawn_stays_out"),
-    (support, "DELTA", 0.02, "undrawn_stays_out"),
+    (support, "detection", lambda mass, rollouts: mass * rollouts, "unsampled_stays_out"),
+    (support, "DELTA", 0.02, "unsampled_stays_out"),
     (toy, "tilted", colder, "optimum_expands"),
     (toy, "tilted", lambda r, a, b: tilted(r, a, b) ** 0.9, "identity"),
     (toy, "DELTA", 0.0069, "rare_answer_enters"),
     (toy, "DELTA", 0.0057, "rare_answer_enters"),
-    (expansion, "entropies", lambda p_SV: np.full(7, np.nan), "shared_entropy"),
-    (toy, "LOG_Q_BT", toy.TREE.log_q(TokenGuide(), toy.REFERENCE_SV), "right_and_wrong_alike"),
+    (expansion, "entropies", lambda p_ZV: np.full(7, np.nan), "shared_entropy"),
+    (toy, "LOG_Q_BT", toy.TREE.log_q(TokenGuide(), toy.REFERENCE_ZV), "right_and_wrong_alike"),
     (
         expansion,
         "BranchGuide",

@@ -13,47 +13,47 @@ from sage_cli.theory import toy
 from sage_cli.theory.guided import clipped_moments, clipped_normal_mean
 from sage_cli.theory.off_target import preference_needed
 from sage_cli.theory.support import detection, support
-from sage_cli.theory.tree import Tree, drawn_policy, entropies
+from sage_cli.theory.tree import Tree, entropies, random_policy
 
 PAIR = Tree(vocabulary=2, steps=2)
 # from the prompt 1/4 and 3/4; after token 0 even; after token 1 always (nearly) token 0
-LOGP_SV = np.log([[0.25, 0.75], [0.5, 0.5], [1 - 1e-12, 1e-12]])
+LOGP_ZV = np.log([[0.25, 0.75], [0.5, 0.5], [1 - 1e-12, 1e-12]])
 
 
 def test_masses_and_visits_by_hand():
     assert PAIR.tokens_BT.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert PAIR.states_BT.tolist() == [[0, 1], [0, 1], [0, 2], [0, 2]]
-    assert PAIR.masses(LOGP_SV) == pytest.approx([0.125, 0.125, 0.75, 0], abs=1e-11)
-    assert PAIR.visits(LOGP_SV) == pytest.approx([1, 0.25, 0.75], abs=1e-15)
-    assert entropies(LOGP_SV)[:2] == pytest.approx(
+    assert PAIR.masses(LOGP_ZV) == pytest.approx([0.125, 0.125, 0.75, 0], abs=1e-11)
+    assert PAIR.visits(LOGP_ZV) == pytest.approx([1, 0.25, 0.75], abs=1e-15)
+    assert entropies(LOGP_ZV)[:2] == pytest.approx(
         [-0.25 * math.log(0.25) - 0.75 * math.log(0.75), math.log(2)], abs=1e-15
     )
 
 
 def test_means_over_what_follows_by_hand():
     value_BT = np.array([[1.0, 5], [3, 6], [10, 7], [20, 8]])
-    found_SV = PAIR.mean(value_BT, LOGP_SV)
+    found_ZV = PAIR.mean(value_BT, LOGP_ZV)
     # token 0 at the prompt: (1 + 3) / 2; token 1: nearly always the third completion
-    assert found_SV[0] == pytest.approx([2, 10], abs=1e-10)
-    assert found_SV[1].tolist() == [5, 6]
+    assert found_ZV[0] == pytest.approx([2, 10], abs=1e-10)
+    assert found_ZV[1].tolist() == [5, 6]
 
 
 def test_a_table_and_its_masses_are_one_policy():
     tree = Tree(vocabulary=3, steps=3)
-    policy_SV = drawn_policy(tree, seed=1)
-    assert tree.masses(policy_SV).sum() == pytest.approx(1, abs=1e-14)
-    assert tree.table(tree.masses(policy_SV)) == pytest.approx(policy_SV, abs=1e-12)
+    policy_ZV = random_policy(tree, seed=1)
+    assert tree.masses(policy_ZV).sum() == pytest.approx(1, abs=1e-14)
+    assert tree.table(tree.masses(policy_ZV)) == pytest.approx(policy_ZV, abs=1e-12)
 
 
 def test_ascent_is_autograds():
     tree = Tree(vocabulary=3, steps=2)
-    policy_SV = drawn_policy(tree, seed=2)
+    policy_ZV = random_policy(tree, seed=2)
     coefficient_BT = np.random.default_rng(3).standard_normal(tree.tokens_BT.shape)
-    logits = torch.from_numpy(policy_SV).clone().requires_grad_()
+    logits = torch.from_numpy(policy_ZV).clone().requires_grad_()
     logps_BT = logits.log_softmax(dim=1)[tree.states_BT, tree.tokens_BT]
-    weight_BT = torch.from_numpy(tree.masses(policy_SV)[:, None] * coefficient_BT)
+    weight_BT = torch.from_numpy(tree.masses(policy_ZV)[:, None] * coefficient_BT)
     (expected,) = torch.autograd.grad((weight_BT * logps_BT).sum(), logits)
-    assert tree.ascent(coefficient_BT, policy_SV) == pytest.approx(expected.numpy(), abs=1e-15)
+    assert tree.ascent(coefficient_BT, policy_ZV) == pytest.approx(expected.numpy(), abs=1e-15)
 
 
 def test_the_toy_by_hand():
@@ -74,19 +74,19 @@ def test_the_toy_by_hand():
 def test_the_toys_branch_at_rest_under_k3_by_hand():
     # p = 1/6, beta = .2: lambda = .6 + sqrt(.36 - .2 * 5/6) = 1.039697; .2 / 6 / .039697 = .8397
     level = 0.6 + math.sqrt(0.36 - 1 / 6)
-    found_SV = toy.at_rest("k3", toy.NO_GUIDE_BT)
-    assert math.exp(found_SV[2, 0]) == pytest.approx(0.2 / 6 / (level - 1), abs=1e-12)
-    assert math.exp(found_SV[2, 0]) == pytest.approx(0.8397, abs=1e-4)
-    guided_SV = toy.at_rest("k3", toy.LOG_Q_BT)
-    assert guided_SV[2, 0] < found_SV[2, 0]
+    found_ZV = toy.at_rest("k3", toy.NO_GUIDE_BT)
+    assert math.exp(found_ZV[2, 0]) == pytest.approx(0.2 / 6 / (level - 1), abs=1e-12)
+    assert math.exp(found_ZV[2, 0]) == pytest.approx(0.8397, abs=1e-4)
+    guided_ZV = toy.at_rest("k3", toy.LOG_Q_BT)
+    assert guided_ZV[2, 0] < found_ZV[2, 0]
 
 
 @pytest.mark.parametrize("estimator", ["k3", "k3-corrected", "reward"])
 def test_at_rest_no_force_is_left(estimator):
     for log_q_BT in (toy.NO_GUIDE_BT, toy.LOG_Q_BT):
-        left_SV = toy.force(estimator, log_q_BT, toy.at_rest(estimator, log_q_BT))
-        assert np.abs(left_SV).max() < 1e-14
-    assert np.abs(toy.force(estimator, toy.NO_GUIDE_BT, toy.REFERENCE_SV)).max() > 1e-3
+        left_ZV = toy.force(estimator, log_q_BT, toy.at_rest(estimator, log_q_BT))
+        assert np.abs(left_ZV).max() < 1e-14
+    assert np.abs(toy.force(estimator, toy.NO_GUIDE_BT, toy.REFERENCE_ZV)).max() > 1e-3
 
 
 @pytest.mark.parametrize("beta", [0.04, 0.1, 0.4, 1.0])

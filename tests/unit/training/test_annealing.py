@@ -15,7 +15,7 @@ class Killed(Exception):  # noqa: N818
 
 @pytest.mark.parametrize("algo", ["annealed-kl", "pacs", "forward"])
 def test_a_resumed_training_ends_with_the_same_weights(bench: Any, configure: Any, algo: str):
-    own = {"loss": "pacs", "advantage": "none"} if algo == "pacs" else {}
+    own = {"algo": "pacs"} if algo == "pacs" else {}
     rl = {"steps": 6, "iterations": 2, "save_every": 2, **own}
     anchor = {"schedule": "cosine", "beta": 0.4}
     guide: dict[str, Any] = {"name": "random", "epsilon": (0.9, 0.5)}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from datasets import Dataset
 
-from sage_cli.training.dynamic_sampling import DynamicSampling, equal_groups
+from sage_cli.methods.parts.dynamic_sampling import DynamicSampling, equal_groups
 
 
 def test_equal_groups_by_hand():
@@ -106,7 +106,7 @@ def test_training_with_it_sees_fewer_equal_groups(bench: Any, configure: Any):
 
 
 def test_overlong_punishment_moves_lengths_not_the_reward(bench: Any, configure: Any):
-    rl = {"steps": 3, "overlong_punishment": True, "overlong_buffer": 0.5}
+    rl = {"steps": 3, "overlong_buffer": 0.5}
     records = bench.run(configure(rl=rl))
     for record in records:
         assert record["reward"] == pytest.approx(record["verdict/right"] / 16)

@@ -1,10 +1,9 @@
-"""Guides and advantages of one's own, through the real trainer."""
+"""Guides and methods of one's own, through the real trainer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -14,19 +13,21 @@ from trl import GRPOTrainer
 
 from sage_cli.errors import TrainingError
 from sage_cli.guides import Guide, Signals
+from sage_cli.methods.parts.formulas import group_advantages
+from sage_cli.methods.parts.inputs import AdvantageInputs
+from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.models.load import load_model
 from sage_cli.models.signals import completion_signals
-from sage_cli.objectives import AdvantageInputs, group_advantages
 
 SEEN: list[Any] = []
 
 
 @pytest.fixture(autouse=True)
 def package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that registers the guides and advantages of this file by their lower-case names."""
+    """A package that registers the guides and methods of this file by their lower-case names."""
     kinds = {
         "sage_cli.guides": (Teacher, Undefined),
-        "sage_cli.advantages": (by_group, by_token, hesitant, infinite),
+        "sage_cli.methods": (ByGroup, ByToken, Hesitant, Infinite),
     }
     things = {thing.__name__: thing for kind in kinds.values() for thing in kind}
 
@@ -39,10 +40,10 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     SEEN.clear()
 
 
-@dataclass(frozen=True)
 class Teacher(Guide):
     """Reads everything there is."""
 
+    name: Literal["teacher"] = "teacher"
     strength: float = 0.1
     q_min: float = 0.2
     q_max: float = 5.0
@@ -60,8 +61,8 @@ class Teacher(Guide):
         return 1 + self.strength * (surer_BT + apart_BT) * (signals.token_ids_BT % 2)
 
 
-@dataclass(frozen=True)
 class Undefined(Guide):
+    name: Literal["undefined"] = "undefined"
     q_min: float = 0.2
     q_max: float = 5.0
 
@@ -73,27 +74,38 @@ class Unread(Undefined):
     needs = frozenset({"reference_logps_BT"})
 
 
-def by_group(inputs: AdvantageInputs) -> Tensor:
-    return group_advantages(inputs.rewards_PN).flatten()
+class ByGroup(PolicyGradient):
+    algo: Literal["bygroup"] = "bygroup"
 
 
-def by_token(inputs: AdvantageInputs) -> Tensor:
-    return by_group(inputs)[:, None].expand(inputs.mask_BT.shape)
+class ByToken(PolicyGradient):
+    algo: Literal["bytoken"] = "bytoken"
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        advantages_B = group_advantages(inputs.rewards_PN).flatten()
+        return advantages_B[:, None].expand(inputs.mask_BT.shape)
 
 
-def hesitant(inputs: AdvantageInputs, *, weight: float) -> Tensor:
-    SEEN.append(inputs)
-    return by_token(inputs) * (1 + weight * inputs.entropy_BT)
+class Hesitant(ByToken):
+    algo: Literal["hesitant"] = "hesitant"
+    weight: float = 1.0
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        SEEN.append(inputs)
+        return super().advantages(inputs) * (1 + self.weight * inputs.entropy_BT)
 
 
-def infinite(inputs: AdvantageInputs) -> Tensor:
-    return by_group(inputs) / 0
+class Infinite(PolicyGradient):
+    algo: Literal["infinite"] = "infinite"
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        return super().advantages(inputs) / 0
 
 
 @pytest.mark.parametrize("tuning", ["full", "lora"])
 def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tuning: str):
     config = configure(
-        guide={"name": "teacher", "options": {"strength": 0.3}, "q_max": 5.0},
+        guide={"name": "teacher", "strength": 0.3, "q_max": 5.0},
         anchor={"reference": "base"},
         model={"kind": "pretrained", "tuning": tuning},
         rl={"steps": 1},
@@ -123,7 +135,7 @@ def test_a_guide_reads_token_ids_and_both_models(bench: Any, configure: Any, tun
             for kind, expected_T in (("logps", logps_T), ("entropy", entropy_T)):
                 found_T = getattr(signals, f"{whose}_{kind}_BT")[row][mask_BT[row]]
                 torch.testing.assert_close(found_T, expected_T, atol=1e-4, rtol=1e-4)
-    expected_BT = Teacher(0.3, q_max=5.0).log_q(signals, 0)
+    expected_BT = Teacher(strength=0.3, q_max=5.0).log_q(signals, 0)
     assert torch.equal(batch["log_q_BT"], expected_BT)
     assert expected_BT.unique().numel() > 10
 
@@ -159,10 +171,13 @@ def test_only_what_is_asked_for_is_computed(
 @pytest.mark.parametrize(
     ("sections", "complaint"),
     [
-        ({"guide": {"name": "undefined"}}, "guide Undefined .*reads reference_logps_BT and hasn't"),
         (
-            {"rl": {"advantage": "infinite"}},
-            r"advantage 'infinite' \(p:infinite\) gives NaN or inf",
+            {"guide": {"name": "undefined"}},
+            "guide Undefined .*reads reference_logps_BT and has not",
+        ),
+        (
+            {"rl": {"algo": "infinite"}},
+            r"method 'infinite' \(p:Infinite\) gives NaN or inf",
         ),
     ],
 )
@@ -186,15 +201,15 @@ def comparable(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("estimator", ["k3", "reward"])
-@pytest.mark.parametrize("advantage", ["by_group", "by_token"])
+@pytest.mark.parametrize("algo", ["bygroup", "bytoken"])
 def test_the_groups_advantage_as_a_plugin_trains_as_trls_own(
-    bench: Any, configure: Any, advantage: str, estimator: str
+    bench: Any, configure: Any, algo: str, estimator: str
 ):
     def train(name: str) -> list[dict[str, Any]]:
-        rl = {"advantage": name, "micro_batch": 8, "iterations": 2, "overlong_punishment": True}
+        rl = {"algo": name, "micro_batch": 8, "iterations": 2, "overlong_buffer": 0.2}
         return comparable(bench.run(configure(rl=rl, anchor={"estimator": estimator}), name))
 
-    for ours, theirs in zip(train(advantage), train("group"), strict=True):
+    for ours, theirs in zip(train(algo), train("grpo"), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-4)
 
 
@@ -203,7 +218,7 @@ def test_an_advantage_reads_the_policys_signals_and_shapes_each_token(bench: Any
     uneven = [("1*" * (i % 3) + text, problem) for i, (text, problem) in enumerate(PROMPTS)]
 
     def first(name: str, weight: float) -> dict[str, Any]:
-        options = {"advantage": "hesitant", "advantage_options": {"weight": weight}}
+        options = {"algo": "hesitant", "weight": weight}
         rl = {"steps": 1, "micro_batch": 4, **options}
         (record,) = bench.run(configure(rl=rl), name, prompts=uneven)
         return record

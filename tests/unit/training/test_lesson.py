@@ -2,8 +2,8 @@
 
 import pytest
 
-from sage_cli.config.guided import GuidedSection
 from sage_cli.errors import TrainingError
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.problem import Problem
 from sage_cli.training.lesson import Attempt, Pair, lesson
 
@@ -23,7 +23,7 @@ AGAIN = attempt("hard, hint", ["7", "07"], ["5"])
 
 def test_right_with_the_hint_is_preferred_to_wrong_without_it():
     """Two right ones for three wrong ones: two pairs, and the prompt has no hint."""
-    learnt = lesson([SOLVED, FAILED, WITHOUT_HINT], [(FAILED, AGAIN)], GuidedSection(), 0)
+    learnt = lesson([SOLVED, FAILED, WITHOUT_HINT], [(FAILED, AGAIN)], GuidedDpo(), 0)
     assert learnt.pairs == [Pair("hard", "7", "1"), Pair("hard", "07", "2")]
     assert learnt.counts == {
         "problems/tried": 3,
@@ -40,12 +40,12 @@ def test_right_with_the_hint_is_preferred_to_wrong_without_it():
 def test_an_answer_that_was_begun_keeps_its_beginning():
     hint = {"hint": "{question}<{hint}", "continued": True}
     again = attempt("hard<1+", ["6=7"])
-    learnt = lesson([SOLVED, FAILED], [(FAILED, again)], GuidedSection(**hint), 0)
+    learnt = lesson([SOLVED, FAILED], [(FAILED, again)], GuidedDpo(**hint), 0)
     assert learnt.pairs == [Pair("hard", "<1+6=7", "1")]
 
 
 def test_a_share_of_the_right_tries_is_shown_in_each_epoch_once():
-    half = GuidedSection(sft_share=0.5, sft_epochs=3)
+    half = GuidedDpo(sft_share=0.5, sft_epochs=3)
     learnt = lesson([SOLVED, FAILED], [(FAILED, AGAIN)], half, 4)
     assert len(learnt.examples) == 6
     assert set(learnt.examples[:2]) == set(learnt.examples[2:4]) == set(learnt.examples[4:])
@@ -54,7 +54,7 @@ def test_a_share_of_the_right_tries_is_shown_in_each_epoch_once():
     assert lesson([SOLVED], [(FAILED, AGAIN)], half, 4).examples == learnt.examples
     others = {tuple(lesson([SOLVED], [(FAILED, AGAIN)], half, seed).examples) for seed in range(9)}
     assert len(others) > 1
-    assert lesson([SOLVED], [(FAILED, AGAIN)], GuidedSection(sft_share=0), 4).examples == []
+    assert lesson([SOLVED], [(FAILED, AGAIN)], GuidedDpo(sft_share=0), 4).examples == []
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_a_share_of_the_right_tries_is_shown_in_each_epoch_once():
 )
 def test_nothing_to_prefer_is_refused_with_the_reason(retried, said):
     with pytest.raises(TrainingError, match=said):
-        lesson([SOLVED], retried, GuidedSection(), 0)
+        lesson([SOLVED], retried, GuidedDpo(), 0)

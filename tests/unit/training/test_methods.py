@@ -15,7 +15,6 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from sage_cli.config.algorithms import algorithm_settings
 from sage_cli.models.load import load_model
 
 PROMPTS, GROUP, LIMIT = 4, 4, 12
@@ -107,12 +106,12 @@ def clipped(row: Row, t: int, clip: tuple[float, float]) -> bool:
 
 
 METHODS: dict[str, dict[str, Any]] = {
-    "pass-at-k": {"advantage_options": {"k": 2}},
-    "pkpo": {"advantage_options": {"k": 2}},
+    "pass-at-k": {"k": 2},
+    "pkpo": {"k": 2},
     "entropy-shaped": {},
     "steer": {},
-    "kl-cov": {"advantage_options": {"share": 0.1}},
-    "clip-cov": {"advantage_options": {"share": 0.1, "low": 0.3}},
+    "kl-cov": {"share": 0.1},
+    "clip-cov": {"share": 0.1, "covariance_low": 0.3},
 }
 
 
@@ -120,7 +119,7 @@ METHODS: dict[str, dict[str, Any]] = {
 def test_loss_and_gradient_of_every_micro_batch_and_update(
     bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ):
-    settings = algorithm_settings(name) | {"dynamic_sampling": False} | METHODS[name]
+    settings = {"dynamic_sampling": False} | METHODS[name]
     settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2, "warmup_ratio": 0.0}
     config = configure(rl={"algo": name, "learning_rate": 1e-2, **settings}, anchor={"kl": "none"})
     rl = config.rl
@@ -218,8 +217,8 @@ def rank_of(hidden_TD: Any) -> float:
     return exp(-sum(q * log(q) for q in shares))
 
 
-def test_verl_measures_the_policys_hidden_states(bench: Any, configure: Any):
-    options = {"advantage": "verl", "advantage_options": {"stride": 3}}
+def test_effective_rank_measures_the_policys_hidden_states(bench: Any, configure: Any):
+    options = {"algo": "effective-rank", "stride": 3}
     trainer = bench.trainer(configure(rl={"steps": 1, "micro_batch": 8, **options}))
     trainer.train()
     model, measured = load_model(bench.base), {}

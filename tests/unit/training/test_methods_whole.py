@@ -6,17 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from resumed import SETTINGS
 
-from sage_cli.config.algorithms import algorithm_settings
-from sage_cli.config.exploration import EXPLORATION
+from sage_cli.methods.registry import built_in
 from sage_cli.store.runs.metrics_file import MetricsFile
-
-OPTIONS = {
-    "pass-at-k": {"k": 2},
-    "pkpo": {"k": 2},
-    "clip-cov": {"share": 0.1, "low": 0.1},
-    "kl-cov": {"share": 0.1},
-}
 
 
 class KilledError(Exception):
@@ -38,19 +31,17 @@ def weights(folder: Any) -> bytes:
     return (folder / "model/model.safetensors").read_bytes()
 
 
-ELSEWHERE = {"annealed-kl", "pacs", "rlpr", "dars", "guided-dpo"}
-"""Methods of rollouts, rewards and losses, which have tests of their own."""
+ELSEWHERE = {"annealed-kl", "grpo", "bnpo", "dapo", "dr-grpo", "pacs", "rlpr", "dars", "guided-dpo"}
+"""Methods of rollouts, rewards and losses, which have tests of their own, and plain ones."""
 
 
-@pytest.mark.parametrize("name", [name for name in EXPLORATION if name not in ELSEWHERE])
+@pytest.mark.parametrize("name", [name for name in built_in() if name not in ELSEWHERE])
 def test_with_a_flat_guide_killed_and_resumed_it_ends_as_plain_to_the_last_bit(
     bench: Any, configure: Any, name: str
 ):
-    settings = algorithm_settings(name) | {"advantage_options": OPTIONS.get(name, {})}
+    settings = {"algo": name, **SETTINGS.get(name, {})}
     settings |= {"micro_batch": 8, "steps_per_generation": 1, "iterations": 2}
-    if settings["entropy_target"]:
-        settings["entropy_target"] = 50.0  # far above, so that the bonus acts
-    if settings["overlong_punishment"]:
+    if name == "80-20":
         settings["overlong_buffer"] = 0.5
     plain = bench.run(configure(rl=settings), "plain")
     branch = {"name": "branch", "tau": 0.5}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
+from sage_cli.methods.pacs.loss import PacsLoss
 from sage_cli.models.load import load_model
 
 PROMPTS, GROUP, BETA = 2, 4, 0.3
@@ -54,7 +55,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
     bench: Any, configure: Any
 ):
     rl = {
-        "loss": "pacs", "advantage": "none", "pacs_beta": BETA, "iterations": 2, "steps": 2,
+        "algo": "pacs", "score_scale": BETA, "iterations": 2, "steps": 2,
         "prompts_per_step": PROMPTS, "rollouts_per_prompt": GROUP, "micro_batch": 2,
         "learning_rate": 1e-2, "warmup_ratio": 0.0, "max_grad_norm": 1e9,
     }  # fmt: skip
@@ -73,7 +74,7 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
     records: list[dict[str, Any]] = []
     trainer.writer.on_step = lambda record: records.append(dict(record))
     trainer.train()
-    rows, right = rows_of(trainer), trainer.pacs._right_PN.double().tolist()
+    rows, right = rows_of(trainer), trainer.hooks._right_PN.double().tolist()
     assert any(0 < sum(labels) < GROUP for labels in right)
     drew, losses = seen[0][0], []
     for (model, gradients), record in zip(seen, records, strict=True):
@@ -91,15 +92,15 @@ def test_two_updates_of_a_generation_have_the_loss_and_gradient_of_the_paper(
 def test_no_pass_is_added_where_the_policy_is_the_one_that_drew(
     bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("sage_cli.training.pacs_loss.policy_signals", None)  # can't be called
-    rl = {"loss": "pacs", "advantage": "none", "steps": 2, "learning_rate": 1e-2}
+    monkeypatch.setattr(PacsLoss, "_score", None)  # can't be called
+    rl = {"algo": "pacs", "steps": 2, "learning_rate": 1e-2}
     records = bench.run(configure(rl=rl, anchor={"kl": "none"}))
     # scores 0: each completion's loss is ln 2, and weights of a group have mean 1
     assert [record["loss"] for record in records] == pytest.approx([0.693147] * 2, abs=1e-5)
 
 
 def test_it_learns(bench: Any, configure: Any):
-    rl = {"loss": "pacs", "advantage": "none", "steps": 12, "learning_rate": 0.01,
+    rl = {"algo": "pacs", "steps": 12, "learning_rate": 0.01,
           "warmup_ratio": 0.0, "save_every": 12}  # fmt: skip
     records = bench.run(configure(rl=rl, guide={"name": "branch", "tau": 0.5}))
     assert records[-1]["reward"] > records[0]["reward"] + 0.2

@@ -7,8 +7,8 @@ import pytest
 import torch
 from toy_policy import adapted
 
-from sage_cli.config.guided import pairs_at_once
 from sage_cli.config.recipe import RlRecipe
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import load_model
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
@@ -29,8 +29,8 @@ BETA = 0.5
 def recipe(configure, tuning="full", **rl):
     config = configure(
         rl={
-            "loss": "dpo",
-            "guided": {"preference_beta": BETA},
+            "algo": "guided-dpo",
+            "preference_beta": BETA,
             "steps": 5,
             "prompts_per_step": 3,
             **rl,
@@ -194,14 +194,16 @@ def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):
 )
 def test_a_micro_batch_counts_both_completions_of_a_pair(pairs, micro_batch, together):
     """8 completions are 4 pairs; of 6 pairs 3 at a time, since 4 doesn't divide them."""
-    assert pairs_at_once(pairs, micro_batch) == together
+    rl = GuidedDpo(prompts_per_step=pairs, micro_batch=micro_batch)
+    assert rl.pairs_at_once == together
 
 
 def test_dpo_and_its_sft_have_learning_rates_of_their_own(configure, tmp_path):
     ours = recipe(
         configure,
         learning_rate=2e-4,
-        guided={"preference_rate": 0.1, "sft_rate": 10.0},
+        preference_rate=0.1,
+        sft_rate=10.0,
     )
     # 0.1 x 2e-4 = 2e-5 for DPO, and 10 x 2e-5 = 2e-4 for the SFT before it
     assert dpo_arguments(ours, Run(tmp_path)).learning_rate == pytest.approx(2e-5, rel=1e-12)

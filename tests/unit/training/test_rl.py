@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 from toy_policy import PROMPTS, adapted, parity_grader
 
-from sage_cli.config.training import RlSection
 from sage_cli.errors import StoreError, TrainingError
 from sage_cli.guides import RandomGuide
+from sage_cli.methods.grpo import Grpo
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.runs.metric_keys import meaning
 from sage_cli.store.runs.metrics_file import MetricsFile
@@ -254,7 +254,7 @@ def test_two_steps_share_a_generation_and_take_half_of_it_each(
 
 def test_every_prompt_comes_once_an_epoch_however_steps_share_generations():
     for steps in (6, 7, 8):
-        rl = RlSection(steps=steps, prompts_per_step=3, steps_per_generation=2)
+        rl = Grpo(steps=steps, prompts_per_step=3, steps_per_generation=2)
         order = training_order(12, rl)
         assert len(order) == (18 if steps == 6 else 24)  # generations of 6 prompts
         assert sorted(order[:12]) == list(range(12))
@@ -271,7 +271,7 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, con
     ids_BT = torch.tensor([[5, eos], [5, 6], [5, 7]])
     batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
     trainer.rewards_BF, trainer._batch_record = torch.zeros(3, 1), {}
-    trainer.reward.completions = ["x", "x</SOLUTION>", "xy"]
+    trainer.hooks.reward.completions = ["x", "x</SOLUTION>", "xy"]
     verdicts_PN = torch.zeros(1, 3, dtype=torch.long)
     # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second
     for stop, cut in ((None, 2 / 3), ("</SOLUTION>", 1 / 3)):

@@ -11,7 +11,7 @@ from trl import GRPOConfig
 
 from sage_cli.config.recipe import RlRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.config.training import RlSection
+from sage_cli.methods.grpo import Grpo
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments, save_interval
 
 
@@ -96,8 +96,8 @@ def test_without_clipping_no_ratio_is_beyond_the_range(configure: Any):
 
 
 def test_checkpoints_fall_on_generation_boundaries():
-    assert save_interval(RlSection(save_every=50, iterations=4)) == 52
-    assert save_interval(RlSection(save_every=52, iterations=4)) == 52
+    assert save_interval(Grpo(save_every=50, iterations=4)) == 52
+    assert save_interval(Grpo(save_every=52, iterations=4)) == 52
 
 
 SERVER = {"mode": "server", "server_url": "http://elsewhere:8000"}
@@ -148,7 +148,7 @@ def test_several_steps_share_a_generation(configure: Any):
     # 16 completions a step in 2 micro-batches of 8; TRL counts micro-batches
     assert found.gradient_accumulation_steps == 2
     assert (found.steps_per_generation, found.generation_batch_size) == (4, 32)
-    assert save_interval(RlSection(save_every=50, iterations=2, steps_per_generation=3)) == 54
+    assert save_interval(Grpo(save_every=50, iterations=2, steps_per_generation=3)) == 54
 
 
 def test_remote_code_is_loaded_with_consent_alone(configure: Any):

@@ -12,13 +12,13 @@ from toy_policy import PROMPTS
 from trl import GRPOTrainer
 
 from sage_cli.errors import DataError, StoreError
+from sage_cli.methods.rlpr import reward as through_trainer
+from sage_cli.methods.rlpr.formula import probability_reward
 from sage_cli.models.load import load_model
-from sage_cli.objectives.probability_reward import probability_reward
 from sage_cli.store.runs.run import SEAL
-from sage_cli.training import probability_reward as through_trainer
 from sage_cli.training.checkpoints import seal
 
-RL = {"reward": "probability", "epsilon_high": 0.27, "reward_filter": 0.0}
+RL = {"algo": "rlpr", "reward_filter": 0.0}
 OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"
 
 
@@ -70,7 +70,7 @@ def test_rewards_and_advantages_are_those_of_the_formulas(
     batch = trainer._generate_and_score_completions(rows)
     expected = []
     for i, row in enumerate(rows):
-        text = trainer.reward.completions[i]
+        text = trainer.hooks.reward.completions[i]
         formed = CLOSE in text
         before = row["prompt"] + text[: text.find(OPEN) + len(OPEN)]
         b = plain_chance(model, bench.tokenizer, before, row["gold"]) if formed else 0.0
@@ -82,24 +82,24 @@ def test_rewards_and_advantages_are_those_of_the_formulas(
     centred_PN = group_PN - group_PN.mean(dim=1, keepdim=True)
     advantages_PN = centred_PN / (group_PN.std(dim=1, keepdim=True) + 1e-4)
     torch.testing.assert_close(batch["advantages"], advantages_PN.flatten(), atol=1e-3, rtol=1e-4)
-    assert trainer.reward.record["reward/formed"] == pytest.approx(0.5)
-    assert len(trainer.reward.statuses) == 16  # the verdicts
+    assert trainer.hooks.reward.record["reward/formed"] == pytest.approx(0.5)
+    assert len(trainer.hooks.reward.statuses) == 16  # the verdicts
 
 
 def test_groups_of_little_deviation_teach_nothing(
     bench: Any, configure: Any, monkeypatch: pytest.MonkeyPatch
 ):
     trainer = bench.trainer(configure(rl={**RL, "reward_filter": 0.5, "steps": 12}))
-    trainer.reward.deviations = [9.0] * 5 + [0.1, 0.2, 0.3, 0.4]
+    trainer.hooks.reward.deviations = [9.0] * 5 + [0.1, 0.2, 0.3, 0.4]
     # deviations 0 and .5 x sqrt(4 / 3) = .57735, mean .288675, which is that of step 10
     rewards_PN = torch.tensor([[0.1] * 4, [0.0, 1.0, 0.0, 1.0]])
-    trainer.reward.record = {}
-    assert trainer.reward.keep(rewards_PN).tolist() == [True, True]
-    assert trainer.reward.record["reward/deviation"] == pytest.approx(0.288675)
-    assert "reward/spread" not in trainer.reward.record
-    assert trainer.reward.keep(rewards_PN).tolist() == [False, True]
-    assert trainer.reward.record["reward/spread"] == pytest.approx(0.257735)  # 1.288675 / 5
-    assert trainer.reward.record["groups/filtered"] == 1
+    trainer.hooks.reward.record = {}
+    assert trainer.hooks.reward.keep(rewards_PN).tolist() == [True, True]
+    assert trainer.hooks.reward.record["reward/deviation"] == pytest.approx(0.288675)
+    assert "reward/spread" not in trainer.hooks.reward.record
+    assert trainer.hooks.reward.keep(rewards_PN).tolist() == [False, True]
+    assert trainer.hooks.reward.record["reward/spread"] == pytest.approx(0.257735)  # 1.288675 / 5
+    assert trainer.hooks.reward.record["groups/filtered"] == 1
 
 
 def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench: Any, configure: Any):

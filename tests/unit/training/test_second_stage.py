@@ -13,13 +13,13 @@ from toy_policy import Graded
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
+from sage_cli.methods.dars.formula import extra_rollouts
 from sage_cli.models.load import load_model
-from sage_cli.objectives.dars import extra_rollouts
 from sage_cli.training.rl_trainer import RlTrainer
 
 GROUP, MOST, LIMIT = 4, 10, 12
 DARS = {
-    "loss": "dr_grpo", "advantage": "none", "dars": "et", "dars_most": MOST,
+    "algo": "dars", "most_rollouts": MOST,
     "prompts_per_step": 4, "rollouts_per_prompt": GROUP, "micro_batch": 4,
 }  # fmt: skip
 
@@ -81,18 +81,18 @@ def test_two_updates_have_the_loss_and_gradient_of_the_pools(
     seen: list[Any] = []
     first: list[Any] = []
     extra: list[Any] = []
-    pool, score = trainer.second_stage.pool, trainer.score_rows
+    pool, score = trainer.hooks.pooled, trainer.score_rows
 
-    def pooling(own: Any, rows: Any, batch: Any, status_PN: Tensor) -> Any:
-        first.extend(rows_of(batch, trainer.reward.statuses))
-        return pool(own, rows, batch, status_PN)
+    def pooling(own: Any, rows: Any, batch: Any, right_PN: Tensor) -> Any:
+        first.extend(rows_of(batch, trainer.hooks.reward.statuses))
+        return pool(own, rows, batch, right_PN)
 
     def scoring(rows: Any) -> Any:
         batch, statuses = score(rows)
-        extra.extend(rows_of(batch, trainer.reward.statuses))
+        extra.extend(rows_of(batch, trainer.hooks.reward.statuses))
         return batch, statuses
 
-    monkeypatch.setattr(trainer.second_stage, "pool", pooling)
+    monkeypatch.setattr(trainer.hooks, "pooled", pooling)
     monkeypatch.setattr(trainer, "score_rows", scoring)
 
     class Before(TrainerCallback):
@@ -148,7 +148,7 @@ def test_never_more_rows_at_once_than_without_it(
 
     monkeypatch.setattr(RlTrainer, "_generate", generating)
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", passing)
-    records = hard.run(configure(rl={**DARS, "dars": "hw", "dars_most": 30, "steps": 2}))
+    records = hard.run(configure(rl={**DARS, "allocation": "hw", "most_rollouts": 30, "steps": 2}))
     assert records[0]["rollouts/extra"] > 16
     assert max(drawn) == 16
     assert max(passed) == 4

@@ -1,0 +1,1 @@
+"""What methods are made from and given: formulas, inputs, hooks, rewards. May import torch."""

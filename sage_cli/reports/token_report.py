@@ -1,0 +1,133 @@
+"""Token reports: completions under a guide, what q did to each token, as numbers and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sage_cli.guides.token_values import PERCENTILES, TokenValues
+from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table
+
+
+@dataclass(frozen=True)
+class ReportedCompletion:
+    """One completion: its tokens' texts with the values of each, and its grade.
+
+    `retokenized` says that the stored text is tokenized differently from the tokens once sampled.
+    """
+
+    problem_id: str
+    question: str
+    gold: str
+    status: str
+    extracted: str | None
+    tokens: tuple[str, ...]
+    values: TokenValues
+    retokenized: bool = False
+
+
+@dataclass(frozen=True)
+class TokenReport:
+    """Completions of `policy` under `guide` (its name and settings in words) at a step.
+
+    `tau` is the branch guide's threshold, None for other guides; `summary` is over all tokens.
+    """
+
+    policy: str
+    guide: str
+    step: int
+    q_min: float
+    q_max: float
+    tau: float | None
+    completions: tuple[ReportedCompletion, ...]
+    summary: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def entropy_scale(self) -> float:
+        """The entropy in nats that is shown at full strength: the largest one."""
+        shown = [max(one.values.entropy_T, default=0.0) for one in self.completions]
+        return max([*shown, 1e-9])
+
+    def pull(self, q: float) -> float:
+        """Return where q is between the ends of its clamp: -1 at q_min, 0 at 1, 1 at q_max."""
+        end = self.q_max - 1 if q > 1 else 1 - self.q_min
+        return max(-1.0, min(1.0, (q - 1) / end)) if end > 0 else 0.0
+
+    def heat(self, entropy: float) -> float:
+        """Return an entropy's share of the largest one, in [0, 1]."""
+        return max(0.0, min(1.0, entropy / self.entropy_scale))
+
+
+def summary_table(report: TokenReport) -> Table:
+    """Return a table with a row per completion and one for all tokens together."""
+    columns = [Column(name) for name in ("", "grade", "tokens", "q≠1", "clamped")]
+    columns.append(Column("log q", "mean"))
+    columns += [Column(f"p{percent}", "entropy") for percent in PERCENTILES]
+    rows = [
+        Row(_cells(str(number), one.status, len(one.tokens), one.values.summary), "each")
+        for number, one in enumerate(report.completions, 1)
+    ]
+    right = sum(one.status == "right" for one in report.completions)
+    tokens = sum(len(one.tokens) for one in report.completions)
+    rows.append(Row(_cells("all", f"{right}/{len(rows)} right", tokens, report.summary), "all"))
+    notes = (
+        f"guide {report.guide}, at step {report.step}",
+        "log q: mean; entropy in nats",
+        *report.notes,
+    )
+    return Table(report.policy, tuple(columns), tuple(rows), notes)
+
+
+def _cells(name: str, grade: str, tokens: int, summary: dict[str, float]) -> tuple[Cell, ...]:
+    shares = (f"{summary[key]:.1%}" for key in ("shaped", "clamped"))
+    percentiles = (summary[f"entropy_p{percent}"] for percent in PERCENTILES)
+    log_q = Measure(summary["log_q"], digits=4, signed=True)
+    return (name, grade, tokens, *shares, log_q, *map(Measure, percentiles))
+
+
+def to_html(report: TokenReport) -> str:
+    """Return a self-contained page: a legend, the summary, every token coloured by q and entropy.
+
+    Hovering a token shows its surprisal, entropy and q. Light or dark as the reader's system is.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    pages = Environment(
+        loader=PackageLoader("sage_cli", "reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return pages.get_template("token_report.html").render(
+        report=report, table=summary_table(report), tokens_of=lambda one: _tokens(one, report)
+    )
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A token on the page: its text, its values, the strength of its colours (see TokenReport)."""
+
+    text: str
+    shown: str
+    surprisal: float
+    entropy: float
+    q: float
+    clamped: bool
+    pull: float
+    heat: float
+
+
+def _tokens(one: ReportedCompletion, report: TokenReport) -> Iterator[_Token]:
+    values = one.values
+    for text, surprisal, entropy, q, clamped in zip(
+        one.tokens, values.surprisal_T, values.entropy_T, values.q_T, values.clamped_T, strict=True
+    ):
+        pull, heat = report.pull(q), report.heat(entropy)
+        yield _Token(text, visible(text), surprisal, entropy, q, clamped, pull, heat)
+
+
+def visible(text: str) -> str:
+    """Return a token's text with a sign before each line break, and ∅ if it is empty."""
+    return text.replace("\n", "↵\n") or "∅"

@@ -1,0 +1,200 @@
+"""Every built-in method keeps the contract that users' own methods inherit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+import torch
+from torch import Tensor
+
+from sage_cli.errors import TrainingError
+from sage_cli.methods.clip_cov import ClipCov
+from sage_cli.methods.effective_rank import EffectiveRank
+from sage_cli.methods.kl_cov import KlCov
+from sage_cli.methods.method import Method
+from sage_cli.methods.parts.contract import MethodContract
+from sage_cli.methods.parts.inputs import AdvantageInputs, Update
+from sage_cli.methods.pkpo import Pkpo
+from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.registry import built_in
+from sage_cli.methods.steer import Steer
+
+IN_A_MICRO_BATCH = {"reads_the_micro_batch": True}
+CASES: list[tuple[str, Method, dict[str, bool]]] = [
+    *((name, method(), {}) for name, method in built_in().items()),
+    ("beta", built_in()["grpo"](advantage="beta"), {}),
+    ("pkpo, leave one out", Pkpo(k=3, form="leave-one-out"), {"zero_in_equal_groups": False}),
+    ("effective-rank, short", EffectiveRank(stride=2), {}),
+    ("steer of the paper", Steer(form="exp", omega="paper", minimum_weight=0.7), {}),
+    ("clip-cov, many", ClipCov(covariance_low=0.1, share=0.2), {}),
+    ("kl-cov, many", KlCov(share=0.9), {}),
+]
+OWN = {
+    Steer: IN_A_MICRO_BATCH,
+    ClipCov: IN_A_MICRO_BATCH,
+    KlCov: {**IN_A_MICRO_BATCH, "zero_stays_zero": False, "carries_gradient": True},
+}
+"""What methods say of themselves, as a test class of one's own does."""
+TESTS = [name for name in vars(MethodContract) if name.startswith("test_")]
+
+
+def suite(method: Method, **said: bool) -> MethodContract:
+    class Suite(MethodContract):
+        def make(self) -> Method:
+            return method
+
+    for name, value in said.items():
+        setattr(Suite, name, value)
+    return Suite()
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize(("method", "said"), [case[1:] for case in CASES],
+                         ids=[case[0] for case in CASES])  # fmt: skip
+def test_a_method_keeps_the_contract(method: Method, said: dict[str, bool], test: str):
+    getattr(suite(method, **OWN.get(type(method), {}), **said), test)()
+
+
+class Mine(PolicyGradient):
+    """Advantages and shape of a test's own."""
+
+    algo: Literal["mine"] = "mine"
+    source = "this test"
+    given: Any = None
+    """The formula."""
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        return self.given(inputs)
+
+
+class Shaped(Mine):
+    """The same of a shape."""
+
+    algo: Literal["shaped"] = "shaped"
+    shapes_tokens = True
+
+    def shape(self, update: Update) -> Tensor:
+        return self.given(update)
+
+
+def hesitant(inputs: AdvantageInputs) -> Tensor:
+    """Per token: the group's advantage and more of it where the policy hesitated."""
+    advantage_B1 = PolicyGradient().advantages(inputs)[:, None]
+    bonus_BT = torch.minimum(0.1 * inputs.entropy_BT, advantage_B1.abs() / 2)
+    return (advantage_B1 + bonus_BT) * inputs.mask_BT
+
+
+def above_half(inputs: AdvantageInputs) -> Tensor:
+    return inputs.rewards_PN.flatten() - 0.5
+
+
+def against_the_first(inputs: AdvantageInputs) -> Tensor:
+    return (inputs.rewards_PN - inputs.rewards_PN.mean(dim=1)[0]).flatten()
+
+
+FORMULAS = [t for t in TESTS if not t.startswith("test_its_") and not t.startswith("test_it_")]
+
+
+@pytest.mark.parametrize("test", FORMULAS)
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        (hesitant, {}),
+        (above_half, {"zero_in_equal_groups": False}),
+        (against_the_first, {"zero_in_equal_groups": False, "order_of_groups_matters": True}),
+    ],
+)
+def test_what_a_method_says_of_itself_is_let_pass(formula: Any, said: Any, test: str):
+    getattr(suite(Mine(given=formula), **said), test)()
+
+
+def scribbling(inputs: AdvantageInputs) -> Tensor:
+    inputs.rewards_PN.sub_(inputs.rewards_PN.mean(dim=1, keepdim=True))
+    return inputs.rewards_PN.flatten()
+
+
+def undefined(inputs: AdvantageInputs) -> Tensor:
+    rewards_PN = inputs.rewards_PN
+    centred_PN = rewards_PN - rewards_PN.mean(dim=1, keepdim=True)
+    return (centred_PN / rewards_PN.std(dim=1, keepdim=True)).flatten()
+
+
+def random(inputs: AdvantageInputs) -> Tensor:
+    return torch.rand(inputs.rewards_PN.numel())
+
+
+@pytest.mark.parametrize(
+    ("function", "test"),
+    [
+        (lambda inputs: inputs.rewards_PN, "one_for_each_completion_or_token"),
+        (lambda inputs: 0.5, "one_for_each_completion_or_token"),
+        (undefined, "finite"),
+        (scribbling, "inputs_stay_as_they_are"),
+        (random, "deterministic"),
+        (above_half, "zero_where_a_groups_rewards_are_equal"),
+        (against_the_first, "prompts_may_come_in_any_order"),
+    ],
+)
+def test_the_suite_finds_each_fault(function: Callable[..., Any], test: str):
+    with pytest.raises((AssertionError, TrainingError)):
+        getattr(suite(Mine(given=function)), f"test_{test}")()
+
+
+class Silent(PolicyGradient):
+    algo: Literal["silent"] = "silent"
+    scale: float = 1.0
+
+
+class Idle(Mine):
+    algo: Literal["idle"] = "idle"
+    max_extra_generations: int = 3
+    delta: float | None = 5.0
+
+
+@pytest.mark.parametrize(
+    ("method", "test"),
+    [
+        (Silent(), "it_says_its_name_and_its_source"),
+        (Silent(), "its_own_settings_are_explained"),
+        (Idle(), "its_defaults_can_be_trained"),
+    ],
+)
+def test_the_suite_finds_faults_of_settings(method: Method, test: str):
+    with pytest.raises(AssertionError):
+        getattr(suite(method), f"test_{test}")()
+
+
+def drawn(update: Update) -> Tensor:
+    return torch.rand(update.mask_BT.shape) * update.advantages_BT
+
+
+@pytest.mark.parametrize(
+    ("shape", "test"),
+    [
+        (lambda update: update.advantages_BT[:, 0], "one_finite_advantage_for_each_token"),
+        (lambda update: update.advantages_BT / 0, "one_finite_advantage_for_each_token"),
+        (lambda update: update.advantages_BT * update.logps_BT, "nothing_moves_the_policy"),
+        (lambda update: update.entropy_BT.mul_(2) * 0, "the_micro_batch_stays_as_it_is"),
+        (drawn, "deterministic"),
+        (lambda update: update.advantages_BT * update.entropy_BT.mean(), "what_is_masked"),
+        (lambda update: update.advantages_BT + update.entropy_BT, "zero_stays_zero"),
+        (
+            lambda update: update.advantages_BT - update.advantages_BT.mean(),
+            "rows_may_be_divided_among_micro_batches",
+        ),
+    ],
+)
+def test_the_suite_of_updates_finds_each_fault(shape: Callable[..., Any], test: str):
+    name = "shapes_are_deterministic" if test == "deterministic" else test
+    (name,) = (one for one in TESTS if one.startswith(f"test_{name}"))
+    with pytest.raises((AssertionError, TrainingError)):
+        getattr(suite(Shaped(given=shape)), name)()
+
+
+def test_without_a_shape_an_update_takes_the_batchs_advantages():
+    update = suite(Steer()).update()
+    changed = replace(update, advantages_BT=update.advantages_BT + 1)
+    assert torch.equal(suite(Pkpo()).shaped(changed), changed.advantages_BT)

@@ -1,0 +1,119 @@
+"""The same words name the same run, whichever command says them, and in whatever order."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sage_cli.config.load import Loaded, changed, load
+from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+
+ALGOS = st.sampled_from(["grpo", "dapo", "gspo", "pacs", "pkpo", "pass-at-k", "clip-cov", "dars"])
+GUIDES = st.sampled_from(["none", "random", "token", "branch"])
+SETTINGS: dict[str, st.SearchStrategy[Any]] = {
+    "rl.epsilon_high": st.sampled_from([0.1, 0.3]),
+    "rl.steps": st.integers(1, 9),
+    "rl.steps_per_generation": st.sampled_from([2, 3]),
+    "rl.k": st.sampled_from([2, 3]),
+    "rl.score_scale": st.sampled_from([0.5, 2.0]),
+    "rl.dynamic_sampling": st.booleans(),
+    "anchor.beta": st.sampled_from([0.1, 0.2]),
+    "anchor.kl": st.sampled_from(["reverse", "none"]),
+    "guide.q_max": st.sampled_from([1.5, 2.0]),
+    "guide.tau": st.sampled_from([0.1, 0.9]),
+    "guide.cycles": st.sampled_from([3, 4]),
+}
+CHOICES = {"rl.algo": ALGOS, "guide.name": GUIDES}
+WORDS = st.fixed_dictionaries({}, optional={**SETTINGS, **CHOICES})
+
+
+def nested(words: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in words.items():
+        section, _, key = name.partition(".")
+        found.setdefault(section, {})[key] = value
+    return found
+
+
+def typed(words: dict[str, Any]) -> list[str]:
+    return [f"{name}={json.dumps(value)}" for name, value in words.items()]
+
+
+def made(load_it: Any) -> SageConfig | None:
+    """The configuration; None where the words are refused."""
+    try:
+        found = load_it()
+    except ConfigurationError:
+        return None
+    return found.config if isinstance(found, Loaded) else found
+
+
+def preset(words: dict[str, Any]) -> str:
+    """A file that says them."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "own.json").write_text(json.dumps(nested(words)))
+    return str(folder / "own.json")
+
+
+@settings(max_examples=60, deadline=None)
+@given(file=WORDS, words=WORDS, data=st.data())
+def test_flags_and_sets_say_the_same_in_any_order(
+    file: dict[str, Any], words: dict[str, Any], data: st.DataObject
+):
+    own = ["tiny", preset(file)]
+    names = data.draw(st.permutations(list(words)))
+    flags = data.draw(st.sets(st.sampled_from(names))) if names else set()
+    mixed = made(
+        lambda: load(
+            own,
+            nested({name: words[name] for name in flags}),
+            typed({name: words[name] for name in names if name not in flags}),
+        )
+    )
+    assert mixed == made(lambda: load(own, sets=typed(words)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(file=WORDS, words=WORDS, cell=WORDS)
+def test_a_cell_is_what_rl_names_by_the_same_words(
+    file: dict[str, Any], words: dict[str, Any], cell: dict[str, Any]
+):
+    """A sweep's cell, a suite's arm: settings over a configuration, in one step or in several."""
+    own = ["tiny", preset(file)]
+    shared = made(lambda: load(own, sets=typed(words)))
+    said = made(lambda: load(own, sets=typed({**words, **cell})))
+    if shared is None or said is None:
+        return
+    assert changed(shared, cell) == said
+    now: SageConfig | None = shared
+    for name, value in cell.items():
+        now = now and made(lambda name=name, value=value, now=now: changed(now, {name: value}))
+    assert now is None or now == said
+
+
+@settings(max_examples=40, deadline=None)
+@given(file=WORDS, words=WORDS)
+def test_a_stored_configuration_is_the_one_it_was_stored_from(
+    file: dict[str, Any], words: dict[str, Any]
+):
+    config = made(lambda: load(["tiny", preset(file)], sets=typed(words)))
+    if config is None:
+        return
+    again = load(stored=config.model_dump(mode="json")).config
+    assert RlRecipe.of(again) == RlRecipe.of(config)
+
+
+@settings(max_examples=40, deadline=None)
+@given(words=WORDS, algo=ALGOS)
+def test_choosing_a_method_again_changes_nothing(words: dict[str, Any], algo: str):
+    """A file that chooses it, and an option that says so once more."""
+    own = preset({**words, "rl.algo": algo})
+    plain, again = (made(lambda f=f: load(["tiny", own], f)) for f in ({}, {"rl": {"algo": algo}}))
+    assert again == plain

@@ -1,0 +1,253 @@
+"""Methods by name: plug-ins that are none, claim a name, or give nonsense are named."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from torch import Tensor
+
+from sage_cli.config.load import load
+from sage_cli.config.meaning import meant_settings
+from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.methods.method import Method
+from sage_cli.methods.parts.inputs import AdvantageInputs, checked
+from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.registry import blaming, built_in, every_method, method_class
+
+REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+
+
+def inputs(read: Any = lambda: (torch.zeros(9, 2), torch.ones(9, 2))) -> AdvantageInputs:
+    return AdvantageInputs(REWARDS_PN - 0.1, REWARDS_PN, torch.ones(9, 2), 4, 10, read)
+
+
+class Scaled(PolicyGradient):
+    """One of another package."""
+
+    algo: Literal["scaled"] = "scaled"
+    scale: float = 1.0
+    """Factor."""
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        return self.scale * inputs.right_PN.flatten()
+
+
+class Named(PolicyGradient):
+    algo: Literal["other"] = "other"
+
+
+class Failing(PolicyGradient):
+    algo: Literal["failing"] = "failing"
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        return inputs.rewards_PN.flatten() @ inputs.mask_BT.T
+
+
+def function(inputs: AdvantageInputs) -> Tensor:
+    return inputs.rewards_PN.flatten()
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def put(**things: Any) -> None:
+        points = [
+            EntryPoint(name.replace("_", "-"), f"{__name__}:{name}", "sage_cli.methods")
+            for name in things
+        ]
+
+        def found(group: str, **_: Any) -> list[EntryPoint]:
+            return [point for point in points if point.group == group]
+
+        monkeypatch.setattr("sage_cli.config.plugins.entry_points", found)
+        monkeypatch.setattr(EntryPoint, "load", lambda self: things[self.attr])
+
+    return put
+
+
+def test_a_registered_method_has_its_settings(register: Callable[..., None]):
+    register(scaled=Scaled)
+    rl = load(flags={"rl": {"algo": "scaled"}}, sets=["rl.scale=2", "rl.steps=3"]).config.rl
+    assert isinstance(rl, Scaled)
+    assert rl.advantages(inputs()).tolist() == [2, 0, 0, 2, 2, 0, 0, 0, 0]
+    with pytest.raises(ConfigurationError, match=r"rl.scale belongs to scaled: add --algo scaled"):
+        load(sets=["rl.scale=2"])
+    assert meant_settings("rl.scale")["rl.scale"][0].member == "scaled"
+
+
+@pytest.mark.parametrize(
+    ("name", "thing", "said"),
+    [
+        ("scaled", function, "'scaled' .*which has no settings class"),
+        ("scaled", 3, "'scaled' .*is 3, which has no settings class"),
+        ("scaled", Named, "does not say its own name.*"),
+        ("scaled", PolicyGradient, "does not say its own name"),
+        ("grpo", Scaled, "'grpo' .*claims the name of the method in sage_cli.methods.grpo"),
+    ],
+)
+def test_what_is_no_method_is_refused_by_name(
+    register: Callable[..., None], name: str, thing: Any, said: str
+):
+    register(**{name: thing})
+    with pytest.raises(ConfigurationError, match=said):
+        load(flags={"rl": {"algo": name}})
+    with pytest.raises(ConfigurationError, match=said):
+        every_method()
+
+
+def test_one_name_of_two_packages_is_refused(monkeypatch: pytest.MonkeyPatch):
+    points = [EntryPoint("scaled", f"{p}:Scaled", "sage_cli.methods") for p in ("one", "two")]
+    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: points)
+    with pytest.raises(ConfigurationError, match="'scaled' is registered twice, by one:Scaled and"):
+        load(flags={"rl": {"algo": "scaled"}})
+
+
+@pytest.mark.parametrize(
+    ("found", "complaint"),
+    [
+        (REWARDS_PN, r"gives \(3, 3\) for a batch of 9 completions, 2 tokens long"),
+        ([0.0] * 9, "gives a list for a batch"),
+        (torch.tensor([0.0, torch.nan, 0.0] * 3), "gives NaN or infinity at 3 of 9 .* in step 4"),
+        (torch.tensor([0.0, torch.inf, 0.0] * 3), "gives NaN or infinity at 3 of 9"),
+    ],
+)
+def test_what_it_gives_is_checked(found: Any, complaint: str):
+    with pytest.raises(TrainingError, match=f"method 'mine' {complaint}"):
+        checked(found, "method 'mine'", inputs(), by_row=True)
+
+
+def test_what_raises_inside_is_named_with_its_line(register: Callable[..., None]):
+    register(failing=Failing)
+    line = Failing.advantages.__code__.co_firstlineno + 1
+    said = rf"'failing' \(.*:failing\) fails: RuntimeError: .* \(test_registry.py, line {line}\)$"
+    method = Failing()
+    with pytest.raises(ConfigurationError, match=said), blaming(method):
+        method.advantages(inputs())
+
+
+def test_signals_are_read_once_and_only_where_they_are_asked_for():
+    read = []
+
+    def signals() -> tuple[Tensor, Tensor]:
+        read.append(1)
+        return torch.zeros(9, 2), torch.ones(9, 2)
+
+    given = inputs(signals)
+    PolicyGradient().advantages(given)
+    assert read == []
+    assert (given.logps_BT.sum(), given.entropy_BT.sum(), len(read)) == (0, 18, 1)
+
+
+MINE = '''"""Advantages of the best alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from sage_cli.methods.policy_gradient import PolicyGradient
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sage_cli.methods.parts.inputs import AdvantageInputs
+
+
+class BestAlone(PolicyGradient):
+    """A method of a test."""
+
+    algo: Literal["best-alone"] = "best-alone"
+    gain: float = Field(1.5, gt=0)
+    """Factor on the advantages."""
+
+    source = "nobody: a test"
+
+    def advantages(self, inputs: AdvantageInputs) -> Tensor:
+        """Return the group's, times the gain."""
+        return self.gain * super().advantages(inputs)
+'''
+SEEN = """
+import json, sys
+from typer.testing import CliRunner
+from sage_cli.cli.app import app
+def sage(*words):
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    return json.loads(found.stdout)
+shown = sage("config", "show", "--algo", "best-alone", "--json", "--origin")
+assert shown["config"]["rl"]["gain"] == 1.5, shown
+assert shown["origins"]["rl.gain"] == "method best-alone"
+assert sage("algos", "--json")["best-alone"]["gain"] == 1.5
+(meaning,) = sage("config", "explain", "rl.gain", "--json")["settings"]
+assert (meaning["member"], meaning["meaning"]) == ("best-alone", "Factor on the advantages.")
+sys.path.insert(0, "docs")
+import generate
+reference = "\\n".join(generate._settings())
+assert "best-alone" in reference and "| `rl.gain` (best-alone) |" in reference
+from sage_cli.methods.parts.contract import MethodContract
+from sage_cli.methods.registry import method_class
+class Suite(MethodContract):
+    def make(self):
+        return method_class("best-alone")()
+for name in dir(Suite):
+    if name.startswith("test_"):
+        getattr(Suite(), name)()
+"""
+PACKAGE = Path(__file__).parents[3]
+
+
+def test_a_file_in_the_package_is_a_method(tmp_path: Path):
+    assert len(MINE.splitlines()) <= 60
+    for folder in ("sage_cli", "docs", "configs"):
+        shutil.copytree(
+            PACKAGE / folder, tmp_path / folder,
+            ignore=shutil.ignore_patterns("__pycache__", "results", "*.png", "*.svg"),
+        )  # fmt: skip
+    (tmp_path / "sage_cli/methods/best_alone.py").write_text(MINE)
+    run_seen(tmp_path)
+
+
+def test_the_same_file_behind_an_entry_point_is_a_method(tmp_path: Path):
+    (tmp_path / "best.py").write_text(MINE)
+    info = tmp_path / "best-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: best\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[sage_cli.methods]\nbest-alone = best:BestAlone\n")
+    run_seen(PACKAGE, tmp_path)
+
+
+def run_seen(folder: Path, *paths: Path) -> None:
+    """Run SEEN with the package in `folder`, and other packages in `paths`."""
+    found = [str(folder), *map(str, paths)]
+    code = f"import sys; sys.path[:0] = {found!r}\n{SEEN}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_files_that_claim_one_name_are_refused(tmp_path: Path, monkeypatch: Any):
+    import sage_cli.methods as package
+
+    twice = MINE.replace("best-alone", "dapo")
+    (tmp_path / "twice.py").write_text(twice)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    built_in.cache_clear()
+    try:
+        with pytest.raises(ConfigurationError, match=r"'dapo' is claimed by .*dapo and by .*twice"):
+            built_in()
+    finally:
+        built_in.cache_clear()
+        sys.modules.pop("sage_cli.methods.twice", None)
+
+
+def test_only_methods_of_the_package_are_built_in():
+    assert all(issubclass(one, Method) for one in built_in().values())
+    assert method_class("dapo") is built_in()["dapo"]
+    assert not {"grpo", "pacs", "guided-dpo"} - set(built_in())

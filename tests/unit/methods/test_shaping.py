@@ -1,0 +1,171 @@
+"""What is shaped in every update, by hand."""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sage_cli.methods.clip_cov import clip_cov
+from sage_cli.methods.entropy_shaped import entropy_shaped
+from sage_cli.methods.kl_cov import kl_cov
+from sage_cli.methods.parts.formulas import covariances
+from sage_cli.methods.parts.inputs import Update
+from sage_cli.methods.steer import steer, steer_omega
+
+
+def row(*values: float) -> Tensor:
+    return torch.tensor([values], dtype=torch.float64)
+
+
+def update(advantages_BT: Tensor, logps_BT: Tensor, **given: Any) -> Update:
+    """On-policy unless `old_logps_BT` says otherwise; all tokens count unless `mask_BT` does."""
+    entropy_BT = given.pop("entropy_BT", torch.zeros_like(logps_BT))
+    values: dict[str, Any] = {
+        "old_logps_BT": logps_BT.detach(),
+        "old_entropy_BT": entropy_BT,
+        "mask_BT": torch.ones_like(logps_BT).long(),
+        "clip": (0.2, 0.28),
+        "step": 0,
+        "seed": (1, 0, 0, 0),
+    } | given
+    return Update(advantages_BT, logps_BT, entropy_BT=entropy_BT, **values)
+
+
+def test_entropy_shaped_by_hand():
+    # .4 x 2 is above 1/2, as above 1/4 of the third; .4 x .3 = .12 where A is .. 0 adds nothing
+    given = update(row(1, -1, -0.5, 0), row(-1, -1, -1, -1), entropy_BT=row(2, 2, 0.3, 3))
+    found = entropy_shaped(given, alpha=0.4, kappa=2)
+    torch.testing.assert_close(found, row(1.5, -0.5, -0.38, 0))
+
+
+STEERED = update(
+    row(1, 1, -1), row(0.5, 0.9, 0.1).log(), entropy_BT=row(log(2), 0.4, 1.5)
+)  # fmt: skip
+OPTIONS = {"omega": "code", "minimum": 0.8, "maximum": 1.2}
+
+
+def test_steers_omega_by_hand():
+    # (1-pi)(log pi + H): .5 (-ln 2 + ln 2), .1 (-.105361 + .4), .9 (-2.302585 + 1.5)
+    torch.testing.assert_close(
+        steer_omega(STEERED, "code"), row(0, 0.029464, 0.722327), atol=1e-6, rtol=0
+    )
+    # one factor pi more: .5, .9, .1
+    expected = row(0, 0.9 * 0.029464, 0.1 * 0.722327)
+    torch.testing.assert_close(steer_omega(STEERED, "paper"), expected, atol=1e-6, rtol=0)
+
+
+def test_steers_weights_by_hand():
+    # 1.2 - .4 x .029464 / .722327; .8 ^ (.029464 / .722327)
+    found = steer(STEERED, form="linear", **OPTIONS)
+    torch.testing.assert_close(found, row(1.2, 1.183684, -0.8), atol=1e-6, rtol=0)
+    found = steer(STEERED, form="exp", **OPTIONS)
+    torch.testing.assert_close(found, row(1, 0.990939, -0.8), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("form", ["linear", "exp"])
+def test_steer_leaves_a_batch_without_advantages_alone(form: str):
+    given = update(row(0, 0, 0), row(-1, -2, -3), entropy_BT=row(1, 1, 1))
+    assert (steer(given, form=form, **OPTIONS) == 0).all()
+
+
+def test_steers_exp_has_a_floor_under_the_greatest_omega():
+    # |A| 1e-3: Omega (0, 2.9464e-5, 7.22327e-4), all far below .02
+    given = update(1e-3 * row(1, 1, -1), STEERED.logps_BT, entropy_BT=STEERED.entropy_BT)
+    expected = -1e-3 * exp(log(0.8) * 7.22327e-4 / 0.02)
+    assert steer(given, form="exp", **OPTIONS)[0, 2].item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_steer_takes_the_ratio_and_the_old_entropy():
+    # pi .5, pi_old .4, H_old 1, H 2: code .5/.4 x .5 x (ln .5 + 1); paper .. x .5 x (ln .5 + 2)
+    given = update(
+        row(1), row(log(0.5)), old_logps_BT=row(log(0.4)), entropy_BT=row(2), old_entropy_BT=row(1)
+    )
+    assert steer_omega(given, "code").item() == pytest.approx(1.25 * 0.5 * (log(0.5) + 1))
+    assert steer_omega(given, "paper").item() == pytest.approx(1.25 * 0.25 * (log(0.5) + 2))
+
+
+def test_under_the_papers_omega_clipped_tokens_keep_their_weight():
+    # ratios 1.5 and 1: the first is past 1.28 and pushed further
+    given = update(
+        row(1, 1), row(-1, -1), old_logps_BT=row(-1 - log(1.5), -1), entropy_BT=row(3, 2)
+    )
+    weights = steer(given, form="exp", **OPTIONS | {"omega": "paper"})
+    assert weights[0, 0] == 1
+    assert 0.8 < weights[0, 1] < 1
+
+
+A, LOGPS = row(1, 1, -1, -1), row(-0.1, -3, -0.2, -4)
+"""Means 0 and -1.825: covariances 1.725, -1.175, -1.625, 2.175."""
+
+
+def test_covariances_by_hand():
+    expected = row(1.725, -1.175, -1.625, 2.175)
+    torch.testing.assert_close(covariances(update(A, LOGPS)), expected)
+    # without the last token: means 1/3 and -1.1, (2/3)(1), (2/3)(-1.9), (-4/3)(.9)
+    masked = update(A, LOGPS, mask_BT=torch.tensor([[1, 1, 1, 0]]))
+    torch.testing.assert_close(covariances(masked), row(2 / 3, -3.8 / 3, -1.2, 0))
+
+
+def test_clip_cov_leaves_out_one_of_the_first_and_the_last():
+    left_out = set()
+    for seed in range(20):
+        found = clip_cov(update(A, LOGPS, seed=(seed,)), share=2e-4, low=1, high=5)
+        (place,) = (found[0] == 0).nonzero().flatten().tolist()
+        torch.testing.assert_close(found[0, 1:3], A[0, 1:3])
+        left_out.add(place)
+    assert left_out == {0, 3}
+
+
+def test_clip_cov_takes_its_share_of_the_candidates():
+    # int(.5 x 4) = 2 of two candidates; none above 3; with high = 2 the last is none
+    assert clip_cov(update(A, LOGPS), share=0.5, low=1, high=5).tolist() == [[0, 1, -1, 0]]
+    assert clip_cov(update(A, LOGPS), share=0.5, low=3, high=5).tolist() == A.tolist()
+    assert clip_cov(update(A, LOGPS), share=0.5, low=1, high=2).tolist() == [[0, 1, -1, -1]]
+
+
+def test_clip_cov_passes_over_what_is_clipped_already():
+    # the first token's ratio is 1.5 and its advantage positive
+    old = LOGPS - row(log(1.5), 0, 0, 0)
+    found = clip_cov(update(A, LOGPS, old_logps_BT=old), share=0.5, low=1, high=5)
+    assert found.tolist() == [[1, 1, -1, 0]]
+    unclipped = update(A, LOGPS, old_logps_BT=old, clip=None)
+    assert clip_cov(unclipped, share=0.5, low=1, high=5).tolist() == [[0, 1, -1, 0]]
+
+
+def test_kl_covs_loss_and_gradient_by_hand():
+    logps = LOGPS.clone().requires_grad_()
+    given = update(A, logps, old_logps_BT=row(-0.2, -3, -0.1, -4.2), clip=None)
+    advantages = kl_cov(given, share=2e-3, coefficient=1)
+    loss = -(given.log_ratio_BT.exp() * advantages)
+    # ratios e^.1, 1, e^-.1, e^.2; the last has e^.2 + .2, and the gradient e^.2 + 1
+    expected = row(-exp(0.1), -1, exp(-0.1), exp(0.2) + 0.2)
+    torch.testing.assert_close(loss, expected)
+    (gradient,) = torch.autograd.grad(loss.sum(), logps)
+    torch.testing.assert_close(gradient, row(-exp(0.1), -1, exp(-0.1), exp(0.2) + 1))
+
+
+def test_kl_cov_takes_the_greatest_covariances_of_the_tokens_that_count():
+    old, mask = LOGPS - 0.1, torch.tensor([[1, 1, 1, 0]])
+    # ratio e^.1: A - .1 e^-.1 at int(.5 x 4) = 2 tokens; of three tokens at int(1.5) = 1
+    held = 0.1 * exp(-0.1)
+    found = kl_cov(update(A, LOGPS, old_logps_BT=old), share=0.5, coefficient=1)
+    torch.testing.assert_close(found, row(1 - held, 1, -1, -1 - held))
+    found = kl_cov(update(A, LOGPS, old_logps_BT=old, mask_BT=mask), share=0.5, coefficient=1)
+    torch.testing.assert_close(found, row(1 - held, 1, -1, -1))
+
+
+def test_on_policy_kl_cov_has_neither_value_nor_gradient():
+    logps = LOGPS.clone().requires_grad_()
+    advantages = kl_cov(update(A, logps, clip=None), share=0.5, coefficient=1)
+    torch.testing.assert_close(advantages.detach(), A)
+    (gradient,) = torch.autograd.grad(advantages.sum(), logps)
+    assert (gradient == 0).all()
+
+
+def test_kl_cov_leaves_a_batch_without_advantages_alone():
+    given = update(row(0, 0), row(-1, -2), old_logps_BT=row(-2, -1), clip=None)
+    assert kl_cov(given, share=0.5, coefficient=1).tolist() == [[0, 0]]
