@@ -22,7 +22,7 @@ from pathlib import Path
 from peak import peak_mb
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.methods.method import batch_of
 from sage_cli.planning.memory import training_memory
@@ -49,7 +49,7 @@ def configuration(preset: str, root: Path, **sections: dict[str, object]) -> Sag
 
 def planned_mb(config: SageConfig, prompt: int) -> float:
     """The peak that the plan says, for prompts of so many tokens."""
-    recipe, shape = RlRecipe.of(config), shape_of(config.model)
+    recipe, shape = RlSpec.of(config), shape_of(config.model)
     assert shape is not None
     batch = batch_of(recipe.rl, 1)
     found = training_memory(
@@ -65,20 +65,19 @@ def planned_mb(config: SageConfig, prompt: int) -> float:
 
 def measure(preset: str, root: Path) -> None:
     """Train, and print what the process was before and at its peak, in MB."""
-    from sage_cli.models.policies.planned import planned_base
-    from sage_cli.store.runs.run import Runs
     from sage_cli.training.order import training_order
-    from sage_cli.workflows.rl import SftRecipe, rl
+    from sage_cli.workflows.rl import RlTraining
 
-    rl(configuration(preset, root, **SMALL), Silent())
+    RlTraining.of(configuration(preset, root, **SMALL)).carry_out(Silent())
     gc.collect()
     before_mb = resident_mb()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
     config = configuration(preset, root)
-    rl(config, Silent())
+    training = RlTraining.of(config)
+    training.carry_out(Silent())
     after_mb = peak_mb()
-    recipe = RlRecipe.of(config)
-    tokenizer = planned_base(SftRecipe.of(config), Runs(root)).tokenizer()
+    recipe = training.spec
+    tokenizer = training.start.policy.tokenizer()
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     problems = load_training_problems(recipe.data)
     taken = {problems[row].question for row in training_order(len(problems), recipe.rl)}

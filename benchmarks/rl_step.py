@@ -34,7 +34,7 @@ from step_clock import Clock
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.rollouts import sampled_rollouts
 from sage_cli.guides import BranchGuide, Guide, NoGuide
@@ -142,7 +142,7 @@ class Bench:
         config = config.model_copy(update={"rl": config.rl.model_copy(update=rl or {})})
         inputs = RlInputs(*self.policy(), self.tokenizer, self.prompts, grade)
         trainer = build_trainer(
-            RlRecipe.of(config), inputs, config.tracking, Run(self.folder), self.records.append
+            RlSpec.of(config), inputs, config.tracking, Run(self.folder), self.records.append
         )
         for callback in callbacks:
             trainer.add_callback(callback)
@@ -158,7 +158,7 @@ class Bench:
         trainer = GRPOTrainer(
             model=self.policy()[0],
             reward_funcs=[reward],
-            args=grpo_arguments(RlRecipe.of(config), self.folder / "bare"),
+            args=grpo_arguments(RlSpec.of(config), self.folder / "bare"),
             train_dataset=rows.select(training_order(len(rows), config.rl)),
             processing_class=self.tokenizer,
             callbacks=list(callbacks),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.counted import counts_of
+from sage_cli.evaluation.stored import counts_of
 from sage_cli.grading.grades import Grade
 from sage_cli.metrics import Counts, pooled
 from sage_cli.metrics.counts import FloatArray

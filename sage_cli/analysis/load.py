@@ -8,12 +8,11 @@ from pathlib import Path
 
 from sage_cli.analysis.analysis import TrainedRun
 from sage_cli.analysis.answers import Answers
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.missing import missing
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import stored_counts, stored_verdicts
+from sage_cli.evaluation.stored import missing, stored_counts, stored_verdicts
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import named_policies
 from sage_cli.models.policies.policy import Policy
@@ -27,7 +26,7 @@ class Subject:
     policy: Policy
     samples: PolicySamples
 
-    def answers(self, benchmark: Benchmark, recipe: EvaluationRecipe) -> Answers:
+    def answers(self, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
         """Return its answers on a benchmark."""
         stores = tuple(store for _, store in stored_verdicts(self.samples, benchmark, recipe))
         return Answers(self.policy.label, benchmark, recipe.evaluation.samples, stores)
@@ -36,7 +35,7 @@ class Subject:
 def require_samples(
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     root: Path,
     command: str,
 ) -> None:
@@ -55,7 +54,7 @@ def require_samples(
         )
 
 
-def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe) -> TrainedRun:
+def trained(run: Run, benchmarks: Sequence[Benchmark], recipe: EvaluationSpec) -> TrainedRun:
     """Return a run's records, and counts of its checkpoints that were measured in full.
 
     Raises StoreError for a run without records.

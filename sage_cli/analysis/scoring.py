@@ -16,7 +16,7 @@ from sage_cli.analysis.answers import Answers
 from sage_cli.analysis.forward import Forward
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.measures.modes import generator_with_modes
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -33,7 +33,7 @@ class ModelScorer:
 
     own: PolicySamples
     temperature: float
-    recipe: EvaluationRecipe
+    recipe: EvaluationSpec
     progress: Progress
 
     @property
@@ -136,7 +136,7 @@ class ModelScorer:
 def scorers(
     scorer: Scorer | None,
     subjects: Sequence[Subject],
-    recipe: EvaluationRecipe,
+    recipe: EvaluationSpec,
     progress: Progress,
 ) -> list[tuple[Subject, ModelScorer | None]]:
     """Return each subject with its scorer: none, the base at temperature 1, or itself.
@@ -152,7 +152,7 @@ def scorers(
     return [(one, ModelScorer(one.samples, temperature, recipe, progress)) for one in subjects]
 
 
-def _words(benchmark: Benchmark, recipe: EvaluationRecipe) -> Mapping[str, list[str]]:
+def _words(benchmark: Benchmark, recipe: EvaluationSpec) -> Mapping[str, list[str]]:
     """Return mode -> the beginnings of completions that announce it, with and without a tag."""
     opening = "" if recipe.prompt.format == "paper" else recipe.prompt.reasoning_open
     modes = generator_with_modes(benchmark.name).modes

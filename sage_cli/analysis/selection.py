@@ -10,7 +10,7 @@ from sage_cli.analysis.analysis import Analysis, Options
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.texts import read_detectors
 from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -53,7 +53,7 @@ def chosen_runs(names: Sequence[str], runs: Runs, labels: Labels = NO_LABELS) ->
     return labelled
 
 
-def samples_of(policies: Sequence[Policy], recipe: EvaluationRecipe, runs: Runs) -> list[Subject]:
+def samples_of(policies: Sequence[Policy], recipe: EvaluationSpec, runs: Runs) -> list[Subject]:
     """Return the policies with their samples under the recipe."""
     return [Subject(one, PolicySamples.of_evaluation(one, recipe, runs.root)) for one in policies]
 

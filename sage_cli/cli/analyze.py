@@ -74,6 +74,7 @@ def command(
         return
     from sage_cli.analysis.registry import find_analysis
     from sage_cli.analysis.selection import Request
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.workflows.analyze import analyze, plan
 
     find_analysis(name)
@@ -85,11 +86,12 @@ def command(
         {**flags, "--config": config, "--runs": runs}, {"--preset": preset, "--set": set_}
     )
     request = Request(base, tuple(problem or ()), delta, patterns, sampling)
+    evaluation = Evaluation.of_config(settings)
     if dry_run:
-        show_plan(lambda: plan(settings, name, named, request), json)
+        show_plan(lambda: plan(evaluation, name, named, request), json)
         return
     with Live() as live:
-        report = analyze(settings, name, named, request, live, labels)
+        report = analyze(evaluation, name, named, request, live, labels)
     show_report(report, json)
 
 

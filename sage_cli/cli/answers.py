@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.config.meaning import Meaning
 from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.answers import StoredAnswer
+from sage_cli.evaluation.stored import StoredAnswer
 from sage_cli.grading.grades import Status
 from sage_cli.problems.problem import Problem
 from sage_cli.reports.document import ReportJson, Written

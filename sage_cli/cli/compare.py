@@ -44,8 +44,10 @@ def command(
     json: Json = False,
 ) -> None:
     """Compare pass@k of two models, or of a method's training seeds with another's or a base."""
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.metrics.counts.counts_file import is_counts_file
     from sage_cli.models.policies.names import split_label
-    from sage_cli.workflows.compare import compare, is_counts_file
+    from sage_cli.workflows.compare import compare
 
     pairs = [split_label(side) for side in (a, b)]
     sides = [[name.strip() for name in side.split(",")] for side, _ in pairs]
@@ -57,5 +59,5 @@ def command(
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
         labels = (pairs[0][1], pairs[1][1])
-        report = compare(settings, sides[0], sides[1], k, live, labels)
+        report = compare(Evaluation.of_config(settings), sides[0], sides[1], k, live, labels)
     show_report(report, json, out)

@@ -7,18 +7,17 @@ from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
 from sage_cli.cli.plans import show_plan
 from sage_cli.cli.reporting import show_report
+from sage_cli.planning.dry_run import plan_of
 
 
 def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
-    """Train a base, then DAPO without KL and with the branch guide, and draw their pass@k."""
+    """Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k."""
     settings = tuple(set_ or ())
+    from sage_cli.workflows.demo import demo, stages
+
     if dry_run:
-        from sage_cli.workflows.demo import plan
-
-        show_plan(lambda: plan("tiny", settings), json)
+        show_plan(lambda: plan_of(stages("tiny", settings)), json)
         return
-    from sage_cli.workflows.demo import demo
-
     with Live() as live:
         result = demo("tiny", settings, live)
     if json:

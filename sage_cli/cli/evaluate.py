@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.live import Live
 from sage_cli.cli.measuring import (
     evaluation_flags,
@@ -13,26 +14,9 @@ from sage_cli.cli.measuring import (
     may_train,
     measured_names,
 )
-from sage_cli.cli.options import (
-    Benchmark,
-    Compat,
-    ConfigFile,
-    DryRun,
-    Gpu,
-    Json,
-    Ks,
-    Limit,
-    Names,
-    OtherTemplate,
-    Presets,
-    RunRoot,
-    Samples,
-    Seeds,
-    Sets,
-    Train,
-)
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import show_report
+from sage_cli.planning.dry_run import plan_of
 
 Published = Literal["paper"]
 PAPERS_SEEDS = 5
@@ -40,12 +24,12 @@ PAPERS_SEEDS = 5
 
 
 def command(
-    names: Names = None,
-    benchmark: Benchmark = None,
-    k: Ks = None,
-    n: Samples = None,
-    seeds: Seeds = None,
-    limit: Limit = None,
+    names: options.Names = None,
+    benchmark: options.Benchmark = None,
+    k: options.Ks = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
     paper: Annotated[
         str | None,
         typer.Option(
@@ -58,16 +42,16 @@ def command(
             help="paper: five evaluation seeds, and pass@k also from the first k samples alone."
         ),
     ] = None,
-    allow_template_mismatch: OtherTemplate = False,
-    compat: Compat = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    train: Train = None,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
-    json: Json = False,
+    allow_template_mismatch: options.OtherTemplate = False,
+    compat: options.Compat = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    train: options.Train = None,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
     refuse_card(gpu, dry_run)
@@ -77,16 +61,16 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
-    if dry_run:
-        from sage_cli.workflows.passk import plan
-
-        show_plan(lambda: plan(settings, names, gpu), json)
-        return
     from sage_cli.workflows.evaluate import evaluate
+    from sage_cli.workflows.passk import Measuring
 
-    trained = may_train(train, names, settings, chosen=bool(preset or config))
+    measuring = Measuring.of(settings, names)
+    if dry_run:
+        show_plan(lambda: plan_of(measuring.stages, gpu), json)
+        return
+    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
         report = evaluate(
-            settings, names, live, paper=paper, k_samples=protocol == "paper", train=trained
+            measuring, live, paper=paper, k_samples=protocol == "paper", train=trained
         )
     show_report(report, json)

@@ -49,7 +49,7 @@ def command(
     config = load_config(preset, None, set_, **flags).config
     modes = MODES if mode == "both" else (config.grading.mode,)
     with Live() as progress:
-        graded = grade_file(file, config, modes, judge, progress)
+        graded = grade_file(file, config.grading, config.prompt, modes, judge, progress)
     if json:
         emit(_answer(file, judge, graded))
         return

@@ -9,6 +9,7 @@ import typer
 
 from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
+from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import WrittenAnswer
@@ -19,9 +20,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Make a small study: a preset, problems, a suite, and a README with its commands."""
-    from sage_cli.workflows.init import init
-
-    written = init(folder)
+    written = _written(folder)
     if json:
         answer: WrittenAnswer = {"folder": str(folder), "written": [str(one) for one in written]}
         emit(answer)
@@ -31,3 +30,22 @@ def command(
     console.print(
         f"\ncd {folder}\nsage rl -p tiny -p preset.yaml --algo dapo --guide branch", soft_wrap=True
     )
+
+
+def _written(folder: Path) -> list[Path]:
+    """Put a preset, a suite, problems and a README into `folder`; returns what was written.
+
+    Raises ConfigurationError where `folder` is a file or holds anything.
+    """
+    from sage_cli.config.presets import shipped
+    from sage_cli.store.atomic import write_text
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "isn't empty" if folder.is_dir() else "is a file"
+        raise ConfigurationError(f"{folder} {what}", "name a new folder, as `sage init my-study`")
+    template, written = shipped("templates") / "study", []
+    for source in sorted(path for path in template.rglob("*") if path.is_file()):
+        place = folder / source.relative_to(template)
+        write_text(place, source.read_text(encoding="utf-8"))
+        written.append(place)
+    return written

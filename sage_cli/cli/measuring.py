@@ -1,4 +1,4 @@
-"""Which configuration a measuring command uses: presets when named, else its first run's own."""
+"""The configuration of a measuring command: presets if named, else its first run's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.config.load import Loaded
-    from sage_cli.config.schema import SageConfig
     from sage_cli.store.runs.run import Runs
 
 
@@ -60,7 +59,7 @@ def load_for_measuring(
 
 
 def _own_settings(names: Sequence[str], sets: Sequence[str], runs: Runs) -> dict[str, Any] | None:
-    """What the first of the models says of itself; None where none is named and there is no run."""
+    """The settings of the first model; None if none is named and there is no run."""
     from sage_cli.config.presets import read_layer
     from sage_cli.models.policies.names import named_policy, named_run
     from sage_cli.models.policies.prompting import require_prompt
@@ -104,24 +103,21 @@ def labelled_names(typed: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return [name for name, _ in pairs], {name: label for name, label in pairs if label}
 
 
-def may_train(
-    asked: bool | None, names: Sequence[str] | None, config: SageConfig, *, chosen: bool
-) -> bool:
-    """Return True if a base may be trained where there is no run to measure.
+def may_train(asked: bool | None, names: Sequence[str] | None, root: Path, *, chosen: bool) -> bool:
+    """Return True if an initial policy may be trained where `root` holds no run to measure.
 
     `--train` and `--no-train` decide; else a person at a terminal is asked. Without a terminal the
-    built-in `tiny` base is trained, which takes a minute or two; a configuration that was `chosen`
+    built-in `tiny` one is trained, which takes a minute or two; a configuration that was `chosen`
     may take days, so it needs `--train`.
     """
     from sage_cli.store.runs.run import Runs
 
-    root = config.run.root
     if names or asked is not None or Runs(root).latest() is not None:
         return bool(asked)
     if not (console.is_terminal and sys.stdin.isatty()):
         return not chosen
     console.print(f"{root.resolve()} holds no finished run to measure")
-    return typer.confirm("train the preset's base and measure it?")
+    return typer.confirm("train the preset's initial policy and measure it?")
 
 
 def evaluation_flags(

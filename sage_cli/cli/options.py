@@ -14,114 +14,61 @@ METHOD, TRAINING, MEASUREMENT = "Method", "Training", "Measurement"
 CONFIGURATION, OUTPUT = "Configuration", "Plan and output"
 """The groups of options that a command's help shows."""
 
+
+def option(panel: str, description: str, *names: str) -> Any:
+    """An option in a group of a command's help; without `names` it is called as its parameter."""
+    return typer.Option(*names, help=description, rich_help_panel=panel)
+
+
 Presets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--preset",
-        "-p",
-        help="A preset's name or YAML file; repeatable, later ones win.",
-        rich_help_panel=CONFIGURATION,
+    option(
+        CONFIGURATION, "A preset's name or YAML file; repeatable, later ones win.", "--preset", "-p"
     ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option(
-        "--config",
-        help="A stored configuration, as runs/ID/config.json.",
-        rich_help_panel=CONFIGURATION,
-    ),
+    option(CONFIGURATION, "A stored configuration, as runs/ID/config.json.", "--config"),
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        help="A setting as section.key=value, over all others; repeatable.",
-        rich_help_panel=CONFIGURATION,
-    ),
+    option(CONFIGURATION, "A setting as section.key=value, over all others; repeatable.", "--set"),
 ]
-Algo = Annotated[
-    str | None,
-    typer.Option(
-        "--algo", help="grpo, dapo, ...: `sage algos` lists them.", rich_help_panel=METHOD
-    ),
-]
+Algo = Annotated[str | None, option(METHOD, "grpo, dapo, ...: `sage algos` lists them.", "--algo")]
 Guide = Annotated[
     str | None,
-    typer.Option(
-        "--guide",
-        help="none, branch, ...: `sage config explain guide.name` lists them.",
-        rich_help_panel=METHOD,
-    ),
+    option(METHOD, "none, branch, ...: `sage config explain guide.name` lists them.", "--guide"),
 ]
-LearningRate = Annotated[
-    float | None,
-    typer.Option("--lr", help="Peak learning rate.", rich_help_panel=TRAINING),
-]
-Json = Annotated[
-    bool,
-    typer.Option("--json", help="One JSON object on stdout, nothing else.", rich_help_panel=OUTPUT),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Print the plan and touch nothing.", rich_help_panel=OUTPUT),
-]
+LearningRate = Annotated[float | None, option(TRAINING, "Peak learning rate.", "--lr")]
+Json = Annotated[bool, option(OUTPUT, "One JSON object on stdout, nothing else.", "--json")]
+DryRun = Annotated[bool, option(OUTPUT, "Print the plan and touch nothing.", "--dry-run")]
 Gpu = Annotated[
     str | None,
-    typer.Option(
-        "--gpu",
-        help="With --dry-run: compare the memory needed with a GPU's, as h100-80g.",
-        rich_help_panel=OUTPUT,
-    ),
+    option(OUTPUT, "With --dry-run: compare the memory needed with a GPU's, as h100-80g.", "--gpu"),
 ]
 Fresh = Annotated[
     bool,
-    typer.Option(
-        "--fresh",
-        help="Start over; what is there stays until the new run is finished.",
-        rich_help_panel=TRAINING,
-    ),
+    option(TRAINING, "Start over; what is there stays until the new run is finished.", "--fresh"),
 ]
 Measure = Annotated[
     bool,
-    typer.Option(
-        "--measure",
-        help="Then measure the model on evaluation.benchmark, and keep the figures.",
-        rich_help_panel=OUTPUT,
+    option(
+        OUTPUT, "Then measure the model on evaluation.benchmark, and keep the figures.", "--measure"
     ),
 ]
 ReplaceParent = Annotated[
-    bool,
-    typer.Option(
-        "--replace-parent",
-        help="With --fresh: replace a run that others grew from.",
-        rich_help_panel=TRAINING,
-    ),
+    bool, option(TRAINING, "With --fresh: replace a run that others grew from.", "--replace-parent")
 ]
 RunName = Annotated[str, typer.Argument(help="A run's id, or an unambiguous part of one.")]
 RunRoot = Annotated[
-    Path | None,
-    typer.Option(
-        "--runs",
-        help="Folder of runs (default: $SAGE_RUNS or runs).",
-        rich_help_panel=CONFIGURATION,
-    ),
+    Path | None, option(CONFIGURATION, "Folder of runs (default: $SAGE_RUNS or runs).", "--runs")
 ]
 Benchmark = Annotated[
     str | None,
-    typer.Option(
-        "--benchmark",
-        "-b",
-        help="Benchmarks, comma-separated, or a file of problems.",
-        rich_help_panel=MEASUREMENT,
-    ),
+    option(MEASUREMENT, "Benchmarks, comma-separated, or a file of problems.", "--benchmark", "-b"),
 ]
-Samples = Annotated[
-    int | None, typer.Option("--n", help="Samples per problem.", rich_help_panel=MEASUREMENT)
-]
-Seeds = Annotated[
-    int | None,
-    typer.Option("--seeds", help="How many evaluation seeds.", rich_help_panel=MEASUREMENT),
-]
+Samples = Annotated[int | None, option(MEASUREMENT, "Samples per problem.", "--n")]
+Seeds = Annotated[int | None, option(MEASUREMENT, "How many evaluation seeds.", "--seeds")]
 Names = Annotated[
     list[str] | None,
     typer.Argument(
@@ -130,45 +77,31 @@ Names = Annotated[
 ]
 OtherTemplate = Annotated[
     bool,
-    typer.Option(
+    option(
+        CONFIGURATION,
+        "Prompt a run in another way than it was trained with.",
         "--allow-template-mismatch",
-        help="Prompt a run in another way than it was trained with.",
-        rich_help_panel=CONFIGURATION,
     ),
 ]
 Compat = Annotated[
     str | None,
-    typer.Option(
-        "--compat",
-        help="official: the authors' settings, where they differ from ours.",
-        rich_help_panel=MEASUREMENT,
+    option(
+        MEASUREMENT, "official: the authors' settings, where they differ from ours.", "--compat"
     ),
 ]
 Train = Annotated[
     bool | None,
-    typer.Option(
-        help="Where there is no run to measure, train the preset's base. Default: ask; without a "
-        "terminal only the built-in tiny base is trained.",
-        rich_help_panel=MEASUREMENT,
+    option(
+        MEASUREMENT,
+        "Where there is no run to measure, train the preset's initial policy. Default: "
+        "ask; without a terminal only the built-in tiny one is trained.",
     ),
 ]
-Tau = Annotated[
-    float | None,
-    typer.Option(help="Branch guide: entropy in nats above which q rises.", rich_help_panel=METHOD),
-]
-Rho = Annotated[
-    float | None,
-    typer.Option(help="Branch guide: how steeply q rises above tau.", rich_help_panel=METHOD),
-]
-Limit = Annotated[
-    int | None,
-    typer.Option("--limit", help="Only so many problems of each.", rich_help_panel=MEASUREMENT),
-]
+Tau = Annotated[float | None, option(METHOD, "Branch guide: entropy in nats above which q rises.")]
+Rho = Annotated[float | None, option(METHOD, "Branch guide: how steeply q rises above tau.")]
+Limit = Annotated[int | None, option(MEASUREMENT, "Only so many problems of each.", "--limit")]
 Ks = Annotated[
-    str | None,
-    typer.Option(
-        "--k", help="Values of k: 1..256, 1,8,64 or 1..256:pow2.", rich_help_panel=MEASUREMENT
-    ),
+    str | None, option(MEASUREMENT, "Values of k: 1..256, 1,8,64 or 1..256:pow2.", "--k")
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.live import Live, doing
 from sage_cli.cli.measuring import (
     evaluation_flags,
@@ -15,51 +16,33 @@ from sage_cli.cli.measuring import (
     may_train,
     measured_names,
 )
-from sage_cli.cli.options import (
-    Benchmark,
-    Compat,
-    ConfigFile,
-    DryRun,
-    Gpu,
-    Json,
-    Ks,
-    Limit,
-    Names,
-    OtherTemplate,
-    Presets,
-    RunRoot,
-    Samples,
-    Seeds,
-    Sets,
-    Train,
-    load_config,
-)
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.reporting import Out, show_report
+from sage_cli.planning.dry_run import plan_of
 
 
 def command(
-    names: Names = None,
-    benchmark: Benchmark = None,
-    k: Ks = None,
-    n: Samples = None,
-    seeds: Seeds = None,
-    limit: Limit = None,
+    names: options.Names = None,
+    benchmark: options.Benchmark = None,
+    k: options.Ks = None,
+    n: options.Samples = None,
+    seeds: options.Seeds = None,
+    limit: options.Limit = None,
     from_: Annotated[
         list[Path] | None,
         typer.Option("--from", help="Counts or samples of your own: JSON, JSONL or CSV."),
     ] = None,
-    allow_template_mismatch: OtherTemplate = False,
-    compat: Compat = None,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    train: Train = None,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    compat: options.Compat = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    train: options.Train = None,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
     out: Out = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
     refuse_card(gpu, dry_run)
@@ -70,16 +53,15 @@ def command(
     flags = evaluation_flags(benchmark, k, n, seeds, limit, allow_template_mismatch)
     flags |= {"compat": compat}
     settings = load_for_measuring(names, preset, config, set_, runs, evaluation=flags).config
+    from sage_cli.workflows.passk import Measuring, passk
+
+    measuring = Measuring.of(settings, names, labels)
     if dry_run:
-        from sage_cli.workflows.passk import plan
-
-        show_plan(lambda: plan(settings, names, gpu), json)
+        show_plan(lambda: plan_of(measuring.stages, gpu), json)
         return
-    from sage_cli.workflows.passk import passk
-
-    trained = may_train(train, names, settings, chosen=bool(preset or config))
+    trained = may_train(train, names, settings.run.root, chosen=bool(preset or config))
     with Live() as live:
-        report = passk(settings, names, live, train=trained, labels=labels)
+        report = passk(measuring, live, train=trained)
     show_report(report, json, out)
 
 
@@ -92,7 +74,7 @@ def _show_files(
     json: bool,
 ) -> None:
     """Curves of files of counts: only the settings of `evaluation` matter."""
-    settings = load_config(None, None, sets, run={"root": runs}).config
+    settings = options.load_config(None, None, sets, run={"root": runs}).config
     from sage_cli.workflows.passk import passk_of_files
 
     with doing("computing curves and writing the report"):

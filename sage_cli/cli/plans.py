@@ -1,4 +1,4 @@
-"""How `--dry-run` shows what would happen."""
+"""Print the plan of `--dry-run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sage_cli.cli.answers import PlanAnswer
-    from sage_cli.config.in_words import Stage
+    from sage_cli.planning.dry_run import Described
 
 
 def refuse_card(gpu: str | None, dry_run: bool) -> None:
@@ -25,16 +25,16 @@ def refuse_card(gpu: str | None, dry_run: bool) -> None:
         )
 
 
-def show_plan(plan: Callable[[], Sequence[Stage]], json: bool = False) -> None:
-    """Make a plan and print its stages: what each would do, and what is there of it."""
+def show_plan(plan: Callable[[], Sequence[Described]], json: bool = False) -> None:
+    """Make a plan and print its stages: what each would do, and what of it is done."""
     with doing("planning"):
-        planned = plan()
+        described = plan()
     if json:
-        stages: list[Any] = [{"stage": stage.title, **stage.facts} for stage in planned]
+        stages: list[Any] = [{"stage": stage.title, **stage.facts} for stage in described]
         answer: PlanAnswer = {"stages": stages}
         emit(answer)
         return
-    for stage in planned:
+    for stage in described:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
         for name, value in stage.facts.items():
             said = ("no", "yes")[value] if isinstance(value, bool) else str(value)

@@ -65,7 +65,8 @@ def command(
     json: Json = False,
 ) -> None:
     """Find the smallest difference of pass@k that problems, samples and seeds can detect."""
-    from sage_cli.workflows.compare import is_counts_file
+    from sage_cli.evaluation.evaluate import Evaluation
+    from sage_cli.metrics.counts.counts_file import is_counts_file
     from sage_cli.workflows.power import power
 
     models = [name for name in names or () if not is_counts_file(name)]
@@ -75,7 +76,9 @@ def command(
     else:
         settings = load_config(preset, config, set_, run={"root": runs}).config
     with Live() as live:
-        designs = {"problems": problems, "samples": samples, "seeds": seeds, "k": k}
-        assumed = {"heterogeneity": heterogeneity, "correlation": correlation, "like": like}
-        report = power(settings, names or [], live, loss=loss, **designs, **assumed)  # type: ignore[arg-type]
+        report = power(
+            Evaluation.of_config(settings), names or [], live, problems=problems,
+            samples=samples, seeds=seeds, k=k, loss=loss, heterogeneity=heterogeneity,
+            correlation=correlation, like=like,
+        )  # fmt: skip
     show_report(report, json)

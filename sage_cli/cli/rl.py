@@ -2,108 +2,63 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from sage_cli.cli import options
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import (
-    METHOD,
-    TRAINING,
-    Algo,
-    ConfigFile,
-    DryRun,
-    Fresh,
-    Gpu,
-    Guide,
-    Json,
-    LearningRate,
-    Measure,
-    OtherTemplate,
-    Presets,
-    ReplaceParent,
-    Rho,
-    RunRoot,
-    Sets,
-    Tau,
-    load_config,
-)
+from sage_cli.cli.options import METHOD, TRAINING, option
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
+from sage_cli.config.passwords import word_without_passwords
+from sage_cli.planning.dry_run import plan_of
 
 Compat = Annotated[
     str | None,
-    typer.Option(
-        "--compat",
-        help="official: what the authors' code does (docs/fidelity.md).",
-        rich_help_panel=METHOD,
-    ),
+    option(METHOD, "official: what the authors' code does (docs/fidelity.md).", "--compat"),
 ]
 
 
 def command(
-    algo: Algo = None,
+    algo: options.Algo = None,
     compat: Compat = None,
-    guide: Guide = None,
-    tau: Tau = None,
-    rho: Rho = None,
-    kl: Annotated[
-        str | None, typer.Option("--kl", help="reverse, forward or none.", rich_help_panel=METHOD)
-    ] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="Weight of the KL term.", rich_help_panel=METHOD)
-    ] = None,
+    guide: options.Guide = None,
+    tau: options.Tau = None,
+    rho: options.Rho = None,
+    kl: Annotated[str | None, option(METHOD, "reverse, forward or none.", "--kl")] = None,
+    beta: Annotated[float | None, option(METHOD, "Weight of the KL term.")] = None,
     advantage: Annotated[
-        str | None,
-        typer.Option(
-            help="group, none or beta, where the method leaves it open.",
-            rich_help_panel=METHOD,
-        ),
+        str | None, option(METHOD, "group, none or beta, where the method leaves it open.")
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Optimiser steps.", rich_help_panel=TRAINING)
-    ] = None,
-    lr: LearningRate = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the training.", rich_help_panel=TRAINING)
-    ] = None,
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Train all weights, not adapters.", rich_help_panel=TRAINING),
-    ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(help="How many processes train together.", rich_help_panel=TRAINING),
-    ] = None,
+    steps: Annotated[int | None, option(TRAINING, "Optimiser steps.")] = None,
+    lr: options.LearningRate = None,
+    seed: Annotated[int | None, option(TRAINING, "Seed of the training.")] = None,
+    full: Annotated[bool, option(TRAINING, "Train all weights, not adapters.", "--full")] = False,
+    processes: Annotated[int | None, option(TRAINING, "How many processes train together.")] = None,
     accelerate: Annotated[
-        str | None,
-        typer.Option(
-            help="How accelerate launches them: ddp, fsdp2, zero3 or a file.",
-            rich_help_panel=TRAINING,
-        ),
+        str | None, option(TRAINING, "How accelerate launches them: ddp, fsdp2, zero3 or a file.")
     ] = None,
     init: Annotated[
         str | None,
-        typer.Option(
-            help="Start from this run or model, not from the preset's base.",
-            rich_help_panel=TRAINING,
-        ),
+        option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
     ] = None,
-    allow_template_mismatch: OtherTemplate = False,
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
-    runs: RunRoot = None,
-    fresh: Fresh = False,
-    replace_parent: ReplaceParent = False,
-    measure: Measure = False,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
-    json: Json = False,
+    allow_template_mismatch: options.OtherTemplate = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    fresh: options.Fresh = False,
+    replace_parent: options.ReplaceParent = False,
+    measure: options.Measure = False,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
 ) -> None:
     """Train a policy by RL whose KL anchor is shaped by a guide."""
     refuse_card(gpu, dry_run)
-    loaded = load_config(
+    loaded = options.load_config(
         preset,
         config,
         set_,
@@ -123,21 +78,33 @@ def command(
         anchor={"kl": kl, "beta": beta},
         run={"root": runs},
     )
+    from sage_cli.workflows.rl import RlTraining
+
+    training = RlTraining.of(
+        loaded.config,
+        init,
+        measure=measure,
+        base_command=sft_command(preset, config, set_, runs),
+    )
     if dry_run:
-        from sage_cli.workflows.rl_plan import plan
-
-        show_plan(lambda: plan(loaded.config, init, measure=measure, gpu=gpu), json)
+        show_plan(lambda: plan_of(training.stages, gpu), json)
         return
-    from sage_cli.workflows.rl import rl
-
     with Live() as live:
-        run = rl(
-            loaded.config,
-            live,
-            init=init,
-            fresh=fresh,
-            replace_parent=replace_parent,
-            measure=measure,
-        )
+        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
     more = "" if measure else "  (`sage passk` measures it)"
     show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)
+
+
+def sft_command(
+    presets: Sequence[str] | None,
+    config: Path | None,
+    sets: Sequence[str] | None,
+    runs: Path | None,
+) -> str:
+    """The command that trains the initial policy of `sage rl` with these options."""
+    words = ["sage", "sft"]
+    words += [word for preset in presets or () for word in ("--preset", preset)]
+    words += [] if config is None else ["--config", str(config)]
+    words += [word for one in sets or () for word in ("--set", word_without_passwords(one))]
+    words += [] if runs is None else ["--runs", str(runs)]
+    return shlex.join(words)

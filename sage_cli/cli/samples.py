@@ -47,10 +47,11 @@ def show(
     """Show stored completions with their problems and verdicts; nothing is sampled or graded."""
     evaluation = {"benchmark": benchmark}
     settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
+    from sage_cli.evaluation.evaluate import Evaluation
     from sage_cli.workflows.samples_show import samples_show
 
     with doing(f"looking for stored completions of {run}"):
-        found = samples_show(settings, run, problem, verdict, limit)
+        found = samples_show(Evaluation.of_config(settings), run, problem, verdict, limit)
     if json:
         samples: SamplesAnswer = {"samples": found}
         emit(samples)

@@ -1,4 +1,4 @@
-"""`sage sft`: train the base."""
+"""`sage sft`: train the initial policy of RL."""
 
 from __future__ import annotations
 
@@ -6,51 +6,38 @@ from typing import Annotated
 
 import typer
 
+from sage_cli.cli import options
 from sage_cli.cli.live import Live
-from sage_cli.cli.options import (
-    ConfigFile,
-    DryRun,
-    Fresh,
-    Gpu,
-    Json,
-    LearningRate,
-    Measure,
-    Presets,
-    ReplaceParent,
-    RunRoot,
-    Sets,
-    load_config,
-)
 from sage_cli.cli.plans import refuse_card, show_plan
 from sage_cli.cli.trained import show_trained
+from sage_cli.planning.dry_run import plan_of
 
 
 def command(
-    preset: Presets = None,
-    config: ConfigFile = None,
-    set_: Sets = None,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
-    lr: LearningRate = None,
+    lr: options.LearningRate = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
-    runs: RunRoot = None,
-    fresh: Fresh = False,
-    replace_parent: ReplaceParent = False,
-    measure: Measure = False,
-    dry_run: DryRun = False,
-    gpu: Gpu = None,
-    json: Json = False,
+    runs: options.RunRoot = None,
+    fresh: options.Fresh = False,
+    replace_parent: options.ReplaceParent = False,
+    measure: options.Measure = False,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
 ) -> None:
-    """Train the base by supervised fine-tuning, or find it trained already."""
+    """Train the initial policy by supervised fine-tuning, or find it trained already."""
     refuse_card(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
-    loaded = load_config(preset, config, set_, sft=asked, run={"root": runs})
+    loaded = options.load_config(preset, config, set_, sft=asked, run={"root": runs})
+    from sage_cli.workflows.sft import SftTraining
+
+    training = SftTraining.of(loaded.config, measure=measure)
     if dry_run:
-        from sage_cli.workflows.sft import plan
-
-        show_plan(lambda: plan(loaded.config, measure=measure, gpu=gpu), json)
+        show_plan(lambda: plan_of(training.stages, gpu), json)
         return
-    from sage_cli.workflows.sft import sft
-
     with Live() as live:
-        run = sft(loaded.config, live, fresh=fresh, replace_parent=replace_parent, measure=measure)
-    show_trained(f"base: [bold]{run.folder}[/]", run, measured=measure, json=json)
+        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
+    show_trained(f"initial policy: [bold]{run.folder}[/]", run, measured=measure, json=json)

@@ -1,4 +1,4 @@
-"""What a command that trains says at its end."""
+"""The last lines of a command that trains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_trained(line: str, run: Run, *, measured: bool, json: bool) -> None:
-    """`line`, and what evaluations found of `run` where it was `measured`; or one JSON object."""
+    """Print `line` and, if `run` was `measured`, its figures; with `json` one object."""
     from sage_cli.store.runs.evaluations import evaluation_figures
 
     figures = evaluation_figures(run) if measured else {}

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.presets import accelerate_file
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.remarks import beta_in_words
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method, batch_of
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One part of the work, and its facts by name."""
-
-    title: str
-    facts: dict[str, Any]
-
-
-def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
+def sft_facts(recipe: SftSpec) -> dict[str, Any]:
     """The supervised warm-up of a base."""
     section, model = recipe.sft, recipe.model
     length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
@@ -39,7 +30,7 @@ def sft_facts(recipe: SftRecipe) -> dict[str, Any]:
     }
 
 
-def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
+def rl_facts(recipe: RlSpec) -> dict[str, Any]:
     """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
     rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
     if isinstance(rl, GuidedDpo):
@@ -70,7 +61,7 @@ def rl_facts(recipe: RlRecipe) -> dict[str, Any]:
     }
 
 
-def _guided_facts(recipe: RlRecipe, rl: GuidedDpo) -> dict[str, Any]:
+def _guided_facts(recipe: RlSpec, rl: GuidedDpo) -> dict[str, Any]:
     """Guided retries: tries, retries, supervised fine-tuning, pairs."""
     limit = recipe.rollout.max_tokens
     problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
@@ -93,7 +84,7 @@ def _guided_facts(recipe: RlRecipe, rl: GuidedDpo) -> dict[str, Any]:
     }
 
 
-def _trained(recipe: RlRecipe) -> dict[str, str]:
+def _trained(recipe: RlSpec) -> dict[str, str]:
     limit = recipe.data.rl.limit
     return {
         "tuning": _tuning(recipe.model),
@@ -124,7 +115,7 @@ def samples_in_words(evaluation: EvaluationSection) -> str:
     return f"{evaluation.samples} per problem{seeds}"
 
 
-def evaluation_facts(recipe: EvaluationRecipe) -> dict[str, Any]:
+def evaluation_facts(recipe: EvaluationSpec) -> dict[str, Any]:
     """A measurement: benchmarks, samples, k, how they are drawn and graded."""
     evaluation, sampling = recipe.evaluation, recipe.sampling
     return {

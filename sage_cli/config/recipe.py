@@ -1,13 +1,17 @@
-"""The settings that make a base, a policy, a measurement: what work reads, and what names it."""
+"""Projections of the configuration: the sections that one job reads, and no others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
 
+from sage_cli.config.consent import typed_again
 from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.grading import GradingSection
 from sage_cli.config.model import PretrainedModel, PromptSection, ScratchModel, sampled_dtype
+from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
@@ -17,23 +21,28 @@ from sage_cli.methods.method import Method
 
 
 @dataclass(frozen=True)
-class SftRecipe:
-    """What a base is made from."""
+class Sections:
+    """Some sections of the configuration, each a field under its name."""
+
+    @classmethod
+    def of(cls, config: SageConfig) -> Self:
+        """The sections of `config` that the fields name."""
+        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True)
+class SftSpec(Sections):
+    """The sections that supervised fine-tuning reads."""
 
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
     data: DataSection
     sft: SftSection
 
-    @classmethod
-    def of(cls, config: SageConfig) -> SftRecipe:
-        """The sections that supervised warm-up reads."""
-        return cls(config.model, config.prompt, config.data, config.sft)
-
 
 @dataclass(frozen=True)
-class RlRecipe:
-    """What a policy is made from, besides the model it begins with."""
+class RlSpec(Sections):
+    """The sections that RL reads; the policy that it starts from comes beside them."""
 
     model: PretrainedModel | ScratchModel
     prompt: PromptSection
@@ -44,40 +53,45 @@ class RlRecipe:
     guide: Guide
     grading: GradingSection
 
-    @classmethod
-    def of(cls, config: SageConfig) -> RlRecipe:
-        """The sections that training by RL reads."""
-        return cls(
-            config.model,
-            config.prompt,
-            config.data,
-            config.rl,
-            config.rollout,
-            config.anchor,
-            config.guide,
-            config.grading,
-        )
-
 
 @dataclass(frozen=True)
-class EvaluationRecipe:
-    """What a measurement is made from, besides the policy; `dtype` is `sampled_dtype`."""
+class EvaluationSpec(Sections):
+    """The sections that an evaluation reads; the policies come beside them."""
 
-    dtype: str
+    model: PretrainedModel | ScratchModel
     prompt: PromptSection
     data: DataSection
     sampling: SamplingSection
     grading: GradingSection
     evaluation: EvaluationSection
 
+    @property
+    def dtype(self) -> str:
+        """The type of the weights that are sampled from; `auto` is the stored one."""
+        return sampled_dtype(self.model)
+
+
+@dataclass(frozen=True)
+class RecordSpec:
+    """The place of results and their mirrors; nothing here changes a result.
+
+    `settings` is the whole configuration as a run's config.json stores it. `typed` are the options
+    by which a command that reads it from there is allowed what was allowed here.
+    """
+
+    root: Path
+    tracking: TrackingSection
+    sweep: str | None
+    settings: dict[str, Any]
+    typed: tuple[str, ...]
+
     @classmethod
-    def of(cls, config: SageConfig) -> EvaluationRecipe:
-        """The sections that measuring reads."""
+    def of(cls, config: SageConfig) -> RecordSpec:
+        """The record of a command under `config`."""
         return cls(
-            sampled_dtype(config.model),
-            config.prompt,
-            config.data,
-            config.sampling,
-            config.grading,
-            config.evaluation,
+            config.run.root,
+            config.tracking,
+            config.run.sweep,
+            config.model_dump(mode="json"),
+            typed_again(config),
         )

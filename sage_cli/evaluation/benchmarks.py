@@ -39,14 +39,14 @@ class Benchmark:
 
     @property
     def content(self) -> str:
-        """What tells it from others of its name: a file's content, or the registered name."""
+        """The hash of a file's content, or the registered name: files of one name differ in it."""
         if not is_file_name(self.name):
             return self.name
         return hashlib.sha256(", ".join(self.origins).encode()).hexdigest()[:16]
 
     @property
     def origins(self) -> list[str]:
-        """Where the problems were read from, with content hash or commit."""
+        """The sources of the problems, with content hash or commit."""
         return origins(self.problems)
 
 
@@ -87,7 +87,7 @@ def refuse_two_golds(name: str, problems: Sequence[Problem]) -> None:
 
 
 def judge_of(name: str) -> tuple[str, float | None]:
-    """The judge of a data set and its relative tolerance; files are judged as mathematics."""
+    """The judge of a data set and its relative tolerance (of a file, `math` and None)."""
     if is_file_name(name):
         return "math", None
     entry = find(name)
@@ -98,7 +98,13 @@ def judge_of(name: str) -> tuple[str, float | None]:
 
 def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Grader:
     """A grader (a context manager) with a data set's judge and tolerance and the prompt's tags."""
-    judge, tolerance = judge_of(name)
+    return grader_of(*judge_of(name), grading, prompt)
+
+
+def grader_of(
+    judge: str, tolerance: float | None, grading: GradingSection, prompt: PromptSection
+) -> Grader:
+    """A grader with a judge, its relative tolerance unless `grading` has one, and tags."""
     return Grader(
         workers=grading.workers,
         mode=grading.mode,
@@ -113,7 +119,7 @@ def grader_for(name: str, grading: GradingSection, prompt: PromptSection) -> Gra
 
 
 def origins(problems: Sequence[Problem]) -> list[str]:
-    """Where problems were read from, with revision or content hash; generated ones are left out."""
+    """The sources of problems, with revision or content hash, without generators."""
     return sorted({str(p.meta["origin"]) for p in problems if "origin" in p.meta})
 
 

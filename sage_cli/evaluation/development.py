@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import TrainingError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
 from sage_cli.evaluation.measure import grade_rows
@@ -25,20 +25,20 @@ from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.samples.completion import Completion
 from sage_cli.training.rl_inputs import Looks
 
-OnDrawn = Callable[[int, int], None]
-"""Called with how many samples of how many are drawn."""
+OnSampled = Callable[[int, int], None]
+"""Called with the number of samples so far, and of all."""
 
 
 @dataclass(frozen=True)
 class Development:
     """Looks at a policy in memory; a context manager, because its graders keep processes.
 
-    Each look draws the samples that an evaluation with `evaluation.seed` would draw.
+    Each look takes the samples that an evaluation with `evaluation.seed` would take.
     """
 
     every: int
     benchmarks: Sequence[Benchmark]
-    recipe: EvaluationRecipe
+    spec: EvaluationSpec
     ks: tuple[int, ...]
     _open: ExitStack = field(default_factory=ExitStack)
     _graders: dict[str, Grader] = field(default_factory=dict)
@@ -49,16 +49,16 @@ class Development:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def look(self, model: Any, tokenizer: Any, on_drawn: OnDrawn) -> dict[str, float]:
+    def look(self, model: Any, tokenizer: Any, on_sampled: OnSampled) -> dict[str, float]:
         """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks.
 
         At powers of two, and at the ks of a sweep's objectives.
         """
-        n, ks = self.recipe.evaluation.development_samples, self.ks
-        drawn = self._drawn(model, tokenizer, n, on_drawn)
+        n, ks = self.spec.evaluation.development_samples, self.ks
+        sampled = self._sampled(model, tokenizer, n, on_sampled)
         pass_BK = []
         for benchmark in self.benchmarks:
-            rows = drawn[benchmark.name]
+            rows = sampled[benchmark.name]
             grades = grade_rows(rows, benchmark, self._grader(benchmark))
             right = dict.fromkeys(benchmark.golds, 0)
             for row, grade in zip(rows, grades, strict=True):
@@ -69,8 +69,8 @@ class Development:
         means = np.mean(pass_BK, axis=0)
         return {f"eval/pass@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
 
-    def _drawn(
-        self, model: Any, tokenizer: Any, n: int, on_drawn: OnDrawn
+    def _sampled(
+        self, model: Any, tokenizer: Any, n: int, on_sampled: OnSampled
     ) -> dict[str, list[Completion]]:
         """Completions by benchmark's name."""
         from torch import OutOfMemoryError
@@ -78,11 +78,11 @@ class Development:
         from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
         from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
 
-        sampling, seed = self.recipe.sampling, self.recipe.evaluation.seed
-        template = PromptTemplate.from_section(self.recipe.prompt, tokenizer)
+        sampling, seed = self.spec.sampling, self.spec.evaluation.seed
+        template = PromptTemplate.from_section(self.spec.prompt, tokenizer)
         stop = template.stop if sampling.stop_at_answer else None
         parameters = SamplingParameters.from_section(sampling, stop=stop)
-        drawn: dict[str, list[Completion]] = {one.name: [] for one in self.benchmarks}
+        sampled: dict[str, list[Completion]] = {one.name: [] for one in self.benchmarks}
         done, total = 0, n * sum(len(one.problems) for one in self.benchmarks)
         with TransformersSampler(model, tokenizer, parameters, sampling.batch_rows) as sampler:
             for benchmark in self.benchmarks:
@@ -92,9 +92,9 @@ class Development:
                 ]
                 try:
                     for completion in sampler.sample(requests):
-                        drawn[benchmark.name].append(completion)
+                        sampled[benchmark.name].append(completion)
                         done += 1
-                        on_drawn(done, total)
+                        on_sampled(done, total)
                 except OutOfMemoryError as error:
                     raise TrainingError(
                         f"the GPU has no room left to look at {benchmark.name} while training "
@@ -102,43 +102,42 @@ class Development:
                         "lower sampling.batch_rows, or look at checkpoints afterwards: "
                         "`sage eval RUN@all`",
                     ) from error
-        return drawn
+        return sampled
 
     def _grader(self, benchmark: Benchmark) -> Grader:
         """Kept from look to look: its workers take a second to start."""
         if benchmark.name not in self._graders:
-            grader = grader_for(benchmark.name, self.recipe.grading, self.recipe.prompt)
+            grader = grader_for(benchmark.name, self.spec.grading, self.spec.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
         return self._graders[benchmark.name]
 
 
-def development(config: SageConfig) -> Development | None:
-    """The looks that `evaluation.every` asks for.
+def development(spec: EvaluationSpec, sweep: SweepSection) -> Development | None:
+    """The looks that `evaluation.every` asks for; None without.
 
     Raises ConfigurationError where training would see their problems.
     """
-    evaluation = config.evaluation
+    evaluation = spec.evaluation
     if evaluation.every is None:
         return None
     named = evaluation.development is not None
-    chosen = evaluation.model_copy(
-        update={"benchmark": evaluation.development or config.sweep.benchmark}
-    )
-    benchmarks = load_benchmarks(chosen, config.data)
+    chosen = evaluation.model_copy(update={"benchmark": evaluation.development or sweep.benchmark})
+    benchmarks = load_benchmarks(chosen, spec.data)
     setting = "evaluation.development" if named else "sweep.benchmark"
-    refuse_trained(benchmarks, config.data, setting)
+    refuse_trained(benchmarks, spec.data, setting)
     n = evaluation.development_samples
-    searched = {k for one in config.sweep.objectives for k in one.weights if k <= n}
+    searched = {k for one in sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
-    return Development(evaluation.every, benchmarks, EvaluationRecipe.of(config), ks)
+    return Development(evaluation.every, benchmarks, spec, ks)
 
 
 @contextmanager
-def looking(config: SageConfig, tokenizer: Any, on_drawn: OnDrawn) -> Iterator[Looks | None]:
-    """The looks of `config` at a policy with this tokenizer, for its training; None without."""
-    apart = development(config)
+def looking(
+    apart: Development | None, tokenizer: Any, on_sampled: OnSampled
+) -> Iterator[Looks | None]:
+    """The looks at a policy with this tokenizer, for its training; None without."""
     if apart is None:
         yield None
         return
     with apart:
-        yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, on_drawn=on_drawn))
+        yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, on_sampled=on_sampled))

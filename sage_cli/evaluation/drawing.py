@@ -1,4 +1,4 @@
-"""Draw what a policy's sample sets lack, with one sampler for all benchmarks and seeds."""
+"""Sample what a policy's sample sets lack, with one engine for all benchmarks and seeds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from sage_cli.store.samples.sample_set import SampleSet
 OnStored = Callable[[list[Completion]], None]
 
 
-class Drawing:
-    """A policy's sampler, or several engines, loaded when the first sample is missing.
+class PolicySampler:
+    """One sampler of a policy or several engines, loaded when the first sample is missing.
 
     Use it as a context manager: they are closed at the end of the block.
     """
@@ -31,25 +31,25 @@ class Drawing:
         self, samples: PolicySamples, sampling: SamplingSection, progress: Progress
     ) -> None:
         self._samples, self._section, self.progress = samples, sampling, progress
-        self._drawer: Sampler | Engines | None = None
+        self._engine: Sampler | Engines | None = None
 
-    def __enter__(self) -> Drawing:
+    def __enter__(self) -> PolicySampler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._drawer is not None:
-            self._drawer.close()
+        if self._engine is not None:
+            self._engine.close()
 
     @property
     def label(self) -> str:
-        """What the policy is called."""
+        """The policy's label."""
         return self._samples.policy.label
 
     def samples_at(self, seed: int) -> SampleSet:
         """The set of `seed`, as it is."""
         return self._samples.at(seed)
 
-    def draw(
+    def sample(
         self,
         seed: int,
         problems: Sequence[Problem],
@@ -65,7 +65,7 @@ class Drawing:
         missing = inventory.count_missing([problem.id for problem in problems], n)
         if not missing:
             return samples
-        drawer, template = self._loaded(), self._template()
+        engine, template = self._loaded(), self._template()
         text = template.user_turn if self._samples.in_chat else template.render
         prompts = {problem.id: text(problem.question) for problem in problems}
         total = n * len(prompts)
@@ -75,26 +75,26 @@ class Drawing:
             self.progress.advance(len(rows))
             on_stored(rows)
 
-        if isinstance(drawer, Engines):
-            drawer.fill(samples, prompts, n, stored)
+        if isinstance(engine, Engines):
+            engine.fill(samples, prompts, n, stored)
         else:
-            fill(samples, prompts, n, drawer, stored)
+            fill(samples, prompts, n, engine, stored)
         self.progress.end()
         return samples
 
     def _loaded(self) -> Sampler | Engines:
-        """What draws: one sampler in this process, or several engines."""
-        if self._drawer is None:
+        """One sampler in this process, or several engines."""
+        if self._engine is None:
             setup = self._setup()
             asked = ", ".join(self._section.servers) if self._section.asks_servers else ""
             said = f"{self.label} is sampled by {asked}" if asked else f"loading {self.label}"
             self.progress.say(escape(said))
             if self._section.data_parallel > 1:
-                self._drawer = Engines(setup)
+                self._engine = Engines(setup)
             else:
                 with self.progress.doing(f"starting the engine that samples {self.label}"):
-                    self._drawer = build_sampler(setup)
-        return self._drawer
+                    self._engine = build_sampler(setup)
+        return self._engine
 
     def _setup(self) -> SamplerSetup:
         policy = self._samples.policy

@@ -1,54 +1,204 @@
-"""Measure, keep what was found with the runs, and say where the numbers came from."""
+"""An evaluation as a stage: measure policies, and record the figures with their runs."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.consent import consents
+from sage_cli.config.in_words import evaluation_facts
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.records import TrackingSection
-from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.kept import keep_evaluations
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import StoreError
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.measure import Measurements, measure
 from sage_cli.evaluation.provenance import provenance_of
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import missing
+from sage_cli.metrics import parse_ks
+from sage_cli.metrics.intervals.bands import pass_matrix
+from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.models.policies.policy import Policy
+from sage_cli.planning.cards import Card
+from sage_cli.planning.dry_run import Described, Stage
+from sage_cli.planning.hours import hours_fact
+from sage_cli.planning.stages import sampling_memory
 from sage_cli.progress import Progress
+from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
+from sage_cli.store.lock import writer
+from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Run, Runs
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Measurements by (benchmark, policy's label), and their provenance."""
+    """Measurements by (benchmark, policy's label), and what was measured."""
 
     measured: Measurements
-    provenance: Provenance
+    samples: Sequence[PolicySamples]
+    benchmarks: Sequence[Benchmark]
+    spec: EvaluationSpec
+
+    @property
+    def policies(self) -> list[Policy]:
+        """The policies that were measured."""
+        return [one.policy for one in self.samples]
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """The sources of the numbers: models, benchmarks, samples, graders."""
+        return provenance_of(self.samples, self.benchmarks, self.spec)
 
 
-def evaluate(
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation that is to be made of policies, some of which may not exist yet.
+
+    `root` is the folder of runs. Benchmarks are read once.
+    """
+
+    spec: EvaluationSpec
+    root: Path
+    tracking: TrackingSection
+
+    @classmethod
+    def of_config(cls, config: SageConfig) -> Evaluation:
+        """The evaluation that `config` describes."""
+        return cls(EvaluationSpec.of(config), config.run.root, config.tracking)
+
+    @cached_property
+    def ks(self) -> tuple[int, ...]:
+        """The values of k to report; ConfigurationError where one is above the samples."""
+        return parse_ks(self.spec.evaluation.k, self.spec.evaluation.samples)
+
+    @cached_property
+    def benchmarks(self) -> Sequence[Benchmark]:
+        """The problems to measure on; DataError where a gold is not right by its own judge."""
+        return load_benchmarks(self.spec.evaluation, self.spec.data)
+
+    def require(self) -> None:
+        """Raise what is wrong with benchmarks or ks, before anything is trained."""
+        _ = self.ks, self.benchmarks
+
+    def policies(self, names: Sequence[str], labels: Labels = NO_LABELS) -> list[Policy]:
+        """The policies called `names`; without names the latest run's (NoRunsError without one)."""
+        return chosen_policies(names, Runs(self.root), self.spec.model, labels)
+
+    def samples(self, policy: Policy) -> PolicySamples:
+        """The samples of `policy` that are counted."""
+        return PolicySamples.of_evaluation(policy, self.spec, self.root)
+
+    def of(self, policies: Sequence[Policy]) -> EvaluationStage:
+        """The stage that measures `policies`."""
+        return EvaluationStage(self, policies)
+
+    def of_run(self, run: Run) -> EvaluationStage:
+        """The stage that measures the final model of `run`."""
+        return self.of([Policy.of_run(run, consent=consents(self.spec.model))])
+
+
+@dataclass(frozen=True)
+class EvaluationStage(Stage):
+    """Policies x benchmarks x seeds: what is stored is neither sampled nor graded again."""
+
+    evaluation: Evaluation
+    policies: Sequence[Policy]
+
+    def describe(self) -> Described:
+        """Describe the evaluation, and for each policy and benchmark which samples are stored."""
+        spec = self.evaluation.spec
+        found = missing(self.policies, self.evaluation.benchmarks, spec, self.evaluation.root)
+        left = sum(one.wanted - one.held for one in found)
+        stored = {
+            f"{one.policy} on {one.benchmark}": f"{one.wanted - one.held:,} of {one.wanted:,} "
+            f"to sample, {one.wanted - one.graded:,} to grade"
+            + (f"; samples/{', '.join(one.sample_sets)}" if one.sample_sets else "")
+            for one in found
+        }
+        hours = hours_fact(spec.model, sampled=left * spec.sampling.max_tokens)
+        return Described("measure", {**evaluation_facts(spec), **stored, **hours})
+
+    def memory(self, card: Card) -> Described:
+        """Describe the memory that sampling takes."""
+        return sampling_memory(self.evaluation.spec, card)
+
+    def carry_out(self, progress: Progress, mirrors: Sequence[Follower] = ()) -> Evaluated:
+        """Measure every policy on every benchmark, and record the figures with the policies' runs.
+
+        `mirrors` are those of the one policy's run, where they are open already.
+        """
+        spec, benchmarks = self.evaluation.spec, self.evaluation.benchmarks
+        samples = [self.evaluation.samples(one) for one in self.policies]
+        for policy in self.policies:
+            with progress.doing(f"hashing the weights of {policy.label}"):
+                policy.fingerprint  # noqa: B018  kept once it is known
+        measured = measure(samples, benchmarks, spec, progress)
+        tracking = self.evaluation.tracking
+        record_evaluations(self.policies, benchmarks, measured, spec, tracking, mirrors)
+        return Evaluated(measured, samples, benchmarks, spec)
+
+
+def record_evaluations(
     policies: Sequence[Policy],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
-    root: Path,
+    measured: Measurements,
+    spec: EvaluationSpec,
     tracking: TrackingSection,
-    progress: Progress,
-) -> Evaluated:
-    """Measure every policy on every benchmark, as `measure` does; `root` is the folder of runs."""
-    samples = [PolicySamples.of_evaluation(policy, recipe, root) for policy in policies]
+    mirrors: Sequence[Follower] = (),
+) -> None:
+    """Record what was measured of runs' final models in the runs' folders.
+
+    Checkpoints and models that came from no run are passed over. The mirrors of a run whose figures
+    are new show them: `mirrors`, where those of the one policy's run are open already. Never raises
+    for a folder that can't be written: the report is elsewhere.
+    """
+    content = {benchmark.name: benchmark.content for benchmark in benchmarks}
     for policy in policies:
-        with progress.doing(f"hashing the weights of {policy.label}"):
-            policy.fingerprint  # noqa: B018  kept once it is known
-    measured = measure(samples, benchmarks, recipe, progress)
-    keep_evaluations(policies, benchmarks, measured, recipe, tracking)
-    return Evaluated(measured, provenance_of(samples, benchmarks, recipe))
+        run = policy.run
+        if run is None or policy.checkpoint is not None:
+            continue
+        try:
+            with writer(run.folder):
+                changed = [
+                    record_evaluation(run, benchmark, figures(seeds, spec), content.get(benchmark))
+                    for (benchmark, label), seeds in measured.items()
+                    if label == policy.label
+                ]
+                for mirror in (mirrors or mirrors_of(tracking, run)) if any(changed) else ():
+                    mirror.show_evaluations()
+        except (OSError, StoreError) as error:
+            log.warning("%s doesn't keep what was measured: %s", run.id, error)
 
 
-def report_folder(kind: str, found: Evaluated, recipe: EvaluationRecipe, root: Path) -> Path:
-    """Where a report goes: told by its sample sets and by how they are evaluated and graded."""
+def figures(seeds: Sequence[Measured], spec: EvaluationSpec) -> dict[str, Any]:
+    """Mean pass@k at the powers of two, and how it was measured."""
+    n = spec.evaluation.samples
+    ks = parse_ks(f"1..{n}:pow2", n)
+    mean_K = pass_matrix([seed.counts for seed in seeds], ks).mean(axis=0)
+    return {
+        **{f"pass@{k}": float(mean) for k, mean in zip(ks, mean_K, strict=True)},
+        "problems": len(seeds[0].counts),
+        "samples": n,
+        "seeds": len(seeds),
+        "temperature": spec.sampling.temperature,
+        "grading": spec.grading.mode,
+    }
+
+
+def report_folder(kind: str, found: Evaluated, root: Path) -> Path:
+    """The folder of a report, named by sample sets and by settings of evaluation and grading."""
     sets = [one.sample_set for seeds in found.measured.values() for one in seeds]
-    settings = [recipe.evaluation.determinants(), recipe.grading.determinants()]
+    settings = [found.spec.evaluation.determinants(), found.spec.grading.determinants()]
     identity = identity_of(kind, {"sets": sets, "settings": settings})
     benchmarks = dict.fromkeys(Path(benchmark).stem for benchmark, _ in found.measured)
     return root / "reports" / f"{kind}-{'-'.join(benchmarks)}-{identity[:8]}"

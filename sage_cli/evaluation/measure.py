@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
-from sage_cli.evaluation.counted import counts_of
-from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.drawing import PolicySampler
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import counts_of
 from sage_cli.grading import Grade, Grader
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
@@ -26,31 +26,31 @@ Measurements = Mapping[tuple[str, str], tuple[Measured, ...]]
 def measure(
     policies: Sequence[PolicySamples],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    spec: EvaluationSpec,
     progress: Progress,
 ) -> Measurements:
     """Measure every policy on every benchmark with every seed; a policy is loaded at most once.
 
-    What is stored among its samples is neither drawn nor graded again. Raises
-    RefusedPromptsError, when all others are drawn and graded, where prompts could not be answered.
+    What is stored among its samples is neither sampled nor graded again. Raises
+    RefusedPromptsError where prompts could not be answered, after all others.
     """
     found: dict[tuple[str, str], list[Measured]] = {}
     refused: dict[str, str] = {}
-    evaluation = recipe.evaluation
+    evaluation = spec.evaluation
     seeds = range(evaluation.seed, evaluation.seed + evaluation.seeds)
     with ExitStack() as open_graders:
         graders = [  # kept for all policies: their workers take a second to start
-            open_graders.enter_context(grader_for(one.name, recipe.grading, recipe.prompt))
+            open_graders.enter_context(grader_for(one.name, spec.grading, spec.prompt))
             for one in benchmarks
         ]
         for samples in policies:
-            with Drawing(samples, recipe.sampling, progress) as drawing:
+            with PolicySampler(samples, spec.sampling, progress) as sampler:
                 for benchmark, grader in zip(benchmarks, graders, strict=True):
-                    of_seeds = found[benchmark.name, drawing.label] = []
+                    of_seeds = found[benchmark.name, sampler.label] = []
                     for seed in seeds:
                         try:
                             of_seeds.append(
-                                _measure_seed(drawing, benchmark, grader, seed, evaluation.samples)
+                                _measure_seed(sampler, benchmark, grader, seed, evaluation.samples)
                             )
                         except RefusedPromptsError as error:
                             refused |= error.reasons
@@ -64,11 +64,11 @@ def measure(
 
 
 def _measure_seed(
-    drawing: Drawing, benchmark: Benchmark, grader: Grader, seed: int, n: int
+    sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
-    samples = drawing.samples_at(seed)
-    verdicts = draw_and_grade(drawing, benchmark, grader, seed, n)
+    samples = sampler.samples_at(seed)
+    verdicts = sample_and_grade(sampler, benchmark, grader, seed, n)
     tally = verdicts.tally(list(benchmark.golds), n)
     if tally.lacking:
         raise StoreError(
@@ -77,7 +77,7 @@ def _measure_seed(
             "type the same command again",
         )
     return Measured(
-        drawing.label,
+        sampler.label,
         benchmark.name,
         seed,
         counts_of(tally, seed),
@@ -87,15 +87,15 @@ def _measure_seed(
     )
 
 
-def draw_and_grade(
-    drawing: Drawing, benchmark: Benchmark, grader: Grader, seed: int, n: int
+def sample_and_grade(
+    sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> GradeStore:
-    """Fill a sample set and grade it, both as far as it isn't yet; the verdicts."""
-    verdicts = GradeStore(drawing.samples_at(seed), grader.identity.mapping())
+    """Sample and grade what a sample set lacks, and return its grades."""
+    verdicts = GradeStore(sampler.samples_at(seed), grader.identity.mapping())
     with ExitStack() as grading:
         with _BackgroundGrading(verdicts, benchmark, grader) as background:
-            drawing.draw(seed, benchmark.problems, n, background.submit)
-            doing = drawing.progress.doing(f"grading {drawing.label} on {benchmark.name}")
+            sampler.sample(seed, benchmark.problems, n, background.submit)
+            doing = sampler.progress.doing(f"grading {sampler.label} on {benchmark.name}")
             grading.enter_context(doing)
         for rows in verdicts.missing(benchmark.golds, n):
             verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
@@ -116,7 +116,7 @@ def _with_verdicts(
 
 
 class _BackgroundGrading:
-    """Grades completions in a thread while others are drawn, and stores the verdicts."""
+    """Grades completions in a thread while others are sampled, and stores the verdicts."""
 
     def __init__(self, verdicts: GradeStore, benchmark: Benchmark, grader: Grader) -> None:
         self._verdicts, self._benchmark, self._grader = verdicts, benchmark, grader
@@ -133,7 +133,7 @@ class _BackgroundGrading:
         self._verdicts.flush()
 
     def submit(self, rows: list[Completion]) -> None:
-        """Grade these too; an error in the thread is raised at a later call or at the end."""
+        """Grade `rows` too. An error in the thread is raised by a later call or at the end."""
         future = self._thread.submit(grade_rows, rows, self._benchmark, self._grader)
         self._pending.append((rows, future))
         while self._pending and self._pending[0][1].done():

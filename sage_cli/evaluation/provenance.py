@@ -1,11 +1,11 @@
-"""What a report says about where its measurements came from."""
+"""The provenance of measurements, as reports give it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.policy import Policy
@@ -20,10 +20,10 @@ from sage_cli.store.surroundings import surroundings
 
 
 def provenance_of(
-    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe
+    samples: Sequence[PolicySamples], benchmarks: Sequence[Benchmark], spec: EvaluationSpec
 ) -> Provenance:
     """Models by weights, benchmarks by content, sample sets by key, and how all was graded."""
-    evaluation = recipe.evaluation
+    evaluation = spec.evaluation
     seeds = tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds))
     sets = {
         stored.identity.key: SamplesUsed(
@@ -34,24 +34,24 @@ def provenance_of(
         for stored in [own.at(seed)]
     }
     return replace(
-        configured_provenance(benchmarks, recipe),
+        configured_provenance(benchmarks, spec),
         policies=tuple(_policy(one.policy) for one in samples),
         samples=tuple(sets.values()),
         seeds=seeds,
     )
 
 
-def configured_provenance(benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe) -> Provenance:
+def configured_provenance(benchmarks: Sequence[Benchmark], spec: EvaluationSpec) -> Provenance:
     """The part that doesn't depend on which policies are measured."""
     return replace(
         Provenance.here(surroundings()),
         benchmarks=tuple(
             BenchmarkUsed(
-                one.name, len(one.problems), tuple(one.origins) or None, _grader(one, recipe)
+                one.name, len(one.problems), tuple(one.origins) or None, _grader(one, spec)
             )
             for one in benchmarks
         ),
-        sampling=recipe.sampling.model_dump(mode="json", exclude={"servers"}),
+        sampling=spec.sampling.model_dump(mode="json", exclude={"servers"}),
     )
 
 
@@ -61,7 +61,7 @@ def _policy(policy: Policy) -> PolicyUsed:
     return PolicyUsed(policy.label, policy.place, policy.fingerprint, run.id if run else None, base)
 
 
-def _grader(benchmark: Benchmark, recipe: EvaluationRecipe) -> GraderUsed:
-    with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
+def _grader(benchmark: Benchmark, spec: EvaluationSpec) -> GraderUsed:
+    with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
         used = grader.identity
     return GraderUsed(used.mode, used.judge, used.tolerance, used.version)

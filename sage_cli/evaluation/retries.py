@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.sampling import SamplingSection
-from sage_cli.config.schema import SageConfig
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, judge_of
-from sage_cli.evaluation.development import looking
-from sage_cli.evaluation.drawing import Drawing
-from sage_cli.evaluation.measure import draw_and_grade
+from sage_cli.evaluation.development import Development, looking
+from sage_cli.evaluation.drawing import PolicySampler
+from sage_cli.evaluation.measure import sample_and_grade
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
 from sage_cli.models.policies.policy import Policy
@@ -35,30 +34,37 @@ if TYPE_CHECKING:
 
 
 def train_by_retries(
-    config: SageConfig,
+    spec: RlSpec,
+    root: Path,
+    sampling: SamplingSection,
     start: Policy,
     problems: Sequence[Problem],
+    apart: Development | None,
     run: Run,
     watch: Watch,
     progress: Progress,
 ) -> None:
-    """Train from `start` on what its tries and retries teach; leaves the policy in `run.model`."""
-    recipe, tokenizer = RlRecipe.of(config), start.tokenizer()
-    learnt = guided_lesson(recipe, start, problems, config.run.root, config.sampling, progress)
+    """Train from `start` on what its tries and retries teach, and leave the policy in `run.model`.
+
+    `root` is the folder of runs. `sampling` says how the tries are sampled, `apart` looks at the
+    policy while it is trained.
+    """
+    tokenizer = start.tokenizer()
+    learnt = guided_lesson(spec, start, problems, root, sampling, progress)
     from sage_cli.training.guided import train_guided
     from sage_cli.training.memory_errors import loading, memory_explained
 
     def load(folder: Path | None) -> Any:
         begun = start if folder is None else Policy(str(folder), start.run, start.pretrained)
-        with memory_explained(loading(recipe), run):
-            return policy_and_reference(recipe, begun)[0]
+        with memory_explained(loading(spec), run):
+            return policy_and_reference(spec, begun)[0]
 
-    with looking(config, tokenizer, watch.on_look) as looks:
-        train_guided(recipe, learnt, load, tokenizer, run, watch.on_step, looks)
+    with looking(apart, tokenizer, watch.on_look) as looks:
+        train_guided(spec, learnt, load, tokenizer, run, watch.on_step, looks)
 
 
 def guided_lesson(
-    recipe: RlRecipe,
+    spec: RlSpec,
     start: Policy,
     problems: Sequence[Problem],
     root: Path,
@@ -66,30 +72,30 @@ def guided_lesson(
     progress: Progress,
 ) -> Lesson:
     """Have `start` try the problems that a training's steps would take, and learn from it."""
-    rl = guided(recipe)
+    rl = guided(spec)
     chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
-    samples = PolicySamples.of_rollouts(start, recipe, root)
+    samples = PolicySamples.of_rollouts(start, spec, root)
     with (
-        Drawing(samples, sampling, progress) as drawing,
-        grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt) as grader,
+        PolicySampler(samples, sampling, progress) as sampler,
+        grader_for(spec.data.rl.name, spec.grading, spec.prompt) as grader,
     ):
-        tried = attempts(chosen, recipe, drawing, grader)
+        tried = attempts(chosen, spec, sampler, grader)
         failed = [attempt for attempt in tried if not attempt.solved]
         asked = [(attempt, again) for attempt in failed if (again := hinted(attempt.problem, rl))]
-        retried = attempts([again for _, again in asked], recipe, drawing, grader)
+        retried = attempts([again for _, again in asked], spec, sampler, grader)
     pairs = [(attempt, again) for (attempt, _), again in zip(asked, retried, strict=True)]
     return lesson(tried, pairs, rl, rl.seed)
 
 
 def attempts(
-    problems: Sequence[Problem], recipe: RlRecipe, drawing: Drawing, grader: Grader
+    problems: Sequence[Problem], spec: RlSpec, sampler: PolicySampler, grader: Grader
 ) -> list[Attempt]:
-    """Each problem's `rl.rollouts_per_prompt` completions, drawn and graded as far as they lack."""
-    name, seed, n = recipe.data.rl.name, recipe.rl.seed, recipe.rl.rollouts_per_prompt
+    """Each problem's `rl.rollouts_per_prompt` completions, stored or sampled now, with grades."""
+    name, seed, n = spec.data.rl.name, spec.rl.seed, spec.rl.rollouts_per_prompt
     if not problems:
         return []
     benchmark = Benchmark(name, tuple(problems), *judge_of(name))
-    verdicts = draw_and_grade(drawing, benchmark, grader, seed, n)
+    verdicts = sample_and_grade(sampler, benchmark, grader, seed, n)
     found: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
     for completion, status, _ in verdicts.stream(benchmark.golds, n):
         found[completion.problem_id].append((completion, status))

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import RlRecipe
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.recipe import RecordSpec, RlSpec
 from sage_cli.evaluation.benchmarks import grader_for
-from sage_cli.evaluation.development import looking
+from sage_cli.evaluation.development import Development, looking
 from sage_cli.evaluation.reference import (
     problems_held,
     reference_completions,
@@ -28,27 +27,30 @@ if TYPE_CHECKING:
 
 
 def train_by_rewards(
-    config: SageConfig,
+    spec: RlSpec,
+    record: RecordSpec,
     start: Policy,
     problems: Sequence[Problem],
+    apart: Development | None,
     run: Run,
     watch: Watch | None = None,
 ) -> None:
     """Train from `start` on rewarded rollouts, alone or as one of several processes.
 
-    Of several only the first has a `watch`. Leaves the policy in `run.model`.
+    Of several only the first has a `watch`. `apart` looks at the policy while it is trained.
+    Leaves the policy in `run.model`.
     """
     from sage_cli.training.memory_errors import loading, memory_explained
     from sage_cli.training.rl import train_rl
     from sage_cli.training.rl_inputs import RlInputs
 
-    recipe, tokenizer = RlRecipe.of(config), start.tokenizer()
-    template = PromptTemplate.from_section(recipe.prompt, tokenizer)
-    with memory_explained(loading(recipe), run):
-        model, reference = policy_and_reference(recipe, start)
+    tokenizer = start.tokenizer()
+    template = PromptTemplate.from_section(spec.prompt, tokenizer)
+    with memory_explained(loading(spec), run):
+        model, reference = policy_and_reference(spec, start)
     with ExitStack() as held:
-        grader = held.enter_context(grader_for(recipe.data.rl.name, recipe.grading, recipe.prompt))
-        looks = held.enter_context(looking(config, tokenizer, watch.on_look if watch else _nobody))
+        grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
+        looks = held.enter_context(looking(apart, tokenizer, watch.on_look if watch else _nobody))
 
         def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             return grader.grade_many(list(zip(golds, completions, strict=True)))
@@ -60,16 +62,16 @@ def train_by_rewards(
             prompts=[(template.render(problem.question), problem) for problem in problems],
             grader=verdicts,
             reference_completions=reference_completions(
-                recipe,
-                reference_samples(recipe, start, config.run.root),
-                problems_held(problems, recipe.rl),
+                spec,
+                reference_samples(spec, start, record.root),
+                problems_held(problems, spec.rl),
             )
-            if recipe.anchor.kl == "forward"
+            if spec.anchor.kl == "forward"
             else None,
             looks=looks,
-            draw=sampled_rollouts(recipe.rollout, recipe.rl.seed, tokenizer),
+            draw=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
         )
-        train_rl(recipe, inputs, config.tracking, run, watch.on_step if watch else _nobody)
+        train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)
 
 
 def _nobody(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Rollouts: whether they can be drawn here as asked, and the sampler that draws them."""
+"""Rollouts: what refuses a configuration of them, and the sampler of `rollout.backend: sampler`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
-    """Raise SageError where `processes` that train from `start` can't draw rollouts as said.
+    """Raise SageError where `processes` that train from `start` can't sample rollouts so.
 
     A server is asked which model it serves, and which log-probabilities it returns.
     """
@@ -48,7 +48,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
 
 
 def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Draw:
-    """Rollouts drawn by the loop that evaluations draw with, from the policy while it is trained.
+    """Rollouts of the policy while it is trained, by the loop that samples evaluations.
 
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
     TrainingError for a model that the loop can't compute.

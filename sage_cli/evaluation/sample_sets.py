@@ -1,4 +1,4 @@
-"""Where a policy's samples are, drawn or not: told by weights, prompt and sampling."""
+"""The sample sets of a policy, named by weights, prompt and sampling before they exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sage_cli.config.model import PromptSection, sampled_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.models.policies.compatibility import refuse_other_template
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
@@ -32,30 +32,30 @@ class PolicySamples:
     served: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_evaluation(cls, policy: Policy, recipe: EvaluationRecipe, root: Path) -> PolicySamples:
+    def of_evaluation(cls, policy: Policy, spec: EvaluationSpec, root: Path) -> PolicySamples:
         """The samples that an evaluation counts.
 
         Raises ConfigurationError for a run that was trained under another prompt, unless that is
         allowed.
         """
-        sampling = recipe.sampling
-        stop = PromptTemplate(recipe.prompt).stop if sampling.stop_at_answer else None
+        sampling = spec.sampling
+        stop = PromptTemplate(spec.prompt).stop if sampling.stop_at_answer else None
         parameters = SamplingParameters.from_section(sampling, stop=stop)
-        samples = cls(policy, recipe.prompt, parameters, recipe.dtype, root, sampling.served)
-        allowed = recipe.evaluation.allow_template_mismatch
+        samples = cls(policy, spec.prompt, parameters, spec.dtype, root, sampling.served)
+        allowed = spec.evaluation.allow_template_mismatch
         refuse_other_template(policy, samples.template, allowed=allowed, use="this evaluation")
         return samples
 
     @classmethod
-    def of_rollouts(cls, policy: Policy, recipe: RlRecipe, root: Path) -> PolicySamples:
-        """The samples that a training draws beforehand, as it would draw rollouts."""
-        stop = PromptTemplate(recipe.prompt).stop
-        parameters = SamplingParameters.from_section(recipe.rollout, stop=stop)
-        return cls(policy, recipe.prompt, parameters, sampled_dtype(recipe.model), root)
+    def of_rollouts(cls, policy: Policy, spec: RlSpec, root: Path) -> PolicySamples:
+        """The samples that a training takes beforehand, as it would sample rollouts."""
+        stop = PromptTemplate(spec.prompt).stop
+        parameters = SamplingParameters.from_section(spec.rollout, stop=stop)
+        return cls(policy, spec.prompt, parameters, sampled_dtype(spec.model), root)
 
     @property
     def in_chat(self) -> bool:
-        """Whether a server is sent messages, and applies its own template to them."""
+        """Return True if a server is sent messages and applies its own template to them."""
         return self.served.get("server_form") == "chat"
 
     @cached_property

@@ -1,41 +1,93 @@
-"""What is stored of a policy on a benchmark: nothing is drawn, graded, loaded or written."""
+"""Read stored samples and grades of a policy on a benchmark. Nothing is sampled or written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
-from sage_cli.evaluation.counted import counts_of
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.metrics import Counts
+from sage_cli.metrics.counts import SampleGrades
 from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.problem import Problem
 from sage_cli.reports.measurement import Measured
 from sage_cli.store.samples.annotations import GradeStore
+from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleSet
+from sage_cli.store.samples.tally import Tally
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One policy on one benchmark, over all evaluation seeds: samples wanted, held, graded.
+
+    `sample_sets` are the keys of the sets, none for a policy that isn't trained yet.
+    """
+
+    policy: str
+    benchmark: str
+    wanted: int
+    held: int
+    graded: int
+    sample_sets: tuple[str, ...] = ()
+
+
+def missing(
+    policies: Sequence[Policy],
+    benchmarks: Sequence[Benchmark],
+    spec: EvaluationSpec,
+    root: Path,
+) -> list[Missing]:
+    """Count which samples of a measurement are stored, for each policy and benchmark."""
+    evaluation, n = spec.evaluation, spec.evaluation.samples
+    found = []
+    for policy in policies:
+        samples = PolicySamples.of_evaluation(policy, spec, root) if policy.exists else None
+        for benchmark in benchmarks:
+            each = n * len(benchmark.problems)
+            wanted = each * evaluation.seeds
+            if samples is None:
+                found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
+                continue
+            held, graded, keys = 0, 0, []
+            for stored, verdicts in stored_verdicts(samples, benchmark, spec):
+                tally = verdicts.tally(list(benchmark.golds), n)
+                held += each - stored.inventory().count_missing(list(benchmark.golds), n)
+                graded += each - tally.lacking
+                keys.append(stored.identity.key)
+            found.append(Missing(policy.label, benchmark.name, wanted, held, graded, tuple(keys)))
+    return found
+
+
+def counts_of(tally: Tally, seed: int) -> Counts:
+    """The counts of one evaluation seed, with each grade where none is missing."""
+    verdicts = None if tally.lacking else SampleGrades((seed,), tally.right_PN)
+    return Counts(tally.problem_ids, tally.n_P, tally.right_P, verdicts)
 
 
 def stored_verdicts(
-    samples: PolicySamples, benchmark: Benchmark, recipe: EvaluationRecipe
+    samples: PolicySamples, benchmark: Benchmark, spec: EvaluationSpec
 ) -> Iterator[tuple[SampleSet, GradeStore]]:
-    """For each evaluation seed its sample set, and the verdicts of the recipe's grader on it."""
-    evaluation = recipe.evaluation
-    with grader_for(benchmark.name, recipe.grading, recipe.prompt) as grader:
+    """For each evaluation seed its sample set, and the verdicts of the configured grader on it."""
+    evaluation = spec.evaluation
+    with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
         for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
             stored = samples.at(seed, read_only=True)
             yield stored, GradeStore(stored, grader.identity.mapping())
 
 
 def stored_measurements(
-    samples: PolicySamples, benchmarks: Sequence[Benchmark], recipe: EvaluationRecipe
+    samples: PolicySamples, benchmarks: Sequence[Benchmark], spec: EvaluationSpec
 ) -> dict[str, tuple[Measured, ...]] | None:
-    """By benchmark a measurement for each evaluation seed; None unless all of it is stored."""
-    n, label = recipe.evaluation.samples, samples.policy.label
+    """The measurements by benchmark, one for each evaluation seed; None if a sample is missing."""
+    n, label = spec.evaluation.samples, samples.policy.label
     found: dict[str, tuple[Measured, ...]] = {}
     for benchmark in benchmarks:
         ids, seeds = tuple(benchmark.golds), []
-        for stored, verdicts in stored_verdicts(samples, benchmark, recipe):
+        for stored, verdicts in stored_verdicts(samples, benchmark, spec):
             tally = verdicts.tally(ids, n)
             if tally.lacking:
                 return None
@@ -53,7 +105,7 @@ def stored_measurements(
 def stored_counts(
     policy: Policy,
     benchmark: Benchmark,
-    recipe: EvaluationRecipe,
+    spec: EvaluationSpec,
     root: Path,
     ns: Sequence[int],
 ) -> dict[int, list[Counts]]:
@@ -62,11 +114,38 @@ def stored_counts(
     Only samples with a verdict are counted, so that `n_P` is below n where some are missing.
     `root` is the folder of runs.
     """
-    samples = PolicySamples.of_evaluation(policy, recipe, root)
+    samples = PolicySamples.of_evaluation(policy, spec, root)
     ids = tuple(benchmark.golds)
     found: dict[int, list[Counts]] = {n: [] for n in ns}
-    for _, verdicts in stored_verdicts(samples, benchmark, recipe):
+    for _, verdicts in stored_verdicts(samples, benchmark, spec):
         for n, of_seeds in found.items():
             tally = verdicts.tally(ids, n)
             of_seeds.append(counts_of(tally, verdicts.seed))
     return found
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """A problem, a completion, and what a grader found of it."""
+
+    problem: Problem
+    completion: Completion
+    status: str
+    extracted: str | None
+    seed: int
+
+
+def stored_answers(
+    samples: PolicySamples,
+    benchmark: Benchmark,
+    spec: EvaluationSpec,
+    problem_ids: Sequence[str],
+    n: int,
+) -> Iterator[StoredAnswer]:
+    """The graded ones among the first `n` samples of these problems, seed after seed."""
+    problems = {problem.id: problem for problem in benchmark.problems}
+    for stored, verdicts in stored_verdicts(samples, benchmark, spec):
+        for completion, status, extracted in verdicts.stream(problem_ids, n):
+            yield StoredAnswer(
+                problems[completion.problem_id], completion, status, extracted, stored.identity.seed
+            )

@@ -1,1 +1,1 @@
-"""What work will need before it runs: memory of a card, hours of GPUs. No tensor library."""
+"""Estimates of memory and GPU hours before anything runs. No tensor library."""

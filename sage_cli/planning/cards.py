@@ -22,7 +22,7 @@ class Card:
 
     @property
     def bytes(self) -> int:
-        """What tensors may take of it."""
+        """The bytes that tensors may take."""
         return int(USABLE * self.memory_gb * 10**9)
 
 

@@ -101,7 +101,7 @@ def update(
 
 
 def activations(shape: Shape, how: TrainingSetup, tokens: int) -> int:
-    """What a backward pass needs of the layers.
+    """Bytes of activations that a backward pass needs.
 
     Without checkpointing every layer's tensors; with it each layer's input, and the tensors of the
     one that is recomputed (Chen et al. 2016). Beside them, the gradients of one layer: of gate,
@@ -147,8 +147,8 @@ def kv_cache(shape: Shape, rows: int, tokens: int, width: int) -> int:
     return rows * tokens * 2 * shape.layers * shape.kv_heads * shape.head_size * width
 
 
-def drawing(shape: Shape, width: int, rows: int, prompt: int, completion: int) -> dict[str, int]:
-    """A batch of `rows` texts while its last token is drawn.
+def sampling(shape: Shape, width: int, rows: int, prompt: int, completion: int) -> dict[str, int]:
+    """A batch of `rows` texts while its last token is sampled.
 
     Logits in the products' type and in float32, their exponentials, and the cumulative sums of
     these in float64; one layer's keys and values are there twice while a token is appended.
@@ -172,10 +172,10 @@ def training_memory(
     engine: int = 0,
     sleeps: bool = False,
 ) -> Memory:
-    """RL: `rollouts` completions drawn at once, trained on in micro-batches of `rows`.
+    """RL: `rollouts` completions sampled at once, trained on in micro-batches of `rows`.
 
-    `engine` is what another engine on the same card (vLLM) has for itself; 0: the model draws. One
-    that `sleeps` has it while it draws alone.
+    `engine` is what another engine on the same card (vLLM) has for itself; 0: the model
+    samples. One that `sleeps` has it while it samples alone.
     """
     of_engine = {"vLLM": engine} if engine else {}
     resident = training_state(shape, how) | ({} if sleeps else of_engine)
@@ -183,19 +183,21 @@ def training_memory(
     if engine and sleeps:
         phases["rollout"] = of_engine
     if not engine:
-        phases["rollout"] = drawing(shape, how.widths.products, rollouts, prompt, completion)
+        phases["rollout"] = sampling(shape, how.widths.products, rollouts, prompt, completion)
     return Memory(resident, phases)
 
 
-def drawing_memory(
+def evaluation_memory(
     shape: Shape, width: int, *, rows: int, prompt: int, completion: int, adapter: int = 0
 ) -> Memory:
     """Evaluation by the transformers backend with `rows` texts in a forward pass."""
     weights = shape.parameters * width + adapter * ADAPTER_BYTES
-    return Memory({"weights": weights}, {"sample": drawing(shape, width, rows, prompt, completion)})
+    return Memory(
+        {"weights": weights}, {"sample": sampling(shape, width, rows, prompt, completion)}
+    )
 
 
 def texts_in_engine(shape: Shape, width: int, room: int, tokens: int) -> int:
-    """How many whole texts the KV cache of an engine with `room` bytes holds beside the weights."""
+    """The number of whole texts that fit in an engine of `room` bytes beside the weights."""
     left = room - shape.parameters * width
     return max(0, left // kv_cache(shape, 1, tokens, width))

@@ -1,24 +1,23 @@
-"""A dry run's stages on memory: what a recipe takes, laid against a card."""
+"""The memory that a spec takes, compared with a card, and the GPU hours of a training."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sage_cli.config.in_words import Stage
 from sage_cli.config.launching import sharded_by, spread_over
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
 from sage_cli.planning.cards import GIB, Card
+from sage_cli.planning.dry_run import Described
 from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.memory import (
     Memory,
     TrainingSetup,
     Widths,
-    drawing_memory,
+    evaluation_memory,
     texts_in_engine,
     training_memory,
     training_state,
@@ -38,78 +37,59 @@ ENGINE_SHARE = 0.9
 Model = PretrainedModel | ScratchModel
 
 
-def memory_stages(
-    config: SageConfig,
-    card: Card,
-    *,
-    base: bool = False,
-    training: bool = True,
-    measure: bool = True,
-) -> list[Stage]:
-    """The stages on memory of what a command does: its base, its training, its measurement."""
-    found = []
-    if base and config.sft.enabled:
-        found.append(sft_memory(SftRecipe.of(config), card))
-    if training:
-        found.append(rl_memory(RlRecipe.of(config), card))
-    if measure:
-        found.append(sampling_memory(config.model, EvaluationRecipe.of(config), card))
-    return found
-
-
-def rl_hours(recipe: RlRecipe) -> dict[str, str]:
+def rl_hours(spec: RlSpec) -> dict[str, str]:
     """GPU hours of a training by RL, if every completion is as long as it may be."""
-    rl = recipe.rl
-    tokens = rl.steps * batch_of(rl, rl.processes).completions * recipe.rollout.max_tokens
+    rl = spec.rl
+    tokens = rl.steps * batch_of(rl, rl.processes).completions * spec.rollout.max_tokens
     if isinstance(rl, GuidedDpo):
-        pairs = 2 * rl.steps * rl.prompts_per_step * recipe.rollout.max_tokens
+        pairs = 2 * rl.steps * rl.prompts_per_step * spec.rollout.max_tokens
         sft = round(rl.sft_share * rl.sft_epochs * tokens)
-        return hours_fact(recipe.model, sampled=2 * tokens, trained=pairs + sft)
-    return hours_fact(recipe.model, sampled=tokens, trained=tokens)
+        return hours_fact(spec.model, sampled=2 * tokens, trained=pairs + sft)
+    return hours_fact(spec.model, sampled=tokens, trained=tokens)
 
 
-def rl_memory(recipe: RlRecipe, card: Card) -> Stage:
-    """The stage on memory of a training by RL, on each of its cards."""
-    shape, rl = shape_of(recipe.model), recipe.rl
+def rl_memory(spec: RlSpec, card: Card) -> Described:
+    """The memory of a training by RL, on each of its cards."""
+    shape, rl = shape_of(spec.model), spec.rl
     title = f"memory of RL on {_each(rl.processes)}{card.name}"
     if shape is None:
-        return _unknown(title, recipe.model)
-    prompt, batch = prompt_tokens(recipe), batch_of(rl, rl.processes)
-    vllm = recipe.rollout.vllm
-    beside = recipe.rollout.may_use_vllm and vllm.mode == "colocate"
+        return _unknown(title, spec.model)
+    prompt, batch = prompt_tokens(spec), batch_of(rl, rl.processes)
+    vllm = spec.rollout.vllm
+    beside = spec.rollout.may_use_vllm and vllm.mode == "colocate"
     found = training_memory(
         shape,
-        how_trained(recipe, shape, card),
+        how_trained(spec, shape, card),
         rows=batch.micro_batch,
         rollouts=rl.prompts_per_batch * rl.rollouts_per_prompt // rl.processes,
         prompt=prompt,
-        completion=recipe.rollout.max_tokens,
+        completion=spec.rollout.max_tokens,
         engine=int(vllm.memory_share * card.memory_gb * 10**9) if beside else 0,
         sleeps=vllm.sleep,
     )
-    counted = f"{batch.micro_batch} of {prompt} + {recipe.rollout.max_tokens} tokens"
+    counted = f"{batch.micro_batch} of {prompt} + {spec.rollout.max_tokens} tokens"
     spread = spread_over(2 * rl.processes, rl)
     advice = (
         "rl.micro_batch smaller, rl.gradient_checkpointing=true, a smaller rollout.max_tokens, "
-        + ("LoRA, " if recipe.model.tuning == "full" else "")
+        + ("LoRA, " if spec.model.tuning == "full" else "")
         + (f"rl.processes={spread}, " if spread else "")
         + "or rollout.vllm.mode=server"
     )
-    return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
+    return Described(title, {"micro-batch": counted, **facts(found, card, advice)})
 
 
-def sft_memory(recipe: SftRecipe, card: Card) -> Stage:
-    """The stage on memory of supervised warm-up, whose texts are as long as `sft.max_length`."""
-    shape, sft = shape_of(recipe.model), recipe.sft
+def sft_memory(spec: SftSpec, card: Card) -> Described:
+    """The memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
+    shape, sft = shape_of(spec.model), spec.sft
     title = f"memory of the warm-up on {card.name}"
     if shape is None:
-        return _unknown(title, recipe.model)
-    scratch = isinstance(recipe.model, ScratchModel)
+        return _unknown(title, spec.model)
+    scratch = isinstance(spec.model, ScratchModel)
     how = TrainingSetup(
-        widths(recipe.model, card),
+        widths(spec.model, card),
         sft.optimizer,
         sft.gradient_checkpointing,
-        adapter=0 if scratch else adapter_numbers(recipe.model, shape),
+        adapter=0 if scratch else adapter_numbers(spec.model, shape),
         reference=False,
     )
     rows = sft.micro_batch or sft.batch_size
@@ -118,18 +98,20 @@ def sft_memory(recipe: SftRecipe, card: Card) -> Stage:
     )
     advice = "sft.micro_batch smaller, sft.gradient_checkpointing=true, a smaller sft.max_length"
     counted = f"{rows} of {sft.max_length} tokens"
-    return Stage(title, {"micro-batch": counted, **facts(found, card, advice)})
+    return Described(title, {"micro-batch": counted, **facts(found, card, advice)})
 
 
-def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage:
-    """The stage on memory of drawing an evaluation's samples."""
-    shape, section = shape_of(model), recipe.sampling
+def sampling_memory(spec: EvaluationSpec, card: Card) -> Described:
+    """The memory of sampling for an evaluation."""
+    shape, section = shape_of(spec.model), spec.sampling
     title = f"memory of sampling on {card.name}"
     if section.asks_servers:
-        return Stage(title, {"servers": f"{', '.join(section.servers)}; no model is loaded here"})
+        return Described(
+            title, {"servers": f"{', '.join(section.servers)}; no model is loaded here"}
+        )
     if shape is None:
-        return _unknown(title, model)
-    width = 4 if recipe.dtype == "float32" else 2
+        return _unknown(title, spec.model)
+    width = 4 if spec.dtype == "float32" else 2
     prompt, completion = PROMPT_TOKENS, section.max_tokens
     share = section.vllm.get("gpu_memory_utilization", ENGINE_SHARE)
     cards = section.tensor_parallel
@@ -143,8 +125,8 @@ def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage
         "(sampling.vllm.tensor_parallel_size spreads them)"
     }
     if section.backend == "vllm":
-        return Stage(title, {**of_vllm, "fits": texts > 0})
-    found = drawing_memory(
+        return Described(title, {**of_vllm, "fits": texts > 0})
+    found = evaluation_memory(
         shape, width, rows=section.batch_rows, prompt=prompt, completion=completion
     )
     advice = (
@@ -152,7 +134,7 @@ def sampling_memory(model: Model, recipe: EvaluationRecipe, card: Card) -> Stage
         "or sampling.backend=vllm, which fills what memory there is"
     )
     rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
-    return Stage(title, {**rows, **facts(found, card, advice), **of_vllm})
+    return Described(title, {**rows, **facts(found, card, advice), **of_vllm})
 
 
 def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
@@ -170,14 +152,14 @@ def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
     return found if fits else {**found, "does not fit": f"try {advice}"}
 
 
-def how_trained(recipe: RlRecipe, shape: Shape, card: Card | None) -> TrainingSetup:
-    """What the arithmetic of memory reads of a recipe; without a card, on a CPU."""
-    rl, anchor = recipe.rl, recipe.anchor
+def how_trained(spec: RlSpec, shape: Shape, card: Card | None) -> TrainingSetup:
+    """The training setup of a spec; without a card, on a CPU."""
+    rl, anchor = spec.rl, spec.anchor
     return TrainingSetup(
-        widths(recipe.model, card),
+        widths(spec.model, card),
         rl.optimizer,
         rl.gradient_checkpointing,
-        adapter=adapter_numbers(recipe.model, shape),
+        adapter=adapter_numbers(spec.model, shape),
         reference=isinstance(rl, GuidedDpo) or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
         fused=card is not None,
@@ -208,17 +190,17 @@ def widths(model: Model, card: Card | None) -> Widths:
     return Widths(weights, 2 if coarse else weights)
 
 
-def prompt_tokens(recipe: RlRecipe) -> int:
+def prompt_tokens(spec: RlSpec) -> int:
     """The longest prompt's tokens: of a model from scratch counted by characters, else stated."""
-    if not isinstance(recipe.model, ScratchModel):
+    if not isinstance(spec.model, ScratchModel):
         return PROMPT_TOKENS
     try:
-        problems = load_training_problems(recipe.data)
+        problems = load_training_problems(spec.data)
     except DataError:  # rows that aren't here; training will say so
         return PROMPT_TOKENS
-    template = PromptTemplate(recipe.prompt)
+    template = PromptTemplate(spec.prompt)
     longest = max(len(template.render(problem.question)) for problem in problems)
-    each = 1 if recipe.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
+    each = 1 if spec.model.tokenizer == "characters" else CHARACTERS_PER_TOKEN
     return -(-longest // each)
 
 
@@ -231,6 +213,6 @@ def _each(processes: int) -> str:
     return f"each of {processes} x " if processes > 1 else ""
 
 
-def _unknown(title: str, model: Model) -> Stage:
+def _unknown(title: str, model: Model) -> Described:
     path = model.path if isinstance(model, PretrainedModel) else "the model"
-    return Stage(title, {"unknown": f"no config.json of {path} is here that tells its sizes"})
+    return Described(title, {"unknown": f"no config.json of {path} is here that tells its sizes"})

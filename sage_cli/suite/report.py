@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.reports.chapters import Chapter, ChaptersData, join_chapters
 from sage_cli.reports.document import Document
@@ -161,7 +161,7 @@ def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
     }
     evaluation = config.evaluation
     return replace(
-        configured_provenance(plan.stored.benchmarks(config), EvaluationRecipe.of(config)),
+        configured_provenance(plan.stored.benchmarks(config), EvaluationSpec.of(config)),
         policies=tuple(policies.values()),
         samples=tuple(samples.values()),
         seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),

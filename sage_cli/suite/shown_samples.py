@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.evaluation.answers import StoredAnswer, stored_answers
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import StoredAnswer, stored_answers
 from sage_cli.json_value import json_value
 from sage_cli.metrics import pooled
 from sage_cli.reports.page import ShownSample, ShownToken
@@ -29,7 +29,7 @@ def shown_samples(plan: PlannedSuite, found: Sequence[PartResult]) -> list[Shown
 def _of(method: MethodResult, result: PartResult, plan: PlannedSuite) -> Iterator[ShownSample]:
     """Those of the first replicate, on problems from the rarest to the surest of the base."""
     replicate = next(one for one in method.replicates if one.policy.exists)
-    recipe, reference = EvaluationRecipe.of(replicate.config), result.base or result.there[0]
+    recipe, reference = EvaluationSpec.of(replicate.config), result.base or result.there[0]
     samples = PolicySamples.of_evaluation(replicate.policy, recipe, replicate.config.run.root)
     guided = _guided(replicate.policy.run)
     for benchmark in plan.stored.benchmarks(replicate.config):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
@@ -38,7 +38,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
         [_axis(name, one) for name, one in sweep.space.parameters.items()],
         settings.objectives,
         [_cell(one, sweep, one.number in under_way) for one in study.trials()],
-        configured_provenance(sweep.benchmarks, EvaluationRecipe.of(sweep.shared)),
+        configured_provenance(sweep.benchmarks, EvaluationSpec.of(sweep.shared)),
         base=_base(sweep),
         importances=study.importances(),
         selected_on_reported=_reported(sweep),

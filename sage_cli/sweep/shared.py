@@ -8,7 +8,7 @@ from typing import Any
 
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.store.identity import identity_of
 
@@ -43,7 +43,7 @@ def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any
     `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
     not part of it, so they can change without losing a trial.
     """
-    recipes = (SftRecipe.of(shared), RlRecipe.of(shared), EvaluationRecipe.of(shared))
+    recipes = (SftSpec.of(shared), RlSpec.of(shared), EvaluationSpec.of(shared))
     sections = {
         name: section.determinants() if hasattr(section, "determinants") else section
         for recipe in recipes

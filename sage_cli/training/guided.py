@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.training import SftSection
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.template import PromptTemplate
@@ -27,7 +27,7 @@ _UNBOUND = 1 << 30
 
 
 def train_guided(
-    recipe: RlRecipe,
+    recipe: RlSpec,
     lesson: Lesson,
     load: Load,
     tokenizer: Any,
@@ -58,7 +58,7 @@ def train_guided(
 
 
 def _warm_up(
-    recipe: RlRecipe, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
+    recipe: RlSpec, lesson: Lesson, model: Any, tokenizer: Any, run: Run, warm_up: Run
 ) -> None:
     template = PromptTemplate.from_section(recipe.prompt, tokenizer)
     examples = [Example(template.render(question), text) for question, text in lesson.examples]

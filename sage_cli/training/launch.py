@@ -16,12 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
-from sage_cli.config.consent import typed_again
 from sage_cli.config.launching import SHARDED, distributed_type
 from sage_cli.config.presets import accelerate_file
+from sage_cli.config.recipe import RecordSpec
 from sage_cli.config.records import TrackingSection
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
+from sage_cli.methods.method import Method
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import private, write_json
 from sage_cli.store.lock import writer
@@ -71,29 +71,31 @@ def _has_gpu() -> bool:
 
 
 def train_together(
-    config: SageConfig, run: Run, init: str | None, progress: Progress, shown: Mapping[str, str]
+    rl: Method,
+    record: RecordSpec,
+    run: Run,
+    init: str | None,
+    progress: Progress,
+    shown: Mapping[str, str],
 ) -> None:
     """Train `run` in `rl.processes` processes of this machine: this command under a launcher.
 
     `shown` maps metrics to the names beside the bar.
     """
     stored = run.folder / "config.json"
-    settings = config.model_dump(mode="json")
-    words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(config.run.root)]
-    words += typed_again(config)
+    words = ["sage_cli", "rl", "--config", str(stored), "--runs", str(record.root), *record.typed]
     words += ["--init", init] if init else []
-    accelerate = config.rl.accelerate
-    by = accelerate_configuration(accelerate) if accelerate else None
-    command = launch_command(config.rl.processes, words, by)
+    by = accelerate_configuration(rl.accelerate) if rl.accelerate else None
+    command = launch_command(rl.processes, words, by)
     with ExitStack() as held:
         with writer(run.folder):  # nothing is touched that somebody else is training
             held.enter_context(lifeline.lifeline(run.folder))
-            prepare_resume(run, config.rl)  # records to be forgotten go before anybody follows them
-            write_json(stored, settings)
+            prepare_resume(run, rl)  # records to be forgotten go before anybody follows them
+            write_json(stored, record.settings)
         # the first of the processes mirrors the run
         silent = TrackingSection(wandb="off")
         watch = held.enter_context(watched(run, silent, "rl", progress, shown))
-        run_together(command, config.rl.processes, run, watch.on_step, config.rl.steps_per_batch)
+        run_together(command, rl.processes, run, watch.on_step, rl.steps_per_batch)
 
 
 def launch_command(

@@ -14,7 +14,7 @@ import torch
 
 from sage_cli.config.fields import settings
 from sage_cli.config.launching import sharded_by, spread_over
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.training import SftSection
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.methods.method import Method, batch_of
@@ -45,7 +45,7 @@ class MemoryNeed:
     micro_batch: tuple[str, int] | None = field(default=None)
 
 
-def loading(recipe: RlRecipe) -> MemoryNeed:
+def loading(recipe: RlSpec) -> MemoryNeed:
     """The weights of policy, reference and rollout engine, before anything is trained."""
     model, vllm = recipe.model, recipe.rollout.vllm
     changes: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def loading(recipe: RlRecipe) -> MemoryNeed:
     return MemoryNeed("policy, reference and what draws its rollouts", changes)
 
 
-def training(recipe: RlRecipe, processes: int) -> MemoryNeed:
+def training(recipe: RlSpec, processes: int) -> MemoryNeed:
     """A micro-batch of completions with all that its gradients need, beside the weights."""
     rl, rollout = recipe.rl, recipe.rollout
     micro_batch = batch_of(rl, processes).micro_batch

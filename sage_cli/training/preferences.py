@@ -9,7 +9,7 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.problems.template import PromptTemplate
@@ -47,7 +47,7 @@ class PreferenceTrainer(SealedCheckpoints, DPOTrainer):  # type: ignore[misc]
 
 
 def train_preferences(
-    recipe: RlRecipe,
+    recipe: RlSpec,
     model: Any,
     reference: Any,
     tokenizer: Any,
@@ -73,7 +73,7 @@ def train_preferences(
 
 
 def build_preference_trainer(
-    recipe: RlRecipe, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
+    recipe: RlSpec, model: Any, reference: Any, tokenizer: Any, pairs: Sequence[Pair], run: Run
 ) -> PreferenceTrainer:
     """The trainer that `train_preferences` runs, ready to train."""
     rows = Dataset.from_list(tokenized(pairs, tokenizer, recipe))
@@ -91,9 +91,7 @@ def build_preference_trainer(
     return trainer
 
 
-def tokenized(
-    pairs: Sequence[Pair], tokenizer: Any, recipe: RlRecipe
-) -> list[dict[str, list[int]]]:
+def tokenized(pairs: Sequence[Pair], tokenizer: Any, recipe: RlSpec) -> list[dict[str, list[int]]]:
     """Token ids of prompts without hints, and of both completions with end-of-sequence.
 
     Prompt and completion are encoded apart, as generation sees them.
@@ -114,7 +112,7 @@ def tokenized(
     ]
 
 
-def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
+def dpo_arguments(recipe: RlSpec, run: Run) -> DPOConfig:
     """`recipe` in TRL's words, with every default that matters set by name."""
     rl = guided(recipe)
     at_once = rl.pairs_at_once
@@ -151,13 +149,13 @@ def dpo_arguments(recipe: RlRecipe, run: Run) -> DPOConfig:
     )
 
 
-def guided(recipe: RlRecipe) -> GuidedDpo:
+def guided(recipe: RlSpec) -> GuidedDpo:
     """Return the method's settings, where it is guided retries."""
     assert isinstance(recipe.rl, GuidedDpo)
     return recipe.rl
 
 
-def _memory_need(recipe: RlRecipe) -> MemoryNeed:
+def _memory_need(recipe: RlSpec) -> MemoryNeed:
     """A micro-batch of pairs."""
     rows = 2 * guided(recipe).pairs_at_once
     changes = {"rollout.max_tokens": max(1, recipe.rollout.max_tokens // 2)}

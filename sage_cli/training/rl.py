@@ -11,7 +11,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl.rewards import get_soft_overlong_punishment
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.records import TrackingSection
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.errors import TrainingError
@@ -39,7 +39,7 @@ from sage_cli.training.watch import OnStep
 
 
 def train_rl(
-    recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
+    recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> None:
     """Train `inputs.model` in place and leave it in `run.model`; goes on with an interrupted run.
 
@@ -60,7 +60,7 @@ def train_rl(
 
 
 def build_trainer(
-    recipe: RlRecipe, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
+    recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
     """The trainer that `train_rl` runs, ready to train; what draws is settled."""
     rl = online(recipe)
@@ -99,13 +99,13 @@ def build_trainer(
     return trainer
 
 
-def online(recipe: RlRecipe) -> OnlineMethod:
+def online(recipe: RlSpec) -> OnlineMethod:
     """Return the method's settings, where it samples as it trains."""
     assert isinstance(recipe.rl, OnlineMethod)
     return recipe.rl
 
 
-def _setup(recipe: RlRecipe, inputs: RlInputs, population: Dataset, run: Run) -> Setup:
+def _setup(recipe: RlSpec, inputs: RlInputs, population: Dataset, run: Run) -> Setup:
     """Return what the method is given of the run."""
     tags = AnswerTags(recipe.prompt.answer_open, recipe.prompt.answer_close)
     each = recipe.rl.steps_per_batch
@@ -141,7 +141,7 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
     return [get_soft_overlong_punishment(max_completion_len=limit, soft_punish_cache=buffer)]
 
 
-def _forward(recipe: RlRecipe, inputs: RlInputs) -> ReferenceCompletions | None:
+def _forward(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
     """What the forward KL is computed on, where it is asked for."""
     if recipe.anchor.kl != "forward":
         return None

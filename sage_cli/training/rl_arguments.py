@@ -8,7 +8,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from sage_cli.config.model import PretrainedModel
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.rollout import RolloutSection, VllmRolloutSection
 from sage_cli.methods.method import Method, batch_of
 from sage_cli.methods.policy_gradient import OnlineMethod
@@ -17,7 +17,7 @@ from sage_cli.training.hardware import precision
 from sage_cli.training.optimizers import optimizer_name, scheduler_name
 
 
-def grpo_arguments(recipe: RlRecipe, output: Path, *, processes: int = 1) -> GRPOConfig:
+def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOConfig:
     """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
 
     vLLM draws where `rollout.backend` says so: `auto` has been decided before. Raises
@@ -72,7 +72,7 @@ def save_interval(rl: Method) -> int:
     return -(-rl.save_every // rl.steps_per_batch) * rl.steps_per_batch
 
 
-def engine_stop(recipe: RlRecipe) -> str | None:
+def engine_stop(recipe: RlSpec) -> str | None:
     """The text at which vLLM ends a rollout; None where only end-of-sequence does.
 
     TRL calls `generate` of Transformers without a tokenizer, which can't stop at a text then.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.policies.names import checkpoint_steps, named_policies
 from sage_cli.models.policies.policy import Policy
@@ -42,7 +42,7 @@ class StoredMeasurements:
 
         Raises SageError if stored samples cannot be counted.
         """
-        recipe, first = EvaluationRecipe.of(config), config.evaluation.seed
+        recipe, first = EvaluationSpec.of(config), config.evaluation.seed
         if not policy.is_here:
             return None
         # import numpy and pyarrow, which a dry run before any training does not need

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.executors.build import local_places, task_resources
 from sage_cli.store.identity import identity_of
@@ -138,7 +138,7 @@ class TaskList:
 
 def _key(config: SageConfig) -> str:
     """Eight digits of what decides the samples of a policy and their grades."""
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     sampled = recipe.evaluation.model_dump(mode="json", include=set(_SAMPLED))
     settings = [sampled, recipe.sampling.determinants(), recipe.grading.determinants()]
     return identity_of("measurement", {"settings": settings})[:8]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from sage_cli.config.consent import consents
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.policies.planned import planned_base, rl_run
 from sage_cli.models.policies.policy import Policy
@@ -52,14 +52,14 @@ class Replicate:
     @cached_property
     def initial(self) -> Policy:
         """The initial policy, from which RL starts."""
-        return planned_base(SftRecipe.of(self.config), Runs(self.config.run.root))
+        return planned_base(SftSpec.of(self.config), Runs(self.config.run.root))
 
     @cached_property
     def policy(self) -> Policy:
         """The policy that is measured, trained or not yet."""
         if self.is_initial:
             return self.initial
-        recipe, runs = RlRecipe.of(self.config), Runs(self.config.run.root)
+        recipe, runs = RlSpec.of(self.config), Runs(self.config.run.root)
         run = rl_run(recipe, self.initial, runs, recipe.rl.processes)
         return Policy.of_run(run, consent=consents(recipe.model))
 

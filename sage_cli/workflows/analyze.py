@@ -22,14 +22,15 @@ from sage_cli.analysis.selection import (
     samples_of,
     with_base,
 )
-from sage_cli.config.in_words import Stage, samples_in_words
-from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.in_words import samples_in_words
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import DataError
-from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
-from sage_cli.evaluation.missing import missing
+from sage_cli.evaluation.benchmarks import Benchmark
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.provenance import configured_provenance, provenance_of
-from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
+from sage_cli.evaluation.stored import missing
+from sage_cli.models.policies.names import NO_LABELS, Labels
+from sage_cli.planning.dry_run import Described
 from sage_cli.progress import Progress, Silent
 from sage_cli.reports.document import Document, Report
 from sage_cli.reports.provenance import Provenance
@@ -39,7 +40,7 @@ from sage_cli.store.surroundings import surroundings
 
 
 def analyze(
-    config: SageConfig,
+    evaluation: Evaluation,
     name: str,
     names: Sequence[str],
     request: Request,
@@ -50,13 +51,13 @@ def analyze(
 
     `labels` are the labels of models in tables and figures, by the typed name.
     """
-    document, folder = answer(config, name, names, request, progress, labels)
+    document, folder = answer(evaluation, name, names, request, progress, labels)
     with progress.doing("drawing and writing the report"):
         return document.write(folder)
 
 
 def answer(
-    config: SageConfig,
+    evaluation: Evaluation,
     name: str,
     names: Sequence[str],
     request: Request,
@@ -64,58 +65,60 @@ def answer(
     labels: Labels = NO_LABELS,
 ) -> tuple[Document, Path]:
     """Return the analysis's document, and the folder of its report."""
-    analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    options = options_of(analysis, config.evaluation, request)
+    analysis, spec = find_analysis(name), evaluation.spec
+    options = options_of(analysis, spec.evaluation, request)
     if analysis.records:
-        runs = chosen_runs(names, Runs(config.run.root), labels)
-        with progress.doing(f"reading {recipe.evaluation.benchmark}"):
-            inputs = _of_records(runs, recipe, options, progress)
+        runs = chosen_runs(names, Runs(evaluation.root), labels)
+        with progress.doing(f"reading {spec.evaluation.benchmark}"):
+            inputs = _of_records(runs, evaluation, options, progress)
         content: Any = {label: run.identity or run.id for label, run in runs.items()}
     else:
-        with progress.doing(f"reading {recipe.evaluation.benchmark}"):
-            benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), request.problems)
-        subjects = _subjects(analysis, config, names, request.base, benchmarks, labels)
+        with progress.doing(f"reading {spec.evaluation.benchmark}"):
+            benchmarks = only(evaluation.benchmarks, request.problems)
+        subjects = _subjects(analysis, evaluation, names, request.base, benchmarks, labels)
         with progress.doing("looking for stored samples"):
             command = _sampling(subjects, request)
-            require_samples(subjects, benchmarks, recipe, config.run.root, command)
-        inputs = _of_samples(analysis, subjects, benchmarks, recipe, options, progress)
+            require_samples(subjects, benchmarks, spec, evaluation.root, command)
+        inputs = _of_samples(analysis, subjects, benchmarks, spec, options, progress)
         content = [asdict(sample_set) for sample_set in inputs.provenance.samples or ()]
         content += [[problem.id for problem in one.problems] for one in benchmarks]
-    settings = [recipe.evaluation.determinants(), recipe.grading.determinants(), repr(options)]
+    settings = [spec.evaluation.determinants(), spec.grading.determinants(), repr(options)]
     identity = identity_of(f"analyze-{name}", [content, settings])
     about = inputs.answers or [run.run for run in inputs.trained.values()]
     stems = "-".join(dict.fromkeys(Path(one).stem for one in about))
-    folder = config.run.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
+    folder = evaluation.root / "reports" / f"analyze-{name}-{stems[:80]}-{identity[:8]}"
     with progress.doing(f"computing {name}"):
         return analysis.of(inputs), folder
 
 
-def plan(config: SageConfig, name: str, names: Sequence[str], request: Request) -> list[Stage]:
+def plan(
+    evaluation: Evaluation, name: str, names: Sequence[str], request: Request
+) -> list[Described]:
     """Return which inputs are stored, which are missing, and the command that samples them."""
-    analysis, recipe = find_analysis(name), EvaluationRecipe.of(config)
-    options_of(analysis, config.evaluation, request)
+    analysis, spec = find_analysis(name), evaluation.spec
+    options_of(analysis, spec.evaluation, request)
     facts: dict[str, Any] = {"says": analysis.says}
     if analysis.records:
-        runs = chosen_runs(names, Runs(config.run.root)).values()
+        runs = chosen_runs(names, Runs(evaluation.root)).values()
         facts |= {run.id: f"{len(run.metrics.read()):,} steps recorded" for run in runs}
-        return [Stage(f"analyze {name}", facts)]
-    benchmarks = only(load_benchmarks(recipe.evaluation, recipe.data), request.problems)
-    subjects = _subjects(analysis, config, names, request.base, benchmarks)
+        return [Described(f"analyze {name}", facts)]
+    benchmarks = only(evaluation.benchmarks, request.problems)
+    subjects = _subjects(analysis, evaluation, names, request.base, benchmarks)
     policies = [subject.policy for subject in subjects]
-    facts["samples"] = samples_in_words(recipe.evaluation)
-    stored = missing(policies, benchmarks, recipe, config.run.root)
+    facts["samples"] = samples_in_words(spec.evaluation)
+    stored = missing(policies, benchmarks, spec, evaluation.root)
     for one in stored:
         counted = f"{one.graded:,} of {one.wanted:,} graded samples are there"
         facts[f"{one.policy} on {one.benchmark}"] = counted
     if any(one.graded < one.wanted for one in stored):
         facts["to be sampled by"] = _sampling(subjects, request)
-    facts |= _scoring_facts(analysis, subjects, benchmarks, recipe)
-    return [Stage(f"analyze {name}", facts)]
+    facts |= _scoring_facts(analysis, subjects, benchmarks, spec)
+    return [Described(f"analyze {name}", facts)]
 
 
 def _subjects(
     analysis: Analysis,
-    config: SageConfig,
+    evaluation: Evaluation,
     names: Sequence[str],
     base: str | None,
     benchmarks: Sequence[Benchmark],
@@ -128,11 +131,11 @@ def _subjects(
     if analysis.scorer == "modes":
         for benchmark in benchmarks:
             generator_with_modes(benchmark.name)
-    runs = Runs(config.run.root)
-    policies = chosen_policies(names, runs, config.model, labels)
+    runs = Runs(evaluation.root)
+    policies = evaluation.policies(names, labels)
     if analysis.base or base is not None:
-        policies = with_base(policies, base, runs, config.model, labels)
-    return samples_of(policies, EvaluationRecipe.of(config), runs)
+        policies = with_base(policies, base, runs, evaluation.spec.model, labels)
+    return samples_of(policies, evaluation.spec, runs)
 
 
 def _sampling(subjects: Sequence[Subject], request: Request) -> str:
@@ -140,18 +143,19 @@ def _sampling(subjects: Sequence[Subject], request: Request) -> str:
 
 
 def _of_records(
-    runs: Mapping[str, Run], recipe: EvaluationRecipe, options: Options, progress: Progress
+    runs: Mapping[str, Run], evaluation: Evaluation, options: Options, progress: Progress
 ) -> Inputs:
     """Return training records, with measured checkpoints if the benchmarks are available."""
-    benchmarks: list[Benchmark] = []
+    benchmarks: Sequence[Benchmark] = []
+    spec = evaluation.spec
     provenance = Provenance.here(surroundings())
     try:
-        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-        provenance = configured_provenance(benchmarks, recipe)
+        benchmarks = evaluation.benchmarks
+        provenance = configured_provenance(benchmarks, spec)
     except DataError as error:
         progress.say(f"training reward is shown without pass@1 beside it: {error.cause}")
     return Inputs(
-        trained={label: trained(run, benchmarks, recipe) for label, run in runs.items()},
+        trained={label: trained(run, benchmarks, spec) for label, run in runs.items()},
         options=options,
         provenance=provenance,
     )
@@ -161,17 +165,17 @@ def _of_samples(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    spec: EvaluationSpec,
     options: Options,
     progress: Progress,
 ) -> Inputs:
     """Return policies' answers, with a model's scores if the analysis needs them."""
     answers: dict[str, list[Answers]] = {benchmark.name: [] for benchmark in benchmarks}
     modes: dict[tuple[str, str], ModeChances] = {}
-    for subject, scorer in scorers(analysis.scorer, subjects, recipe, progress):
+    for subject, scorer in scorers(analysis.scorer, subjects, spec, progress):
         for benchmark in benchmarks:
             with progress.doing(f"reading samples of {subject.policy.label} on {benchmark.name}"):
-                own = subject.answers(benchmark, recipe)
+                own = subject.answers(benchmark, spec)
             if scorer is not None and analysis.scorer == "modes":
                 modes[benchmark.name, own.policy] = scorer.modes(benchmark)
             elif scorer is not None:
@@ -182,7 +186,7 @@ def _of_samples(
         answers={name: tuple(of) for name, of in answers.items()},
         modes=modes,
         options=options,
-        provenance=provenance_of([one.samples for one in subjects], benchmarks, recipe),
+        provenance=provenance_of([one.samples for one in subjects], benchmarks, spec),
     )
 
 
@@ -190,18 +194,18 @@ def _scoring_facts(
     analysis: Analysis,
     subjects: Sequence[Subject],
     benchmarks: Sequence[Benchmark],
-    recipe: EvaluationRecipe,
+    spec: EvaluationSpec,
 ) -> dict[str, str]:
     """Return how many completions or prompts a model would have to score."""
     facts = {}
-    for subject, scorer in scorers(analysis.scorer, subjects, recipe, Silent()):
+    for subject, scorer in scorers(analysis.scorer, subjects, spec, Silent()):
         if scorer is None or analysis.scorer == "self if stored":
             continue
         for benchmark in benchmarks:
             if analysis.scorer == "modes":
                 lacking, whole, what = *scorer.problems_without_modes(benchmark), "prompts"
             else:
-                own = subject.answers(benchmark, recipe)
+                own = subject.answers(benchmark, spec)
                 lacking, whole, what = *scorer.unscored(own, subject.samples), "completions"
             key = f"{scorer.label} reads {subject.policy.label} on {benchmark.name}"
             facts[key] = f"{lacking:,} of {whole:,} {what} to read"

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.errors import ConfigurationError
-from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.evaluate import evaluate
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Comparison, Counts, Side, compare_sides, parse_ks, read_counts
+from sage_cli.metrics.counts.counts_file import is_counts_file
 from sage_cli.models.policies.names import named_policy, refuse_equal_labels
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Progress
@@ -26,13 +25,12 @@ from sage_cli.store.surroundings import surroundings
 CountsOf = Callable[[str], Mapping[str, Sequence[Counts]]]
 """Name of a run -> benchmark -> counts of each evaluation seed."""
 
-COUNTS_FILES = (".json", ".jsonl", ".csv")
 SideLabels = tuple[str | None, str | None]
 """Labels of the two sides; None derives one from the names."""
 
 
 def compare(
-    config: SageConfig,
+    evaluation: Evaluation,
     a: Sequence[str],
     b: Sequence[str],
     k: str | None,
@@ -44,20 +42,20 @@ def compare(
     A name is a run, a model folder or a file of counts. Without `k`, files are compared at the
     powers of two, runs at the configured ks.
     """
-    names, evaluation = list(dict.fromkeys((*a, *b))), config.evaluation
+    names, settings = list(dict.fromkeys((*a, *b))), evaluation.spec.evaluation
     read = {name: read_counts(Path(name)) for name in names if is_counts_file(name)}
     hashes = {name: file_hash(Path(name)) for name in read}
-    runs = Runs(config.run.root)
-    policies = {name: _one_policy(name, runs, config) for name in names if name not in read}
+    runs, model = Runs(evaluation.root), evaluation.spec.model
+    policies = {name: _one_policy(name, runs, model) for name in names if name not in read}
     # runs that learnt nothing end with equal weights and are still two models
     content = {name: one.label if one.run else one.fingerprint for name, one in policies.items()}
     refuse_twice(a, b, hashes | content)
     refuse_equal_labels(list(policies.values()))
-    counts, provenance = _measured(config, policies, progress)
+    counts, provenance = _measured(evaluation, policies, progress)
     counts |= {name: {"counts": [one]} for name, one in read.items()}
     provenance = replace(provenance, files=hashes or None)
     n = min(int(one.n_P.min()) for by in counts.values() for seeds in by.values() for one in seeds)
-    ks = parse_ks(k or (evaluation.k if policies else f"1..{n}:pow2"), n)
+    ks = parse_ks(k or (settings.k if policies else f"1..{n}:pow2"), n)
     with progress.doing("comparing, and writing the report"):
         bases = {name for name, policy in policies.items() if not is_training(policy)}
         comparisons = compare_named(
@@ -65,13 +63,13 @@ def compare(
             b,
             counts.__getitem__,
             ks,
-            confidence=evaluation.confidence,
-            resamples=evaluation.bootstrap,
+            confidence=settings.confidence,
+            resamples=settings.bootstrap,
             labels=labels,
             bases=bases,
         )
         document = comparison_document(comparisons, provenance)
-        return document.write(_folder(config.run.root, comparisons, ks, evaluation.confidence))
+        return document.write(_folder(evaluation.root, comparisons, ks, settings.confidence))
 
 
 def refuse_twice(a: Sequence[str], b: Sequence[str], content: Mapping[str, str]) -> None:
@@ -134,36 +132,28 @@ def compare_named(
 
 
 def _measured(
-    config: SageConfig, policies: Mapping[str, Policy], progress: Progress
+    evaluation: Evaluation, policies: Mapping[str, Policy], progress: Progress
 ) -> tuple[dict[str, Mapping[str, Sequence[Counts]]], Provenance]:
     """Return counts by name and benchmark, and their provenance."""
     if not policies:
         return {}, Provenance.here(surroundings())
-    recipe = EvaluationRecipe.of(config)
-    with progress.doing(f"reading {recipe.evaluation.benchmark}"):
-        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    evaluation = evaluate(
-        list(policies.values()), benchmarks, recipe, config.run.root, config.tracking, progress
-    )
+    with progress.doing(f"reading {evaluation.spec.evaluation.benchmark}"):
+        benchmarks = evaluation.benchmarks
+    evaluated = evaluation.of(list(policies.values())).carry_out(progress)
     counts = {
         name: {
-            one.name: [seed.counts for seed in evaluation.measured[one.name, policy.label]]
+            one.name: [seed.counts for seed in evaluated.measured[one.name, policy.label]]
             for one in benchmarks
         }
         for name, policy in policies.items()
     }
-    return dict(counts), evaluation.provenance
+    return dict(counts), evaluated.provenance
 
 
-def _one_policy(name: str, runs: Runs, config: SageConfig) -> Policy:
+def _one_policy(name: str, runs: Runs, model: PretrainedModel | ScratchModel) -> Policy:
     if name.endswith("@all"):
         raise ConfigurationError(f"'{name}' names several checkpoints", "name one as RUN@step")
-    return named_policy(name, runs, config.model)
-
-
-def is_counts_file(name: str) -> bool:
-    """Return True if `name` is a file of counts, not a run or a model."""
-    return Path(name).suffix in COUNTS_FILES
+    return named_policy(name, runs, model)
 
 
 def is_training(policy: Policy) -> bool:

@@ -70,7 +70,7 @@ def show_source(name: str, data: DataSection, fields: FieldsSection) -> Shown:
 
 
 def compare_sources(train: str, bench: str, data: DataSection, fields: FieldsSection) -> Overlap:
-    """Return the problems of `bench` that a model trained on `train` has seen."""
+    """The problems of `bench` that a model trained on `train` has seen."""
     trained = load_problems(train, data, fields)
     asked = load_problems(bench, data, fields)
     matches = overlap(trained, asked)

@@ -9,16 +9,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from platform import python_version
 
 from sage_cli import __version__
-from sage_cli.config.model import ScratchModel
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.executor import ExecutorSection
+from sage_cli.config.model import PretrainedModel, ScratchModel
+from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.config.records import TrackingSection
+from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.sweep import SweepSection
+from sage_cli.config.training import SftSection
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.development import development
 from sage_cli.executors.build import local_places, require_executor
+from sage_cli.methods.method import Method
 from sage_cli.models.folders import TokenizerFacts
 from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
@@ -36,7 +43,7 @@ from sage_cli.workflows.sft import sft_inputs
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check; `obstacle` if a command of this configuration would fail."""
+    """The answer of a check. With an `obstacle`, a command of this configuration is refused."""
 
     check: str
     said: str
@@ -45,7 +52,7 @@ class Finding:
 
     @property
     def fine(self) -> bool:
-        """Return True if there is nothing to fix."""
+        """Return True if there is nothing to mend."""
         return self.mend is None and not self.obstacle
 
 
@@ -69,27 +76,27 @@ class Check:
 
 
 def checks(config: SageConfig) -> Iterator[Check]:
-    """Yield the checks of `config`, quick ones first, those that load data and libraries last."""
+    """Every question about `config`, from what is quickly told to what loads data and libraries."""
+    sft, rl, evaluation = SftSpec.of(config), RlSpec.of(config), EvaluationSpec.of(config)
     yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
     yield Check("versions", require_tested_versions, needed=False)
     yield Check("runs folder", lambda: require_storage(config.run.root))
-    yield Check("mirrors", lambda: _mirrors(config))
-    yield Check("executor", lambda: _executor(config))
-    yield Check("plug-ins", lambda: _plugins(config))
-    yield Check("model", lambda: _model(config))
-    yield Check("prompt template", lambda: _template(config))
-    if config.sft.enabled:
-        yield Check(f"SFT data {config.data.sft.name}", lambda: _demonstrations(config))
-    yield Check(f"RL data {config.data.rl.name}", lambda: _counted(_training(config)))
-    yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(config))
-    yield Check("device", lambda: _device(config))
-    yield Check("optimizers", lambda: _optimizers(config))
-    yield Check("rollouts", lambda: _rollouts(config))
-    yield Check("sampling", lambda: _sampling(config))
+    yield Check("mirrors", lambda: _mirrors(config.tracking))
+    yield Check("executor", lambda: _executor(config.executor, rl.rl.processes))
+    yield Check("plug-ins", lambda: _plugins(rl))
+    yield Check("model", lambda: _model(rl.model))
+    yield Check("prompt template", lambda: _template(sft, config.run.root))
+    if sft.sft.enabled:
+        yield Check(f"SFT data {sft.data.sft.name}", lambda: _demonstrations(sft))
+    yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(evaluation, config.sweep))
+    yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(evaluation))
+    yield Check("device", lambda: _device(rl.model))
+    yield Check("optimizers", lambda: _optimizers(sft.sft, rl.rl))
+    yield Check("rollouts", lambda: _rollouts(rl))
+    yield Check("sampling", lambda: _sampling(evaluation.sampling))
 
 
-def _mirrors(config: SageConfig) -> str:
-    tracking = config.tracking
+def _mirrors(tracking: TrackingSection) -> str:
     require_mirrors(tracking)
     board = ", TensorBoard" if tracking.tensorboard else ""
     if tracking.wandb != "online":
@@ -99,100 +106,95 @@ def _mirrors(config: SageConfig) -> str:
     return f"W&B {'online' if has_key() else 'has no key: offline (`wandb login`)'}{board}"
 
 
-def _executor(config: SageConfig) -> str:
-    require_executor(config.executor)
-    if config.executor.name != "local":
-        return f"{config.executor.name}: its package is installed; the cluster was not asked"
-    places = local_places(config.executor, config.rl.processes)
+def _executor(executor: ExecutorSection, processes: int) -> str:
+    require_executor(executor)
+    if executor.name != "local":
+        return f"{executor.name}: its package is installed; the cluster wasn't asked"
+    places = local_places(executor, processes)
     return f"this machine, {places} {'task' if places == 1 else 'tasks'} at once"
 
 
-def _plugins(config: SageConfig) -> str:
-    require_plugins(RlRecipe.of(config))
-    return f"guide {config.guide.name}, method {config.rl.algo}"
+def _plugins(spec: RlSpec) -> str:
+    require_plugins(spec)
+    return f"guide {spec.guide.name}, method {spec.rl.algo}"
 
 
-def _model(config: SageConfig) -> str:
-    if isinstance(config.model, ScratchModel):
-        return f"from scratch, {config.model.layers} layers of {config.model.hidden}"
-    files = Policy(config.model.path, section=config.model).files
+def _model(model: PretrainedModel | ScratchModel) -> str:
+    if isinstance(model, ScratchModel):
+        return f"from scratch, {model.layers} layers of {model.hidden}"
+    files = Policy(model.path, section=model).files
     weights = any(files.glob("*.safetensors"))
-    return f"{config.model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
+    return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
 
 
-def _template(config: SageConfig) -> str:
-    if isinstance(config.model, ScratchModel):
+def _template(spec: SftSpec, root: Path) -> str:
+    if isinstance(spec.model, ScratchModel):
         facts = TokenizerFacts("<eos>", None, "a model from scratch")
-        template = PromptTemplate.from_section(config.prompt, facts)
+        template = PromptTemplate.from_section(spec.prompt, facts)
     else:
-        policy = planned_base(SftRecipe.of(config), Runs(config.run.root))
-        foundation = Policy(config.model.path, section=config.model)
+        policy = planned_base(spec, Runs(root))
+        foundation = Policy(spec.model.path, section=spec.model)
         tokenizer = (foundation if policy.run else policy).tokenizer()
-        template = PromptTemplate.from_section(config.prompt, tokenizer)
-    return f"{config.prompt.format}: a prompt has {len(template.render('1+1=?'))} characters"
+        template = PromptTemplate.from_section(spec.prompt, tokenizer)
+    return f"{spec.prompt.format}: a prompt has {len(template.render('1+1=?'))} characters"
 
 
-def _demonstrations(config: SageConfig) -> str:
+def _demonstrations(spec: SftSpec) -> str:
     from sage_cli.training.sft import tokenized
 
-    tokenizer, _, examples = sft_inputs(SftRecipe.of(config))
-    most = config.sft.max_length
+    tokenizer, _, examples = sft_inputs(spec)
+    most = spec.sft.max_length
     fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
     return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
 
 
-def _training(config: SageConfig) -> int:
-    problems = len(load_training_problems(config.data))
-    development(config)  # fails for validation problems that are trained on
-    return problems
-
-
-def _counted(problems: int) -> str:
+def _problems(spec: EvaluationSpec, sweep: SweepSection) -> str:
+    problems = len(load_training_problems(spec.data))
+    development(spec, sweep)  # refuses to look at what is trained on
     return f"{problems:,} problems"
 
 
-def _benchmarks(config: SageConfig) -> str:
-    found = load_benchmarks(config.evaluation, config.data)
+def _benchmarks(spec: EvaluationSpec) -> str:
+    found = load_benchmarks(spec.evaluation, spec.data)
     counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
     return f"problems whose golds are right by their judge: {counted}"
 
 
-def _device(config: SageConfig) -> str:
+def _device(model: PretrainedModel | ScratchModel) -> str:
     from sage_cli.training.hardware import device, precision
 
-    computed = precision(config.model.compute_dtype)
+    computed = precision(model.compute_dtype)
     return f"{device()}; computes in {'bfloat16' if computed['bf16'] else 'float32'}"
 
 
-def _optimizers(config: SageConfig) -> str:
-    require_optimizer(config.rl.optimizer, "rl.optimizer")
-    if not config.sft.enabled:
-        return f"RL {config.rl.optimizer}"
-    require_optimizer(config.sft.optimizer, "sft.optimizer")
-    return f"SFT {config.sft.optimizer}, RL {config.rl.optimizer}"
+def _optimizers(sft: SftSection, rl: Method) -> str:
+    require_optimizer(rl.optimizer, "rl.optimizer")
+    if not sft.enabled:
+        return f"RL {rl.optimizer}"
+    require_optimizer(sft.optimizer, "sft.optimizer")
+    return f"SFT {sft.optimizer}, RL {rl.optimizer}"
 
 
-def _rollouts(config: SageConfig) -> str:
-    backend = config.rollout.backend
-    if config.rollout.may_use_vllm:  # the others are always here
+def _rollouts(spec: RlSpec) -> str:
+    backend, processes = spec.rollout.backend, spec.rl.processes
+    if spec.rollout.may_use_vllm:  # the others are always here
         from sage_cli.training.rollout_engine import settled_engine
 
-        backend = settled_engine(config.rollout, config.rl.processes).backend
-    if config.rl.accelerate is not None:
+        backend = settled_engine(spec.rollout, processes).backend
+    if spec.rl.accelerate is not None:
         from sage_cli.training.launch import accelerate_configuration
 
-        accelerate_configuration(config.rl.accelerate)
-    processes = config.rl.processes
+        accelerate_configuration(spec.rl.accelerate)
     return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
 
 
-def _sampling(config: SageConfig) -> str:
-    backend = chosen_backend(config.sampling)
+def _sampling(sampling: SamplingSection) -> str:
+    backend = chosen_backend(sampling)
     if backend == "vllm":
         from sage_cli.sampling.engines.vllm_sampler import require_vllm
 
         require_vllm()
     if backend == "server":
-        return f"servers {', '.join(config.sampling.servers)}, which are asked when sampling begins"
-    asked = config.sampling.backend
+        return f"servers {', '.join(sampling.servers)}, which are asked when sampling begins"
+    asked = sampling.backend
     return backend if backend == asked else f"{backend} (sampling.backend is '{asked}')"

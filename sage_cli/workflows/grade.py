@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.schema import SageConfig
+from sage_cli.config.grading import GradingSection
+from sage_cli.config.model import PromptSection
 from sage_cli.errors import DataError
-from sage_cli.grading import Grade, Grader
+from sage_cli.evaluation.benchmarks import grader_of
+from sage_cli.grading import Grade
 from sage_cli.grading.grades import STATUSES
 from sage_cli.json_value import json_value
 from sage_cli.progress import Progress
@@ -64,7 +66,12 @@ class GradedFile:
 
 
 def grade_file(
-    path: Path, config: SageConfig, modes: tuple[str, ...], judge: str, progress: Progress
+    path: Path,
+    grading: GradingSection,
+    prompt: PromptSection,
+    modes: tuple[str, ...],
+    judge: str,
+    progress: Progress,
 ) -> GradedFile:
     """Grade the rows {gold, completion} or {gold, completions} of a JSONL file in each mode.
 
@@ -83,7 +90,8 @@ def grade_file(
     grades: dict[str, list[Grade]] = {}
     for mode in modes:
         progress.begin(f"grading ({mode})", len(items), "completions")
-        with _grader(config, mode, judge) as grader:
+        chosen = grading.model_copy(update={"mode": mode})
+        with grader_of(judge, None, chosen, prompt) as grader:
             grades[mode] = []
             for start in range(0, len(items), _AT_ONCE):
                 part = items[start : start + _AT_ONCE]
@@ -91,21 +99,6 @@ def grade_file(
                 progress.advance(len(part))
         progress.end()
     return GradedFile(items, grades, malformed)
-
-
-def _grader(config: SageConfig, mode: str, judge: str) -> Grader:
-    settings, prompt = config.grading, config.prompt
-    return Grader(
-        workers=settings.workers,
-        mode=mode,
-        judge=judge,
-        timeout_s=settings.timeout_s,
-        memory_mb=settings.memory_mb,
-        tolerance=settings.tolerance,
-        answer_open=prompt.answer_open,
-        answer_close=prompt.answer_close,
-        extract=settings.extract or prompt.answer,
-    )
 
 
 def _read(path: Path) -> Iterator[Item | Malformed]:

@@ -10,7 +10,7 @@ from typing import Any
 from sage_cli.config.consent import without_consent
 from sage_cli.config.load import load
 from sage_cli.config.presets import read_layer
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.records import default_root
 from sage_cli.errors import SageError
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -91,7 +91,7 @@ class OpenedRun:
         named = {"benchmark": benchmark, "samples": samples, "seeds": seeds}
         stored = without_consent(read_layer(self.run.folder / "config.json"))
         config = load(flags={"evaluation": named}, stored=stored).config
-        recipe, root = EvaluationRecipe.of(config), self.run.folder.parent
+        recipe, root = EvaluationSpec.of(config), self.run.folder.parent
         n, first = recipe.evaluation.samples, recipe.evaluation.seed
         rows: list[dict[str, Any]] = []
         for one in load_benchmarks(recipe.evaluation, recipe.data):

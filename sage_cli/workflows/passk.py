@@ -1,68 +1,96 @@
-"""`sage passk`: pass@k curves of runs, models or files of counts."""
+"""`sage passk`: pass@k curves of runs, models or files of counts; and what `sage eval` shares."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.in_words import Stage
-from sage_cli.config.recipe import EvaluationRecipe, SftRecipe
 from sage_cli.config.schema import SageConfig
-from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.evaluate import evaluate, report_folder
-from sage_cli.evaluation.missing import plan_measurement
+from sage_cli.evaluation.evaluate import Evaluated, Evaluation, report_folder
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
-from sage_cli.models.policies.names import NO_LABELS, Labels, NoRunsError, chosen_policies
-from sage_cli.models.policies.planned import planned_base
-from sage_cli.planning.cards import card
-from sage_cli.planning.stages import memory_stages
+from sage_cli.models.policies.names import NO_LABELS, Labels, NoRunsError
+from sage_cli.models.policies.policy import Policy
+from sage_cli.planning.dry_run import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
-from sage_cli.store.runs.run import Runs
 from sage_cli.store.surroundings import surroundings
-from sage_cli.workflows.sft import policies_to_measure
+from sage_cli.workflows.initial_policy import InitialPolicy
 
 
-def passk(
-    config: SageConfig,
-    names: Sequence[str],
-    progress: Progress,
-    *,
-    train: bool = False,
-    labels: Labels = NO_LABELS,
-) -> Report:
-    """Measure every named run or model; without names the latest run, or with `train` the base.
+@dataclass(frozen=True)
+class Measuring:
+    """An evaluation of the models called `names`; without names of the latest run.
 
-    Curves are computed at all ks; `evaluation.k` says which of them the table shows, `labels` what
-    tables and figure call a model, by the name that was typed.
+    `labels` are what tables and figures call a model, by the name that was typed. `start` is
+    measured where there is no run.
     """
-    recipe, root = EvaluationRecipe.of(config), config.run.root
-    ks = parse_ks(recipe.evaluation.k, recipe.evaluation.samples)
-    # before a base is trained, so that a broken benchmark is named at once
-    with progress.doing(f"reading {recipe.evaluation.benchmark}"):
-        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-    policies = policies_to_measure(config, names, progress, train=train, labels=labels)
-    found = evaluate(policies, benchmarks, recipe, root, config.tracking, progress)
-    every = curve_ks(recipe.evaluation.samples, ks)
+
+    evaluation: Evaluation
+    start: InitialPolicy
+    names: Sequence[str]
+    labels: Labels
+
+    @classmethod
+    def of(cls, config: SageConfig, names: Sequence[str], labels: Labels = NO_LABELS) -> Measuring:
+        """The evaluation that `config` describes, of the models called `names`."""
+        return cls(Evaluation.of_config(config), InitialPolicy.of(config), names, labels)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command: an evaluation, of policies trained or not yet."""
+        try:
+            policies = self.evaluation.policies(self.names, self.labels)
+        except NoRunsError:
+            policies = [self.start.policy]
+        return [self.evaluation.of(policies)]
+
+    def carry_out(self, progress: Progress, *, train: bool) -> Evaluated:
+        """Measure the policies. With `train` the initial policy is trained where there is no run.
+
+        What is wrong with benchmarks or ks is raised before that.
+        """
+        _ = self.evaluation.ks
+        with progress.doing(f"reading {self.evaluation.spec.evaluation.benchmark}"):
+            _ = self.evaluation.benchmarks
+        return self.evaluation.of(self._policies(progress, train=train)).carry_out(progress)
+
+    def _policies(self, progress: Progress, *, train: bool) -> list[Policy]:
+        try:
+            policies = self.evaluation.policies(self.names, self.labels)
+        except NoRunsError:
+            if not train:
+                raise
+            root = self.evaluation.root.resolve()
+            progress.say(
+                f"{root} holds no finished run: the preset's initial policy is trained first"
+            )
+            return [self.start.carry_out(progress)]
+        if not self.names:
+            progress.say(f"measuring the latest run, [bold]{policies[0].label}[/]")
+        return policies
+
+
+def passk(measuring: Measuring, progress: Progress, *, train: bool = False) -> Report:
+    """Measure every named run or model; with `train` an initial policy where there is no run.
+
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    """
+    found = measuring.carry_out(progress, train=train)
+    ks, evaluation = measuring.evaluation.ks, found.spec.evaluation
+    every = curve_ks(evaluation.samples, ks)
     with progress.doing("computing curves and writing the report"):
         lines = [
-            Line(
-                policy,
-                benchmark,
-                _curve([one.counts for one in seeds], every, recipe.evaluation),
-                seeds,
-            )
+            Line(policy, benchmark, _curve([one.counts for one in seeds], every, evaluation), seeds)
             for (benchmark, policy), seeds in found.measured.items()
         ]
-        return passk_document(lines, found.provenance, ks).write(
-            report_folder("passk", found, recipe, root)
-        )
+        document = passk_document(lines, found.provenance, ks)
+        return document.write(report_folder("passk", found, measuring.evaluation.root))
 
 
 def passk_of_files(
@@ -84,20 +112,6 @@ def passk_of_files(
     folder = root / "reports" / f"passk-{files[0].stem}-{identity[:8]}"
     provenance = replace(Provenance.here(surroundings()), files=hashes)
     return passk_document(lines, provenance, ks).write(folder)
-
-
-def plan(config: SageConfig, names: Sequence[str], gpu: str | None = None) -> list[Stage]:
-    """What `sage passk` and `sage eval` would measure, and what is stored of it.
-
-    `gpu` names a card, against which memory is laid.
-    """
-    runs = Runs(config.run.root)
-    try:
-        policies = chosen_policies(names, runs, config.model)
-    except NoRunsError:
-        policies = [planned_base(SftRecipe.of(config), runs)]
-    memory = memory_stages(config, card(gpu), training=False) if gpu else []
-    return [plan_measurement(config, policies), *memory]
 
 
 def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:

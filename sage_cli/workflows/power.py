@@ -8,33 +8,28 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from sage_cli.config.recipe import EvaluationRecipe
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.provenance import provenance_of
-from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.file_hash import file_hash
 from sage_cli.metrics import Counts, parse_ks, pooled, read_counts
 from sage_cli.metrics.comparisons.pooled_null import grade_correlation
+from sage_cli.metrics.counts.counts_file import is_counts_file
 from sage_cli.metrics.design.power import CORRELATION, HETEROGENEITY, Design
-from sage_cli.models.policies.names import chosen_policies
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.reports.power import Base, Question, power_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.store.identity import identity_of
-from sage_cli.store.runs.run import Runs
 from sage_cli.store.surroundings import surroundings
-from sage_cli.workflows.compare import is_counts_file
 
 Counted = tuple[str, str, Counts]
 """A base's label, the benchmark, and its counts."""
 
 
 def power(
-    config: SageConfig,
+    evaluation: Evaluation,
     names: Sequence[str],
     progress: Progress,
     *,
@@ -69,18 +64,18 @@ def power(
             "give a number from 0 to 1, or --like RUN to have it estimated",
         )
     with progress.doing("counting what is stored of the bases"):
-        bases, provenance = _bases(config, names)
+        bases, provenance = _bases(evaluation, names)
     counted = min(len(counts) for _, _, counts in bases)
     designs = tuple(Design(*one) for one in product(p or (counted, 2 * counted, 4 * counted), n, s))
     fixed = CORRELATION if correlation is None else correlation
     results = []
     for label, benchmark, counts in bases:
-        shared = fixed if like is None else _correlation(config, like, label, benchmark, counts)
-        confidence = config.evaluation.confidence
+        shared = fixed if like is None else _correlation(evaluation, like, label, benchmark, counts)
+        confidence = evaluation.spec.evaluation.confidence
         question = Question(designs, ks, loss, heterogeneity, shared, confidence, like)
         with progress.doing(f"finding what could be seen of {label} on {benchmark}"):
             results.append(Base.of(label, benchmark, counts, question))
-    folder = _folder(config.run.root, results)
+    folder = _folder(evaluation.root, results)
     with progress.doing("drawing and writing the report"):
         return power_document(results, provenance).write(folder)
 
@@ -97,22 +92,20 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(sorted({int(token) for token in tokens}))
 
 
-def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Counted], Provenance]:
+def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted], Provenance]:
     """Return each base's counts on each benchmark, and their provenance."""
     files = {name: Path(name) for name in names if is_counts_file(name)}
     bases = [(path.stem, "counts", read_counts(path)) for path in files.values()]
     provenance = Provenance.here(surroundings())
     if not names or len(files) < len(names):
-        recipe = EvaluationRecipe.of(config)
-        benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
-        others = [name for name in names if name not in files]
-        policies = chosen_policies(others, Runs(config.run.root), config.model)
-        n = recipe.evaluation.samples
+        spec, benchmarks = evaluation.spec, evaluation.benchmarks
+        policies = evaluation.policies([name for name in names if name not in files])
+        n = spec.evaluation.samples
         for policy, benchmark in product(policies, benchmarks):
-            seeds = stored_counts(policy, benchmark, recipe, config.run.root, (n,))[n]
+            seeds = stored_counts(policy, benchmark, spec, evaluation.root, (n,))[n]
             bases.append((policy.label, benchmark.name, pooled(seeds)))
-        samples = [PolicySamples.of_evaluation(one, recipe, config.run.root) for one in policies]
-        provenance = provenance_of(samples, benchmarks, recipe)
+        samples = [evaluation.samples(policy) for policy in policies]
+        provenance = provenance_of(samples, benchmarks, spec)
     for label, benchmark_name, counts in bases:
         if not counts.n_P.any():
             raise StoreError(
@@ -125,15 +118,14 @@ def _bases(config: SageConfig, names: Sequence[str]) -> tuple[list[Counted], Pro
 
 
 def _correlation(
-    config: SageConfig, like: str, label: str, benchmark: str, counts: Counts
+    evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
     """Return the correlation of the base's stored verdicts with those of the run `like`."""
-    recipe = EvaluationRecipe.of(config)
-    (policy,) = chosen_policies([like], Runs(config.run.root), config.model)
-    n, correlation = recipe.evaluation.samples, float("nan")
-    for one in load_benchmarks(recipe.evaluation, recipe.data):
+    (policy,) = evaluation.policies([like])
+    n, correlation = evaluation.spec.evaluation.samples, float("nan")
+    for one in evaluation.benchmarks:
         if one.name == benchmark:
-            stored = stored_counts(policy, one, recipe, config.run.root, (n,))[n]
+            stored = stored_counts(policy, one, evaluation.spec, evaluation.root, (n,))[n]
             correlation = grade_correlation(counts, pooled(stored))
     if math.isnan(correlation):
         raise StoreError(

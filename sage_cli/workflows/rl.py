@@ -1,46 +1,49 @@
-"""`sage rl`: a base, an anchor and verifiable rewards become a trained policy, once."""
+"""`sage rl`: an initial policy, an anchor and verifiable rewards become a trained policy, once."""
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
 
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.in_words import rl_facts
+from sage_cli.config.recipe import EvaluationSpec, RecordSpec, RlSpec
 from sage_cli.config.remarks import remarks
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import origins
-from sage_cli.evaluation.development import development
-from sage_cli.evaluation.drawing import Drawing
-from sage_cli.evaluation.final import FinalMeasurement
-from sage_cli.evaluation.reference import problems_held, reference_samples
+from sage_cli.evaluation.development import Development, development
+from sage_cli.evaluation.drawing import PolicySampler
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.reference import problems_held, reference_facts, reference_samples
 from sage_cli.evaluation.retries import train_by_retries
 from sage_cli.evaluation.rewarded import train_by_rewards
 from sage_cli.evaluation.rollouts import require_rollouts
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.policies.compatibility import (
-    note_weights,
     refuse_adapter_in_full_tuning,
     refuse_unfit_start,
-    require_childless,
     require_own_weights,
     require_same_parent,
 )
-from sage_cli.models.policies.planned import planned_base
+from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
+from sage_cli.planning.cards import Card
+from sage_cli.planning.dry_run import Described, Stage
+from sage_cli.planning.stages import rl_hours, rl_memory
 from sage_cli.problems.hints import require_hints
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Progress
-from sage_cli.store.mirrors.follower import require_mirrors
-from sage_cli.store.runs.replacement import current, settled, stage_replacement
+from sage_cli.store.runs.manifest import Origin
+from sage_cli.store.runs.replacement import current
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.training.launch import accelerate_configuration, train_together
-from sage_cli.training.lifeline import ended_with, follow, is_followed
+from sage_cli.training.lifeline import ended_with, follow
 from sage_cli.training.optimizers import require_optimizer
 from sage_cli.training.plugins import require_plugins
 from sage_cli.training.processes import (
@@ -50,215 +53,226 @@ from sage_cli.training.processes import (
     require_all_processes,
     require_alone,
     require_fit,
+    world_size,
 )
-from sage_cli.workflows.rl_plan import planned_parent, planned_run, processes
-from sage_cli.workflows.sft import base_policy
-
-_OF_THE_BASE = ("--preset", "-p", "--config", "--set", "--runs")
-SHOWN = {"reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy"}
-SHOWN |= {"pairs/margin": "margin", "eval/pass@1": "dev pass@1"}
+from sage_cli.training.watch import Watch
+from sage_cli.workflows.initial_policy import InitialPolicy
+from sage_cli.workflows.training_run import TrainingRun
 
 
-def rl(
-    config: SageConfig,
-    progress: Progress,
-    *,
-    init: str | None = None,
-    fresh: bool = False,
-    replace_parent: bool = False,
-    measure: bool = False,
-) -> Run:
-    """Train by RL from the base (or from `init`), or go on with it, or find it finished.
+@dataclass(frozen=True, kw_only=True)
+class RlTraining(TrainingRun):
+    """RL of a policy from `start`.
 
-    `fresh` trains it anew, beside the one that is there until it is finished; one that others grew
-    from only with `replace_parent`. `measure` then measures it as `evaluation` says.
+    `looks` and `sweep` say how the policy is looked at while it is trained, `looks` also how
+    completions are sampled beforehand. `base_command` trains the initial policy, where this command
+    can't.
     """
-    require_mirrors(config.tracking)
-    require_all_processes()
-    recipe = RlRecipe.of(config)
-    ending: AbstractContextManager[None] = nullcontext()
-    if is_launched():
-        ending = ended_with(follow())
-        require_fit(recipe.rl, recipe.model.tuning)
-        require_alone(recipe.rl)
-        _require_base(config, init)
-        if not join_processes().is_main_process:
-            return _train_beside(config, init)
-    elif recipe.rl.accelerate is not None:
-        accelerate_configuration(recipe.rl.accelerate)
-    measurement = FinalMeasurement.of(config) if measure else None
-    with progress.doing("reading what the run is made from"):
-        parent = planned_parent(config, init)
-        run = planned_run(config, parent)
-    if not fresh:
-        run = current(run)
-    elif not replace_parent:
-        require_childless(run, Runs(config.run.root))
-    if run.finished and not fresh:
-        return _found(config, run, measurement, progress)
-    require_plugins(recipe)
-    _refuse_unfit_machine(recipe)
-    problems = _problems(config, recipe, progress)
-    base = parent if init else base_policy(config, progress)
-    _refuse_unfit(recipe, base, init)
-    require_rollouts(recipe.rollout, base, processes(recipe))
-    if fresh:  # from here on nothing is known to be against it
-        run = stage_replacement(run)
-    _refuse_foreign(run, base)
-    for remark in remarks(config):
-        progress.say(remark)
-    progress.say(f"[bold]{run.id}[/]: loading libraries")
-    if recipe.anchor.kl == "forward":
-        reference = reference_samples(recipe, base, config.run.root)
-        with Drawing(reference, config.sampling, progress) as drawing:
-            held = problems_held(problems, recipe.rl)
-            drawing.draw(recipe.rl.seed, held, recipe.anchor.reference_samples)
-    if not is_launched() and _trains_apart(recipe, measured=measurement is not None):
-        start = init or (str(base.run.folder) if base.run else None)
-        train_together(config, run, start, progress, SHOWN)
-        run.note(sweep=config.run.sweep)  # the launched command knows of no sweep
-        if measurement is not None:
-            measurement.take(run, progress)
-    else:
-        _record(config, recipe, base, problems, run, progress, measurement, ending)
-    return run if is_followed() else settled(run)
 
+    kind = "rl"
+    shown = {  # noqa: RUF012
+        "reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy",
+        "pairs/margin": "margin", "eval/pass@1": "dev pass@1",
+    }  # fmt: skip
+    called = "run"
 
-def _found(
-    config: SageConfig, run: Run, measurement: FinalMeasurement | None, progress: Progress
-) -> Run:
-    """A run that was finished before, measured if that is asked for."""
-    progress.say(f"[bold]{run.id}[/] is trained already")
-    if config.run.sweep is None:
-        run.ask()
-    if is_launched():
-        join_processes().wait_for_everyone()
-    if measurement is not None:
-        measurement.take(run, progress)
-    return run
+    spec: RlSpec
+    start: InitialPolicy
+    looks: EvaluationSpec
+    sweep: SweepSection
+    warnings: Sequence[str]
+    base_command: str = "sage sft"
 
+    @classmethod
+    def of(
+        cls,
+        config: SageConfig,
+        init: str | None = None,
+        *,
+        measure: bool = False,
+        base_command: str = "sage sft",
+    ) -> RlTraining:
+        """The training that `config` describes, from `init` or its own initial policy.
 
-def _problems(config: SageConfig, recipe: RlRecipe, progress: Progress) -> list[Problem]:
-    """The problems to train on; those that it can't train with are named before any training."""
-    with progress.doing(f"reading {recipe.data.rl.name}"):
-        problems = load_training_problems(recipe.data)
-        development(config)  # refuses problems to look at that would be trained on
-        if isinstance(recipe.rl, GuidedDpo):
-            require_hints(problems, recipe.data.rl, recipe.rl)
-    return problems
-
-
-def _require_base(config: SageConfig, init: str | None) -> None:
-    """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
-    if init is not None or not config.sft.enabled:
-        return
-    base = planned_base(SftRecipe.of(config), Runs(config.run.root))
-    if not base.exists:
-        raise ConfigurationError(
-            f"the base {base.label} isn't trained yet, and a command that a launcher started can't "
-            "train it: that takes one process",
-            f"train it first by `{base_command(sys.argv[1:])}`, then type this command again",
+        With `measure` evaluated at its end.
+        """
+        return cls(
+            spec=RlSpec.of(config),
+            start=InitialPolicy.of(config, init),
+            looks=EvaluationSpec.of(config),
+            sweep=config.sweep,
+            warnings=remarks(config),
+            record=RecordSpec.of(config),
+            evaluation=Evaluation.of_config(config) if measure else None,
+            base_command=base_command,
         )
 
+    @cached_property
+    def planned(self) -> Run:
+        """The run that settings and initial policy name, whether it exists or not."""
+        return rl_run(self.spec, self.start.policy, Runs(self.record.root), self._processes)
 
-def base_command(words: Sequence[str]) -> str:
-    """The command that trains the base of the `sage rl` that was typed in these words.
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command, in order."""
+        return [self.start, *super().stages]
 
-    Of its options those that decide the base: presets, a stored configuration, settings, folder.
-    """
-    kept, rest = ["sage", "sft"], iter(words)
-    for word in rest:
-        name, equals, _ = word.partition("=")
-        if name in _OF_THE_BASE:
-            kept += [word] if equals else [word, next(rest, "")]
-    return shlex.join(kept)
+    def describe(self) -> Described:
+        """Describe the training, how far the run is, and which reference samples are stored."""
+        facts = {
+            **run_facts(self.planned),
+            **rl_facts(self.spec),
+            **reference_facts(self.spec, self.start.policy, self.record.root),
+            **rl_hours(self.spec),
+        }
+        return Described("RL", facts)
 
+    def memory(self, card: Card) -> Described:
+        """Describe the GPU memory that the training takes on each `card`."""
+        return rl_memory(self.spec, card)
 
-def _refuse_unfit(recipe: RlRecipe, base: Policy, init: str | None) -> None:
-    """Refuse before anything is written what can't be trained from `base` under this recipe."""
-    refuse_adapter_in_full_tuning(base, recipe.model.tuning)
-    if recipe.anchor.kl != "none":
-        reference_policy(base, recipe)
-    require_own_weights(base)
-    if init:
-        allowed = recipe.rl.allow_template_mismatch
-        refuse_unfit_start(base, recipe.model, recipe.prompt, other_template=allowed)
+    def join(self) -> Run | None:
+        """Train as one of several processes that a launcher started, unless it is the first.
 
+        The first prepares start and run, holds the run's folder and writes; the others wait, then
+        train.
+        """
+        spec = self.spec
+        require_all_processes()
+        if not is_launched():
+            if spec.rl.accelerate is not None:
+                accelerate_configuration(spec.rl.accelerate)
+            return None
+        _ = self._launcher_lives
+        require_fit(spec.rl, spec.model.tuning)
+        require_alone(spec.rl)
+        self._require_base()
+        if join_processes().is_main_process:
+            return None
+        join_processes().wait_for_everyone()
+        run = current(self.planned)
+        if not run.finished:
+            problems, apart = load_training_problems(spec.data), development(self.looks, self.sweep)
+            train_by_rewards(spec, self.record, self.start.policy, problems, apart, run)
+        return run
 
-def _refuse_unfit_machine(recipe: RlRecipe) -> None:
-    """Refuse before anything is trained what can't be computed or drawn here."""
-    from sage_cli.training.hardware import require_hardware
-    from sage_cli.training.rollout_engine import settled_engine
-
-    require_hardware(recipe.model, processes_here(recipe.rl.processes))
-    require_optimizer(recipe.rl.optimizer, "rl.optimizer")
-    settled_engine(recipe.rollout, processes(recipe))
-
-
-def _trains_apart(recipe: RlRecipe, *, measured: bool) -> bool:
-    """Whether this command leaves the training to processes of their own.
-
-    To several where several are asked for, and to one where its rollout engine would hold memory of
-    the GPU that the engine of the measurement needs: only the end of a process gives it back.
-    """
-    from sage_cli.training.rollout_engine import is_colocated
-
-    return recipe.rl.processes > 1 or (measured and is_colocated(recipe.rollout))
-
-
-def _refuse_foreign(run: Run, base: Policy) -> None:
-    """Refuse to go on with a run that began from other weights, or has another's checkpoints."""
-    from sage_cli.training.checkpoints import refuse_foreign
-
-    require_same_parent(run, base)
-    refuse_foreign(run.checkpoints)
-
-
-def _record(
-    config: SageConfig,
-    recipe: RlRecipe,
-    base: Policy,
-    problems: Sequence[Problem],
-    run: Run,
-    progress: Progress,
-    measurement: FinalMeasurement | None,
-    ending: AbstractContextManager[None],
-) -> None:
-    """Train in this process (and those launched with it), holding and describing the run."""
-    from sage_cli.training.hardware import release_memory
-    from sage_cli.training.watch import watched
-
-    record = run.recording(
-        config.model_dump(mode="json"),
-        kind="rl",
-        parent=base.run.id if base.run else base.path,
-        parent_weights=base.fingerprint,
-        seed=recipe.rl.seed,
-        template=PromptTemplate.from_section(recipe.prompt, base.tokenizer_facts).hash,
-        data=origins(problems) or recipe.data.rl.name,
-        sweep=config.run.sweep,
-    )
-    with watched(run, config.tracking, "rl", progress, SHOWN) as watch:
-        with record as run, ending:
+    def found(self, run: Run, progress: Progress) -> None:
+        """Say that `run` was finished before, and note that it was asked for again."""
+        progress.say(f"[bold]{run.id}[/] is trained already")
+        if self.record.sweep is None:
+            run.ask()
+        if is_launched():
             join_processes().wait_for_everyone()
-            if isinstance(recipe.rl, GuidedDpo):
-                train_by_retries(config, base, problems, run, watch, progress)
-            else:
-                train_by_rewards(config, base, problems, run, watch)
-            note_weights(run)
-        if measurement is not None:
-            release_memory()
-            measurement.take(run, progress, watch.mirrors)
 
+    def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
+        """Check machine, problems and initial policy, which is trained if need be."""
+        from sage_cli.training.checkpoints import refuse_foreign
 
-def _train_beside(config: SageConfig, init: str | None) -> Run:
-    """Train as one of several processes that a launcher started, all but the first of them.
+        spec = self.spec
+        require_plugins(spec)
+        self._require_machine()
+        with progress.doing(f"reading {spec.data.rl.name}"):
+            problems = load_training_problems(spec.data)
+            apart = development(self.looks, self.sweep)
+            if isinstance(spec.rl, GuidedDpo):
+                require_hints(problems, spec.data.rl, spec.rl)
+        start = self.start.carry_out(progress)
+        refuse_adapter_in_full_tuning(start, spec.model.tuning)
+        if spec.anchor.kl != "none":
+            reference_policy(start, spec)
+        require_own_weights(start)
+        if self.start.init:
+            allowed = spec.rl.allow_template_mismatch
+            refuse_unfit_start(start, spec.model, spec.prompt, other_template=allowed)
+        require_rollouts(spec.rollout, start, self._processes)
+        if resumed is not None:
+            require_same_parent(resumed, start)
+            refuse_foreign(resumed.checkpoints)
+        return partial(self._train, start, problems, apart, progress)
 
-    The first prepares base and run, holds the run's folder and writes; these wait, then train.
-    """
-    join_processes().wait_for_everyone()
-    base = planned_parent(config, init)
-    run = current(planned_run(config, base))
-    if not run.finished:
-        train_by_rewards(config, base, load_training_problems(config.data), run)
-    return run
+    @cached_property
+    def _launcher_lives(self) -> Callable[[], bool]:
+        """Ask if the launcher lives. From the first access on, this process ends with it."""
+        return follow()
+
+    @property
+    def _processes(self) -> int:
+        """The number of processes that train together, launched or yet to be launched."""
+        return world_size() if is_launched() else self.spec.rl.processes
+
+    @property
+    def _trains_apart(self) -> bool:
+        """Return True if the training is left to processes of its own.
+
+        To several where several are asked for, and to one where its rollout engine would hold
+        memory of the GPU that the evaluation's engine needs: only the end of a process frees it.
+        """
+        from sage_cli.training.rollout_engine import is_colocated
+
+        several = self.spec.rl.processes > 1
+        return several or (self.evaluation is not None and is_colocated(self.spec.rollout))
+
+    def _require_base(self) -> None:
+        """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
+        if self.start.is_trained_here and not self.start.policy.exists:
+            raise ConfigurationError(
+                f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
+                "that a launcher started can't train it: that takes one process",
+                f"train it first by `{self.base_command}`, then type this command again",
+            )
+
+    def _require_machine(self) -> None:
+        """Refuse what this machine can't train or sample from."""
+        from sage_cli.training.hardware import require_hardware
+        from sage_cli.training.rollout_engine import settled_engine
+
+        rl = self.spec.rl
+        require_hardware(self.spec.model, processes_here(rl.processes))
+        require_optimizer(rl.optimizer, "rl.optimizer")
+        settled_engine(self.spec.rollout, self._processes)
+
+    def _train(
+        self,
+        start: Policy,
+        problems: Sequence[Problem],
+        apart: Development | None,
+        progress: Progress,
+        run: Run,
+    ) -> None:
+        """Train `run` here or in processes of its own. Forward KL's reference is sampled first."""
+        for warning in self.warnings:
+            progress.say(warning)
+        progress.say(f"[bold]{run.id}[/]: loading libraries")
+        spec, root, sampling = self.spec, self.record.root, self.looks.sampling
+        if spec.anchor.kl == "forward":
+            reference = reference_samples(spec, start, root)
+            with PolicySampler(reference, sampling, progress) as sampler:
+                held = problems_held(problems, spec.rl)
+                sampler.sample(spec.rl.seed, held, spec.anchor.reference_samples)
+        if not is_launched() and self._trains_apart:
+            init = self.start.init or (str(start.run.folder) if start.run else None)
+            train_together(spec.rl, self.record, run, init, progress, self.shown)
+            run.note(sweep=self.record.sweep)  # the launched command knows of no sweep
+            self.measure(run, progress)
+            return
+
+        def train(run: Run, watch: Watch) -> None:
+            with ended_with(self._launcher_lives) if is_launched() else nullcontext():
+                join_processes().wait_for_everyone()
+                if isinstance(spec.rl, GuidedDpo):
+                    train_by_retries(
+                        spec, root, sampling, start, problems, apart, run, watch, progress
+                    )
+                else:
+                    train_by_rewards(spec, self.record, start, problems, apart, run, watch)
+
+        origin: Origin = {
+            "kind": self.kind,
+            "parent": start.run.id if start.run else start.path,
+            "parent_weights": start.fingerprint,
+            "seed": spec.rl.seed,
+            "template": PromptTemplate.from_section(spec.prompt, start.tokenizer_facts).hash,
+            "data": origins(problems) or spec.data.rl.name,
+            "sweep": self.record.sweep,
+        }
+        self.train_here(run, origin, train, progress)

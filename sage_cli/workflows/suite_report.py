@@ -5,6 +5,7 @@ from __future__ import annotations
 from sage_cli.analysis.registry import find_analysis
 from sage_cli.analysis.selection import Request, options_of
 from sage_cli.errors import SageError, StoreError
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Document
 from sage_cli.reports.page import Page
@@ -72,7 +73,8 @@ def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
     labels = {one.policy.word: one.title for one in reversed(part.replicates)}
     request = Request(**dict(analysis.options))
     try:
-        return answer(wanted[0].config, analysis.name, names, request, progress, labels)[0]
+        evaluation = Evaluation.of_config(wanted[0].config)
+        return answer(evaluation, analysis.name, names, request, progress, labels)[0]
     except SageError as error:
         return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
 

@@ -6,15 +6,15 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from sage_cli.config.executor import ExecutorSection
-from sage_cli.config.in_words import Stage, evaluation_facts, rl_facts
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe, SftRecipe
+from sage_cli.config.in_words import evaluation_facts, rl_facts
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
 from sage_cli.executors.build import build_executor, local_places
 from sage_cli.executors.executor import Executor
-from sage_cli.planning.cards import card
-from sage_cli.planning.stages import memory_stages, rl_hours
+from sage_cli.planning.dry_run import Described, memory_of
+from sage_cli.planning.stages import rl_hours
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.lock import driver
@@ -29,7 +29,7 @@ from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
 from sage_cli.trials.failures import all_failed
 from sage_cli.trials.task import DONE, Task
 from sage_cli.trials.trial import Replicate
-from sage_cli.workflows.sft import plan_base
+from sage_cli.workflows.rl import RlTraining
 
 LEARNING_WORKERS = 4
 """Trainings at once on a cluster if the sampler learns and executor.workers is not set."""
@@ -45,7 +45,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     search = prepared(config)
     folder = search.folder
     refuse_trained(search.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(RlRecipe.of(search.shared))
+    require_plugins(RlSpec.of(search.shared))
     executor = _executor(search, detach=detach)
     with ExitStack() as held:
         held.enter_context(driver(folder.path, folder.name))
@@ -78,13 +78,13 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
     return report
 
 
-def dry_run(config: SageConfig, gpu: str | None = None) -> list[Stage]:
+def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
     """The stages of a sweep: its initial policy, what its trials share, and every task.
 
     `gpu` names a card, against which memory of the shared settings is laid.
     """
     search = prepared(config)
-    recipe, shared = RlRecipe.of(search.shared), search.shared
+    recipe, shared = RlSpec.of(search.shared), search.shared
     tasks = search.known_tasks()
     states = [task.state for task in tasks]
     left = [task for task, state in zip(tasks, states, strict=True) if state != DONE]
@@ -98,14 +98,15 @@ def dry_run(config: SageConfig, gpu: str | None = None) -> list[Stage]:
         "runs": f"{runs}, {states.count(DONE)} of them done",
         "objectives": " and ".join(config.sweep.objective),
         **_cost(shared, left, _section(search).workers or len(left)),
-        **evaluation_facts(EvaluationRecipe.of(shared)),
+        **evaluation_facts(EvaluationSpec.of(shared)),
         **{task.title: f"{task.name}: {state}" for task, state in zip(tasks, states, strict=True)},
     }
+    trial = RlTraining.of(shared, measure=True)
     return [
-        plan_base(SftRecipe.of(shared), search.initial.policy),
-        Stage("RL, shared by all trials", {**rl_facts(recipe), **rl_hours(recipe)}),
-        Stage("sweep", facts),
-        *(memory_stages(shared, card(gpu), base=True) if gpu else []),
+        trial.start.describe(),
+        Described("RL, shared by all trials", {**rl_facts(recipe), **rl_hours(recipe)}),
+        Described("sweep", facts),
+        *memory_of(trial.stages, gpu),
     ]
 
 

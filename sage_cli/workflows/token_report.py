@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from sage_cli.config.model import PretrainedModel, trained_dtype
-from sage_cli.config.recipe import EvaluationRecipe, RlRecipe
+from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks
-from sage_cli.evaluation.drawing import Drawing
+from sage_cli.evaluation.drawing import PolicySampler
 from sage_cli.evaluation.measure import grade_rows
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.guides.token_values import token_values
@@ -130,9 +130,9 @@ def _completions(
     policy: Policy, benchmark: Benchmark, config: SageConfig, progress: Progress
 ) -> list[Completion]:
     """Return sample 0 of each problem, from the policy's sample set or sampled into it."""
-    samples = PolicySamples.of_evaluation(policy, EvaluationRecipe.of(config), config.run.root)
-    with Drawing(samples, config.sampling, progress) as drawing:
-        stored = drawing.draw(config.evaluation.seed, benchmark.problems, 1)
+    samples = PolicySamples.of_evaluation(policy, EvaluationSpec.of(config), config.run.root)
+    with PolicySampler(samples, config.sampling, progress) as sampler:
+        stored = sampler.sample(config.evaluation.seed, benchmark.problems, 1)
     rows = {row.problem_id: row for row in stored.completions(benchmark.golds, 1)}
     return [rows[problem.id] for problem in benchmark.problems]
 
@@ -163,5 +163,5 @@ def _reference(policy: Policy, config: SageConfig) -> Any:
     known = any(run.id == parent for run in runs.all())
     section = config.model if isinstance(config.model, PretrainedModel) else None
     start = named_policy(parent, runs, section) if known else Policy(parent, section=section)
-    reference = reference_policy(start, RlRecipe.of(config))
+    reference = reference_policy(start, RlSpec.of(config))
     return reference.model(dtype=trained_dtype(config.model))

@@ -14,7 +14,7 @@ import pytest
 import torch
 from toy_policy import adapted
 
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import Interrupted
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.development import Development
@@ -71,8 +71,8 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
         return {**fresh, **more}
 
     plain = bench.run(config, "plain", **given())
-    with Development(2, [APART], EvaluationRecipe.of(config), (1, 2, 4)) as apart:
-        look = partial(apart.look, tokenizer=bench.tokenizer, on_drawn=lambda *_: None)
+    with Development(2, [APART], EvaluationSpec.of(config), (1, 2, 4)) as apart:
+        look = partial(apart.look, tokenizer=bench.tokenizer, on_sampled=lambda *_: None)
         seen = bench.run(config, "seen", **given(looks=Looks(2, look)))
     assert looked(seen) == [2, 4, 5]  # every second, and the last
     assert looked(plain) == []
@@ -95,7 +95,7 @@ def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, confi
         return modes, open_, settings, drawn, torch.is_grad_enabled(), torch.get_num_threads()
 
     before, heard = state(), []
-    with Development(1, [APART], EvaluationRecipe.of(config), (1, 2, 4)) as apart:
+    with Development(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as apart:
         found = [
             apart.look(model, bench.tokenizer, lambda drawn, of: heard.append((drawn, of)))
             for _ in range(2)
@@ -116,7 +116,7 @@ def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
         if record["step"] == 3:
             raise Killed
 
-    with Development(1, [APART], EvaluationRecipe.of(config), (1, 2, 4)) as apart:
+    with Development(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as apart:
 
         def look(model: Any) -> dict[str, float]:
             calls.append(1)

@@ -9,7 +9,7 @@ from toy_policy import PROMPTS
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.models.load import load_model
 from sage_cli.training.order import training_order
 from sage_cli.training.rl import prompt_rows
@@ -144,7 +144,7 @@ def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
     trainer = GRPOTrainer(
         model=load_model(bench.base),
         reward_funcs=[verdict],
-        args=grpo_arguments(RlRecipe.of(config), bench.folder / "theirs"),
+        args=grpo_arguments(RlSpec.of(config), bench.folder / "theirs"),
         train_dataset=rows.select(training_order(len(rows), config.rl)),
         processing_class=bench.tokenizer,
         callbacks=[Listener()],

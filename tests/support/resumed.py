@@ -14,7 +14,7 @@ from toy_run import TAGS
 from trl import GRPOTrainer
 
 from sage_cli.config.compat import WARM_UP, official_settings
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.methods.registry import built_in
 from sage_cli.models.load import load_model
@@ -79,7 +79,7 @@ class Training:
         config = self.configuration(**{"steps": self.steps, "save_every": 999, **rl})
         run = Run(self.bench.folder / name)
         if config.rl.algo == "guided-dpo":
-            recipe, tokenizer = RlRecipe.of(config), self.bench.tokenizer
+            recipe, tokenizer = RlSpec.of(config), self.bench.tokenizer
             train_guided(recipe, Lesson([], PAIRS, {}), self._load, tokenizer, run, on_step)
         else:
             lora = config.model.tuning == "lora"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from random_model import random_model
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.models.scratch import character_tokenizer
@@ -94,14 +94,14 @@ class Bench:
         if "model" not in changed:
             changed["model"] = load_model(self.base, trainable=True)
         inputs, run = self.inputs(**changed), Run(self.folder / name)
-        train_rl(RlRecipe.of(config), inputs, config.tracking, run, on_step)
+        train_rl(RlSpec.of(config), inputs, config.tracking, run, on_step)
         return heard
 
     def trainer(self, config: SageConfig, **changed: Any) -> RlTrainer:
         """The trainer of `run`, not yet trained."""
         inputs = self.inputs(**({"model": load_model(self.base)} | changed))
         run = Run(self.folder)
-        return build_trainer(RlRecipe.of(config), inputs, config.tracking, run, lambda _: None)
+        return build_trainer(RlSpec.of(config), inputs, config.tracking, run, lambda _: None)
 
     def inputs(self, **changed: Any) -> RlInputs:
         given = {

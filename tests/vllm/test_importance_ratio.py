@@ -19,7 +19,7 @@ from toy_policy import PROMPTS, parity_grader
 from transformers import AutoModelForCausalLM
 from trl.generation import vllm_generation
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.rollout import LogprobsMode
 from sage_cli.config.schema import SageConfig
 from sage_cli.models.load import load_model, load_tokenizer
@@ -73,7 +73,7 @@ class Rollouts:
         )
         with as_launched(), engine_as_asked(7, 0, mode):
             self.trainer: Any = build_trainer(
-                RlRecipe.of(config), inputs, config.tracking, Run(folder / mode), lambda _: None
+                RlSpec.of(config), inputs, config.tracking, Run(folder / mode), lambda _: None
             )
         self.trainer.vllm_generation.sync_weights = lambda: None  # the engine has these weights
         rows = [self.trainer.train_dataset[i // 4] for i in range(ROWS)]

@@ -17,6 +17,11 @@ EXPECTED = "a row is {problem, correct} for one sample, or {problem, n, c} for a
 SHOWN = 5
 
 
+def is_counts_file(name: str) -> bool:
+    """Return True if `name` is a file of counts, and neither a run nor a model."""
+    return Path(name).suffix in (".json", ".jsonl", ".csv")
+
+
 def read_counts(path: Path) -> Counts:
     """Counts from a file whose rows are samples or counts; its columns say which.
 

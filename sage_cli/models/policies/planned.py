@@ -11,7 +11,7 @@ from typing import Any
 from sage_cli.config.consent import consents
 from sage_cli.config.labels import base_label, rl_label
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
@@ -21,7 +21,7 @@ from sage_cli.store.runs.manifest import FAILED, FINISHED, PRUNED
 from sage_cli.store.runs.run import TORN, Run, Runs
 
 
-def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:
+def planned_base(recipe: SftSpec, runs: Runs) -> Policy:
     """The base of a recipe: a run's model, trained or not yet, or the model as it is.
 
     Raises ConfigurationError where a model from scratch is not to be trained.
@@ -36,7 +36,7 @@ def planned_base(recipe: SftRecipe, runs: Runs) -> Policy:
     )
 
 
-def sft_run(recipe: SftRecipe, runs: Runs) -> Run:
+def sft_run(recipe: SftSpec, runs: Runs) -> Run:
     """The run of a base, identified by model, prompt, SFT settings and demonstrations."""
     determinants = {
         "model": _start(recipe.model),
@@ -47,7 +47,7 @@ def sft_run(recipe: SftRecipe, runs: Runs) -> Run:
     return runs.at("sft", base_label(recipe), identity_of("sft", determinants))
 
 
-def rl_run(recipe: RlRecipe, parent: Policy, runs: Runs, processes: int) -> Run:
+def rl_run(recipe: RlSpec, parent: Policy, runs: Runs, processes: int) -> Run:
     """The run of a policy that is trained by RL from `parent` in so many processes."""
     anchor, guide = recipe.anchor, recipe.guide
     lora = recipe.model.lora.determinants() if recipe.model.tuning == "lora" else None

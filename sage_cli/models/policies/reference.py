@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.model import trained_dtype
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.models.policies.policy import Policy
 from sage_cli.store.runs.run import run_of
 
 
-def reference_policy(start: Policy, recipe: RlRecipe) -> Policy:
+def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
     """The frozen model that `anchor.reference` means for a training from `start`.
 
     `sft` is `start` itself. `base` is the model below its adapter, or the one that its run began
@@ -36,7 +36,7 @@ def reference_policy(start: Policy, recipe: RlRecipe) -> Policy:
     return Policy(start.pretrained.path, section=start.pretrained)
 
 
-def policy_and_reference(recipe: RlRecipe, base: Policy) -> tuple[Any, Path | None]:
+def policy_and_reference(recipe: RlSpec, base: Policy) -> tuple[Any, Path | None]:
     """The trainable policy, and the folder of a reference that isn't inside the policy itself."""
     from sage_cli.models.load import attach_lora
 

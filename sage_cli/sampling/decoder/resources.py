@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from sage_cli.planning.memory import drawing
+from sage_cli.planning.memory import sampling
 from sage_cli.planning.shape import shape_in
 
 USED = 0.9
@@ -29,7 +29,7 @@ def fitting_rows(model: Any, prompt: int, completion: int) -> int | None:
     free = free_bytes(model.device)
     if shape is None or free is None:
         return None
-    row = sum(drawing(shape, model.dtype.itemsize, 1, prompt, completion).values())
+    row = sum(sampling(shape, model.dtype.itemsize, 1, prompt, completion).values())
     return max(1, int(USED * free / row))
 
 

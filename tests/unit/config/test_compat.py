@@ -15,7 +15,7 @@ from sage_cli.config.compat import (
 )
 from sage_cli.config.layers import leaves
 from sage_cli.config.load import load
-from sage_cli.config.recipe import SftRecipe
+from sage_cli.config.recipe import SftSpec
 
 ORIGIN = "compat official"
 PAPER = ["qwen2.5-math-7b"]
@@ -98,7 +98,7 @@ def test_without_warm_up_its_settings_and_the_base_models_length_are_left_alone(
     assert loaded.config.prompt.system == OFFICIAL_SYSTEM_PROMPT
     # what the tiny preset's base is made from stays what it is
     tiny = official(["tiny"]).config
-    assert SftRecipe.of(tiny) == SftRecipe.of(official(["tiny"], ["rl.compat=none"]).config)
+    assert SftSpec.of(tiny) == SftSpec.of(official(["tiny"], ["rl.compat=none"]).config)
 
 
 def test_in_full_tuning_after_warm_up_the_reference_is_the_published_model():

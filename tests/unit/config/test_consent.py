@@ -6,6 +6,7 @@ import pytest
 
 from sage_cli.config.consent import typed_again, without_consent
 from sage_cli.config.load import load
+from sage_cli.config.recipe import RecordSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.executors.executor import Resources
 from sage_cli.training import launch
@@ -75,7 +76,7 @@ def test_processes_that_train_together_have_it_too(tmp_path, monkeypatch):
     run = Runs(tmp_path).at("rl", "x", "1" * 8)
     for sets in ([YES], []):
         config = load(sets=[f"run.root={tmp_path}", *model, *sets]).config
-        launch.train_together(config, run, None, Silent(), {})
+        launch.train_together(config.rl, RecordSpec.of(config), run, None, Silent(), {})
     assert [YES in command for command in commands] == [True, False]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.load import Loaded, changed, load
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 
@@ -107,7 +107,7 @@ def test_a_stored_configuration_is_the_one_it_was_stored_from(
     if config is None:
         return
     again = load(stored=config.model_dump(mode="json")).config
-    assert RlRecipe.of(again) == RlRecipe.of(config)
+    assert RlSpec.of(again) == RlSpec.of(config)
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,10 +10,9 @@ from mirrored_run import train
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.evaluate import evaluate
-from sage_cli.evaluation.kept import keep_evaluations
+from sage_cli.evaluation.evaluate import Evaluation, record_evaluations
 from sage_cli.metrics import Counts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
@@ -51,7 +50,7 @@ def measured(policy, *c_by_seed, benchmark="amc23"):
 
 
 def keep(config, policy, found, benchmarks=()):
-    keep_evaluations([policy], benchmarks, found, EvaluationRecipe.of(config), config.tracking)
+    record_evaluations([policy], benchmarks, found, EvaluationSpec.of(config), config.tracking)
 
 
 EXPECTED = {
@@ -79,9 +78,9 @@ def test_every_measurement_of_runs_is_kept(trained, monkeypatch):
     policy = Policy(str(run.model), run)
     found = measured(policy, [1, 1])
     monkeypatch.setattr("sage_cli.evaluation.evaluate.measure", lambda *_: found)
-    monkeypatch.setattr("sage_cli.evaluation.evaluate.provenance_of", lambda *_: None)
     monkeypatch.setattr("sage_cli.evaluation.evaluate.PolicySamples.of_evaluation", lambda *_: None)
-    evaluate([policy], [], EvaluationRecipe.of(config), config.run.root, config.tracking, Silent())
+    monkeypatch.setattr("sage_cli.evaluation.evaluate.load_benchmarks", lambda *_: [])
+    Evaluation.of_config(config).of([policy]).carry_out(Silent())
     assert evaluation_figures(run)["eval/amc23/pass@1"] == 0.25
 
 
@@ -156,6 +155,6 @@ def test_a_folder_that_cannot_be_written_stops_no_evaluation(trained, caplog, mo
     def disk_full(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("sage_cli.evaluation.kept.record_evaluation", disk_full)
+    monkeypatch.setattr("sage_cli.evaluation.evaluate.record_evaluation", disk_full)
     keep(config, policy, measured(policy, [2, 0]))
     assert caplog.messages == [f"{run.id} doesn't keep what was measured: disk full"]

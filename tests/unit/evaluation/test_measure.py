@@ -7,13 +7,13 @@ import pytest
 
 from sage_cli import file_hash as content
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import DataError, RefusedPromptsError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
-from sage_cli.evaluation.missing import Missing, missing
 from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.evaluation.stored import Missing, missing
 from sage_cli.grading import Grader
 from sage_cli.models import folders
 from sage_cli.models.policies.policy import Policy
@@ -80,7 +80,7 @@ def recipe(tmp_path):
         path.write_text("\n".join(map(json.dumps, rows)))
     names = ",".join(map(str, paths))
     sets = [f"evaluation.benchmark={names}", "evaluation.samples=2", "evaluation.seeds=3"]
-    return EvaluationRecipe.of(load(sets=sets).config)
+    return EvaluationSpec.of(load(sets=sets).config)
 
 
 def found(policies, recipe, tmp_path):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.policy import Policy
@@ -34,7 +34,7 @@ ALLOWED = ("model.allow_lost_updates=true",)  # nothing is trained here
 
 def samples(folder, *sets):
     loaded = load(["tiny"], sets=["model.dtype=float32", *ALLOWED, *sets])
-    recipe = EvaluationRecipe.of(loaded.config)
+    recipe = EvaluationSpec.of(loaded.config)
     return PolicySamples.of_evaluation(Policy(str(folder)), recipe, folder.parent)
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
@@ -101,7 +101,7 @@ def measured(tmp_path, monkeypatch):
         (tmp_path / name / "config.json").write_text("{}")
         (tmp_path / name / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
     sets = [f"evaluation.benchmark={file}", "evaluation.samples=2"]
-    recipe = EvaluationRecipe.of(load(sets=sets).config)
+    recipe = EvaluationSpec.of(load(sets=sets).config)
     monkeypatch.setattr(drawing, "build_sampler", Right)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = [Policy(str(tmp_path / name)) for name in ("a", "b")]

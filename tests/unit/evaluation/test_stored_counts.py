@@ -9,10 +9,11 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.config.model import PretrainedModel
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
@@ -20,6 +21,7 @@ from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
 from sage_cli.store.samples.completion import Completion
 from sage_cli.workflows.evaluate import evaluate
+from sage_cli.workflows.passk import Measuring
 from sage_cli.workflows.power import power
 
 N, SEEDS = 4, 2
@@ -66,7 +68,7 @@ def never(*_):
 
 
 def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
-    recipe, root = EvaluationRecipe.of(config), config.run.root
+    recipe, root = EvaluationSpec.of(config), config.run.root
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policy = Policy(str(tmp_path / "model"))
     (nothing,) = stored_counts(policy, benchmarks[0], recipe, root, (N,))[N][:1]
@@ -83,16 +85,18 @@ def test_the_first_samples_of_every_seed(config, tmp_path, monkeypatch):
 
 def test_the_papers_protocol_beside_ours(config, tmp_path):
     model = str(tmp_path / "model")
-    plain = evaluate(config, [model], Silent())
+    plain = evaluate(Measuring.of(config, [model], {}), Silent())
     assert len(plain.document.data["rows"]) == 1
-    report = evaluate(config, [model], Silent(), k_samples=True)
+    report = evaluate(Measuring.of(config, [model], {}), Silent(), k_samples=True)
     ours, published = report.document.data["rows"]
     name = f"{tmp_path / 'mine.csv'} pass@"
     # all samples: 3/8 and 1; the first alone: 0 and 1; any of four: 1/2 and 1
     assert (ours[f"{name}1"], ours[f"{name}4"]) == (11 / 16, 3 / 4)
     assert (published[f"{name}1"], published[f"{name}4"]) == (1 / 2, 3 / 4)
     assert published[f"{name}1 sd"] == pytest.approx(np.sqrt(1 / 2), abs=1e-15)
-    beside = evaluate(config, [model], Silent(), paper="table1").document.data["rows"]
+    beside = evaluate(Measuring.of(config, [model], {}), Silent(), paper="table1").document.data[
+        "rows"
+    ]
     assert beside[1] == {**published, **{k: None for k in beside[1] if k not in published}}
     assert len(beside) == 2 + 7
 
@@ -104,20 +108,24 @@ def test_power_means_the_same_model_as_the_command_that_measures_it(config, tmp_
     monkeypatch.setattr(
         PolicySamples, "of_evaluation", lambda policy, *_: loaded.append(policy.loading)
     )
-    for command in (power, evaluate):
-        with suppress(AttributeError):  # there are no samples
-            command(config.model_copy(update={"model": ours}), [model], Silent())
+    asked = config.model_copy(update={"model": ours})
+    with suppress(AttributeError):  # there are no samples
+        power(Evaluation.of_config(asked), [model], Silent())
+    with suppress(AttributeError):
+        evaluate(Measuring.of(asked, [model], {}), Silent())
     assert loaded == [{"revision": "v1", "trust_remote_code": True}] * 2
 
 
 def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypatch):
     model = str(tmp_path / "model")
     with pytest.raises(Exception, match=r"no sample of model on .* is stored") as caught:
-        power(config, [model], Silent())
+        power(Evaluation.of_config(config), [model], Silent())
     assert "sage passk model --benchmark" in caught.value.next_step
-    evaluate(config, [model], Silent())
+    evaluate(Measuring.of(config, [model], {}), Silent())
     monkeypatch.setattr(drawing, "build_sampler", never)
-    report = power(config, [model], Silent(), problems="30", samples="4", k="1")
+    report = power(
+        Evaluation.of_config(config), [model], Silent(), problems="30", samples="4", k="1"
+    )
     written = json.loads((report.folder / "power.json").read_text())
     (base,) = written["bases"]
     # both seeds together: 7 and 4 of 8
@@ -130,11 +138,11 @@ def test_power_estimates_the_correlation_from_the_verdicts_of_a_run_like_it(conf
     shutil.copytree(base, other)
     (other / "model.safetensors").write_text("other weights")
     asked = {"samples": "4", "problems": "2", "k": "1"}
-    evaluate(config, [str(base)], Silent())
+    evaluate(Measuring.of(config, [str(base)], {}), Silent())
     with pytest.raises(StoreError, match="no stored verdicts on the same samples"):
-        power(config, [str(base)], Silent(), **asked, like=str(other))
-    evaluate(config, [str(other)], Silent())
-    report = power(config, [str(base)], Silent(), **asked, like=str(other))
+        power(Evaluation.of_config(config), [str(base)], Silent(), **asked, like=str(other))
+    evaluate(Measuring.of(config, [str(other)], {}), Silent())
+    report = power(Evaluation.of_config(config), [str(base)], Silent(), **asked, like=str(other))
     (found,) = report.document.data["bases"]
     assert found["correlation"] == pytest.approx(1)  # they answer alike, sample by sample
     assert found["like"] == str(other)

@@ -77,7 +77,9 @@ def test_a_registered_method_has_its_settings(register: Callable[..., None]):
     rl = load(flags={"rl": {"algo": "scaled"}}, sets=["rl.scale=2", "rl.steps=3"]).config.rl
     assert isinstance(rl, Scaled)
     assert rl.advantages(inputs()).tolist() == [2, 0, 0, 2, 2, 0, 0, 0, 0]
-    with pytest.raises(ConfigurationError, match=r"rl.scale belongs to scaled: add --algo scaled"):
+    with pytest.raises(
+        ConfigurationError, match=r"rl.scale belongs to the scaled method: add --algo scaled"
+    ):
         load(sets=["rl.scale=2"])
     assert meant_settings("rl.scale")["rl.scale"][0].member == "scaled"
 

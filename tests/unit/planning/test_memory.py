@@ -10,10 +10,10 @@ from sage_cli.planning.memory import (
     TILE_TOKENS,
     TrainingSetup,
     Widths,
-    drawing,
-    drawing_memory,
+    evaluation_memory,
     kv_cache,
     layer_bytes,
+    sampling,
     texts_in_engine,
     training_memory,
     training_state,
@@ -73,7 +73,10 @@ def test_the_cache_of_the_papers_model_takes_56_kib_a_token() -> None:
 def test_drawing_by_hand() -> None:
     # keys and values: 2 x 2 layers x 1 head x 2; 3 rows of 7 tokens, float32: 672 and a layer's
     # half again; logits: 3 x 10 of 4 + 4 + 4 + 8 bytes
-    assert drawing(TOY, 4, rows=3, prompt=3, completion=4) == {"KV cache": 1008, "logits": 600}
+    assert sampling(TOY, 4, rows=3, prompt=3, completion=4) == {
+        "KV cache": 1008,
+        "logits": 600,
+    }
 
 
 def test_the_peak_is_what_stays_and_the_largest_phase() -> None:
@@ -120,4 +123,4 @@ def test_less_work_takes_less(smaller: dict[str, int]) -> None:
     lora = TrainingSetup(Widths(2, 2), "adamw_8bit", checkpointing=True, adapter=10**7)
     peak = training_memory(shape, lora, **work).peak
     assert training_memory(shape, lora, **(work | smaller)).peak < peak
-    assert drawing_memory(shape, 2, rows=8, prompt=5, completion=9).peak > shape.parameters * 2
+    assert evaluation_memory(shape, 2, rows=8, prompt=5, completion=9).peak > shape.parameters * 2

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from sage_cli.config.in_words import Stage
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.planning.cards import CARDS, card
+from sage_cli.planning.dry_run import Described, memory_of
 from sage_cli.planning.hours import gpu_hours, hours_fact
-from sage_cli.planning.stages import memory_stages, prompt_tokens
+from sage_cli.planning.stages import prompt_tokens
+from sage_cli.workflows.rl import RlTraining
 
 PAPER = "qwen2.5-math-7b"
 
 
-def stages(preset: str, gpu: str, *sets: str) -> list[Stage]:
-    return memory_stages(load((preset,), sets=sets).config, card(gpu), base=True)
+def stages(preset: str, gpu: str, *sets: str) -> list[Described]:
+    config = load((preset,), sets=sets).config
+    return memory_of([*RlTraining.of(config).stages, Evaluation.of_config(config).of([])], gpu)
 
 
 def test_the_papers_setting_fits_an_h100_and_no_l4() -> None:
@@ -103,8 +106,8 @@ def test_an_unknown_card_and_an_unknown_model_are_named() -> None:
 
 def test_the_longest_prompt_of_generated_problems_is_counted() -> None:
     # the laptop's problems are two two-digit numbers and an operation: 99*99=?
-    assert prompt_tokens(RlRecipe.of(load(("tiny",)).config)) in (7, 8)
-    assert prompt_tokens(RlRecipe.of(load((PAPER,)).config)) == 512
+    assert prompt_tokens(RlSpec.of(load(("tiny",)).config)) in (7, 8)
+    assert prompt_tokens(RlSpec.of(load((PAPER,)).config)) == 512
 
 
 def test_hours_come_from_stated_throughputs_or_not_at_all() -> None:

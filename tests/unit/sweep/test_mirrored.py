@@ -82,4 +82,6 @@ def test_whatever_wandb_does_the_sweep_goes_on(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr(wandb, "init", init)
     mirror_report(report(tmp_path), FACTS, OFFLINE)
-    assert "W&B does not show the sweep tau-rho-1: no service; sweep.json is complete" in caplog.text
+    assert (
+        "W&B does not show the sweep tau-rho-1: no service; sweep.json is complete" in caplog.text
+    )

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.training import SftSection
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.store.runs.run import Run
@@ -28,8 +28,8 @@ from sage_cli.training.rl_trainer import RlTrainer
 GIB = 2**30
 
 
-def recipe(*sets: str) -> RlRecipe:
-    return RlRecipe.of(load(["qwen2.5-math-7b"], sets=sets).config)
+def recipe(*sets: str) -> RlSpec:
+    return RlSpec.of(load(["qwen2.5-math-7b"], sets=sets).config)
 
 
 def test_the_micro_batch_that_fits_by_hand():
@@ -59,7 +59,7 @@ def test_advice_on_sharding_is_not_refused(sets: tuple[str, ...]):
     assert "rl.processes" not in lone(recipe("rl.advantage=verl", *sets)).changes
 
 
-def lone(recipe: RlRecipe) -> MemoryNeed:
+def lone(recipe: RlSpec) -> MemoryNeed:
     return training(recipe, 1)
 
 

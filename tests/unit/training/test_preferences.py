@@ -7,7 +7,7 @@ import pytest
 import torch
 from toy_policy import adapted
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import load_model
 from sage_cli.store.runs.metrics_file import MetricsFile
@@ -39,7 +39,7 @@ def recipe(configure, tuning="full", **rl):
         prompt={"format": "plain", "system": None},
         model={"tuning": tuning, "lora": {"dropout": 0.0}},
     )
-    return RlRecipe.of(config)
+    return RlSpec.of(config)
 
 
 def moved(base, seed):

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from trl import GRPOConfig
 
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.methods.grpo import Grpo
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments, save_interval
 
 
 def arguments(config: SageConfig) -> Any:
-    return grpo_arguments(RlRecipe.of(config), Path("out"))
+    return grpo_arguments(RlSpec.of(config), Path("out"))
 
 
 def test_every_default_that_differs_from_the_paper_is_set(configure: Any):
@@ -140,7 +140,7 @@ def test_the_importance_correction_is_the_one_that_is_named(configure: Any, corr
 def test_transformers_can_stop_at_no_text(configure: Any):
     config = configure()
     assert arguments(config).generation_kwargs is None
-    assert engine_stop(RlRecipe.of(config)) is None
+    assert engine_stop(RlSpec.of(config)) is None
 
 
 def test_several_steps_share_a_generation(configure: Any):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from sage_cli.analysis import forward
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
@@ -74,7 +74,7 @@ def sage(models, tmp_path, monkeypatch):
     """`sage(...)` where both models have 4 samples of 3 problems."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(drawing, "build_sampler", Scripted)
-    recipe = EvaluationRecipe.of(load(sets=["evaluation.limit=3", "evaluation.samples=4"]).config)
+    recipe = EvaluationSpec.of(load(sets=["evaluation.limit=3", "evaluation.samples=4"]).config)
     benchmarks = load_benchmarks(recipe.evaluation, recipe.data)
     policies = [Policy(str(models / name)) for name in "ab"]
     root = tmp_path / "runs"

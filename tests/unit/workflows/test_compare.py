@@ -9,6 +9,7 @@ import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.metrics import Counts, about
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
@@ -99,7 +100,7 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(rows))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     files = [str(tmp_path / f"{name}.json") for name in ("good", "base")]
-    result = compare(config, files[:1], files[1:], None, Silent())
+    result = compare(Evaluation.of_config(config), files[:1], files[1:], None, Silent())
     assert result.folder.parent == tmp_path / "runs" / "reports"
     written = json.loads((result.folder / "compare.json").read_text(), parse_constant=pytest.fail)
     found = written["comparisons"]["counts"]
@@ -112,11 +113,14 @@ def test_files_of_counts_are_compared_without_a_model(tmp_path: Path) -> None:
         "compare.svg",
     }  # fmt: skip
     assert "good against base on counts" in (result.folder / "compare.md").read_text()
-    again = compare(config, files[:1], files[1:], None, Silent())
+    again = compare(Evaluation.of_config(config), files[:1], files[1:], None, Silent())
     assert again.folder == result.folder
-    assert compare(config, files[1:], files[:1], None, Silent()).folder != result.folder
+    assert (
+        compare(Evaluation.of_config(config), files[1:], files[:1], None, Silent()).folder
+        != result.folder
+    )
     with pytest.raises(ConfigurationError, match="pass@32 is undefined with 16"):
-        compare(config, files[:1], files[1:], "1..32", Silent())
+        compare(Evaluation.of_config(config), files[:1], files[1:], "1..32", Silent())
 
 
 def test_a_model_is_named_once(tmp_path: Path) -> None:
@@ -128,12 +132,10 @@ def test_a_model_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps([{**row, "c": 8} for row in rows]))
     a, copy, b = (str(tmp_path / name) for name in ("a.json", "copy.json", "b.json"))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    with pytest.raises(
-        ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"
-    ):
-        compare(config, [a], [copy], None, Silent())
+    with pytest.raises(ConfigurationError, match=r"copy.json \(the same content as .*a.json\) st"):
+        compare(Evaluation.of_config(config), [a], [copy], None, Silent())
     with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
-        compare(config, [a, copy], [b, b], None, Silent())
+        compare(Evaluation.of_config(config), [a, copy], [b, b], None, Silent())
     assert not (tmp_path / "runs").exists()
 
 
@@ -145,11 +147,11 @@ def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> N
         (folder / "model.safetensors").write_text(weights)
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
-    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
-        compare(config, [one], [two], None, Silent())
+    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) stands"):
+        compare(Evaluation.of_config(config), [one], [two], None, Silent())
     # two models of one name would be one in every table
     with pytest.raises(ConfigurationError, match="the same name in tables and figures"):
-        compare(config, [x], [y], None, Silent())
+        compare(Evaluation.of_config(config), [x], [y], None, Silent())
 
 
 def test_sides_are_called_as_they_are_labelled() -> None:

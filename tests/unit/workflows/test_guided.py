@@ -8,11 +8,11 @@ from toy_policy import base, tokenizer
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation import drawing
+from sage_cli.planning.dry_run import plan_of
 from sage_cli.progress import Silent
 from sage_cli.store.samples.completion import Completion
 from sage_cli.training import sft
-from sage_cli.workflows.rl import rl
-from sage_cli.workflows.rl_plan import plan
+from sage_cli.workflows.rl import RlTraining
 
 __all__ = ["base", "tokenizer"]
 pytestmark = pytest.mark.slow
@@ -104,7 +104,7 @@ def whole(base, tmp_path_factory):
         for tuning in ("full", "lora"):
             sampler, folder = Scripted(), tmp_path_factory.mktemp(tuning)
             patch.setattr(drawing, "build_sampler", lambda _, sampler=sampler: sampler)
-            run = rl(config(folder, tuning=tuning), Silent(), init=str(base))
+            run = RlTraining.of(config(folder, tuning=tuning), init=str(base)).carry_out(Silent())
             found[tuning] = run, sampler
     return found
 
@@ -144,7 +144,7 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
     tries = 4 * 30
     sampler.most = tries + 7
     with pytest.raises(KilledError):
-        rl(settings, Silent(), init=str(base))
+        RlTraining.of(settings, init=str(base)).carry_out(Silent())
     sampler.most = 1 << 30
 
     def sealed_and_killed(checkpoint, seal=sft.seal):
@@ -154,10 +154,10 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
     with monkeypatch.context() as patch:
         patch.setattr(sft, "seal", sealed_and_killed)
         with pytest.raises(KilledError):
-            rl(settings, Silent(), init=str(base))
+            RlTraining.of(settings, init=str(base)).carry_out(Silent())
     with pytest.raises(KilledError):
-        rl(settings, Dying(4), init=str(base))
-    run = rl(settings, Silent(), init=str(base))
+        RlTraining.of(settings, init=str(base)).carry_out(Dying(4))
+    run = RlTraining.of(settings, init=str(base)).carry_out(Silent())
     assert run.id == undisturbed.id
     assert ends(run) == ends(undisturbed)
     drawn_twice = sampler.drawn - undisturbed.metrics.read()[0]["drawn/completions"]
@@ -168,7 +168,7 @@ def test_data_without_worked_solutions_is_refused_before_anything_is_drawn(base,
     file = tmp_path / "mine.jsonl"
     file.write_text('{"question": "1+1", "gold": 2}\n' * 2)
     with pytest.raises(DataError, match=r"mine.jsonl has no worked solutions"):
-        rl(config(tmp_path, f"data.rl.name={file}"), Silent(), init=str(base))
+        RlTraining.of(config(tmp_path, f"data.rl.name={file}"), init=str(base)).carry_out(Silent())
     assert not sampler.prompts
     assert not (tmp_path / "runs").exists()
 
@@ -177,11 +177,11 @@ def test_under_a_launcher_of_several_it_is_refused(base, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigurationError, match="one process, and a launcher started 2"):
-        rl(config(tmp_path), Silent(), init=str(base))
+        RlTraining.of(config(tmp_path), init=str(base)).carry_out(Silent())
 
 
 def test_a_plan_says_what_would_be_tried_and_trained(tmp_path):
-    _, stage = plan(config(tmp_path))
+    _, stage = plan_of(RlTraining.of(config(tmp_path)).stages)
     facts = stage.facts
     assert facts["tries"] == "30 problems at most x 4 = 120 completions"
     assert "first 2 lines" in facts["retries"]

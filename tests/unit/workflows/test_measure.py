@@ -9,20 +9,20 @@ import wandb
 from offline_wandb import read_offline
 
 from sage_cli.config.load import changed, load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import load_benchmarks
-from sage_cli.evaluation.final import FinalMeasurement
-from sage_cli.evaluation.kept import figures
+from sage_cli.evaluation.evaluate import figures
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.grading import Grade
 from sage_cli.models.policies.policy import Policy
+from sage_cli.planning.dry_run import plan_of
 from sage_cli.progress import Silent
 from sage_cli.store.runs.evaluations import evaluation_figures
 from sage_cli.store.runs.run import Run
-from sage_cli.workflows.rl import rl
-from sage_cli.workflows.rl_plan import planned_parent, planned_policy
-from sage_cli.workflows.sft import sft
+from sage_cli.workflows.initial_policy import InitialPolicy
+from sage_cli.workflows.rl import RlTraining
+from sage_cli.workflows.sft import SftTraining
 
 SETTINGS = {
     "model.hidden": 16, "model.layers": 1, "model.heads": 2, "model.feed_forward": 32,
@@ -71,7 +71,9 @@ def config(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def base(config):
-    return sft(changed(config, {"tracking.wandb": "off"}), Silent(), measure=True)
+    return SftTraining.of(changed(config, {"tracking.wandb": "off"}), measure=True).carry_out(
+        Silent()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +83,13 @@ def policy(config, base):
     with pytest.MonkeyPatch.context() as patch:
         init = wandb.init
         patch.setattr(wandb, "init", lambda *a, **k: begun.append(k["id"]) or init(*a, **k))
-        run = rl(config, Silent(), measure=True)
+        run = RlTraining.of(config, measure=True).carry_out(Silent())
     return run, begun
 
 
 def counted(config, run):
     """The figures that the stored counts lead to."""
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     (benchmark,) = load_benchmarks(recipe.evaluation, recipe.data)
     (counts,) = stored_counts(Policy.of_run(run), benchmark, recipe, config.run.root, (2,))[2]
     assert counts.n_P.tolist() == [2] * 4
@@ -109,6 +111,13 @@ def test_wandb_is_begun_once_and_holds_steps_and_figures(policy):
     kept = evaluation_figures(run)
     assert {name: offline.summary[name] for name in kept} == kept
     assert [step for step, _ in offline.of("loss")] == [1]
+
+
+def test_its_stages_say_that_nothing_is_left(config, policy):
+    start, training, measurement = plan_of(RlTraining.of(config, measure=True).stages)
+    assert [start.facts["state"], training.facts["state"]] == ["finished", "finished"]
+    left = measurement.facts[f"{policy[0].id} on arithmetic"]
+    assert left.startswith("0 of 8 to sample, 0 to grade; samples/")
 
 
 def test_typed_again_it_ends_at_once(config, policy, tmp_path):
@@ -140,9 +149,11 @@ def test_the_last_look_finds_what_the_measurement_finds(config, base, monkeypatc
          "evaluation.development": "arithmetic", "evaluation.development_samples": 4,
          "tracking.wandb": "off"},
     )  # fmt: skip
-    assert planned_policy(looking).run == planned_policy(changed(looking, LOOKS_ELSEWHERE)).run
+    assert (
+        RlTraining.of(looking).planned == RlTraining.of(changed(looking, LOOKS_ELSEWHERE)).planned
+    )
     watching = Watching()
-    run = rl(looking, watching, measure=True)
+    run = RlTraining.of(looking, measure=True).carry_out(watching)
     records = run.metrics.read()
     assert ["eval/pass@1" in record for record in records] == [False, True, True]
     kept = evaluation_figures(run)
@@ -158,7 +169,7 @@ def test_what_is_looked_at_is_not_trained_on(config, base):
     trained = {"evaluation.every": 1, "evaluation.development": "arithmetic-train"}
     looking = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
     with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
-        rl(looking, Silent())
+        RlTraining.of(looking).carry_out(Silent())
     assert "--set evaluation.development" in caught.value.next_step
 
 
@@ -166,16 +177,16 @@ def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"question": "1+1=?", "gold": ""}\n')
     there = {"run.root": str(tmp_path / "runs"), "evaluation.benchmark": str(rows)}
-    for train in (rl, sft):
+    for kind in (RlTraining, SftTraining):
         with pytest.raises(DataError):
-            train(changed(config, there), Silent(), measure=True)
+            kind.of(changed(config, there), measure=True).carry_out(Silent())
     assert not (tmp_path / "runs").exists()
 
 
 def test_what_several_processes_trained_their_command_measures(config, base, monkeypatch):
     several = changed(config, {"rl.processes": 2, "tracking.wandb": "off"})
-    run = planned_policy(several).run
-    assert planned_parent(several, None).run == base
+    run = RlTraining.of(several).planned
+    assert InitialPolicy.of(several).policy.run == base
 
     def train(*_):
         with run.recording({}, kind="rl"):
@@ -183,6 +194,6 @@ def test_what_several_processes_trained_their_command_measures(config, base, mon
 
     taken: list[Run] = []
     monkeypatch.setattr("sage_cli.training.launch.run_together", train)
-    monkeypatch.setattr(FinalMeasurement, "take", lambda self, run, _: taken.append(run))
-    assert rl(several, Silent(), measure=True) == run
+    monkeypatch.setattr(RlTraining, "measure", lambda self, run, _: taken.append(run))
+    assert RlTraining.of(several, measure=True).carry_out(Silent()) == run
     assert taken == [run]

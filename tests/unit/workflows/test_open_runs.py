@@ -8,7 +8,7 @@ import pytest
 
 from sage_cli import open_runs
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import grader_for, load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -35,7 +35,7 @@ def root(tmp_path):
         (run.model / "config.json").write_text("{}")
         (run.model / "tokenizer_config.json").write_text('{"eos_token": "<eos>"}')
         (run.model / "model.safetensors").write_bytes(b"weights")
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     (benchmark,) = load_benchmarks(recipe.evaluation, recipe.data)
     samples = PolicySamples.of_evaluation(Policy.of_run(run), recipe, tmp_path).at(0)
     ids = list(benchmark.golds)

@@ -8,15 +8,15 @@ import pytest
 from told import Told
 
 from sage_cli.config.load import load
-from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError
+from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.progress import Silent
 from sage_cli.workflows.power import power, whole_numbers
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> SageConfig:
-    return load(sets=[f"run.root={tmp_path}/runs"]).config
+def evaluation(tmp_path: Path) -> Evaluation:
+    return Evaluation.of_config(load(sets=[f"run.root={tmp_path}/runs"]).config)
 
 
 def counted(folder: Path, name: str, a: float = 0.4) -> str:
@@ -27,9 +27,9 @@ def counted(folder: Path, name: str, a: float = 0.4) -> str:
     return str(path)
 
 
-def test_designs_against_smallest_gains(config: SageConfig, tmp_path: Path) -> None:
+def test_designs_against_smallest_gains(evaluation: Evaluation, tmp_path: Path) -> None:
     asked = {"problems": "120,30", "samples": "16,64", "seeds": "1,3", "k": "1,16"}
-    report = power(config, [counted(tmp_path, "base.csv")], Silent(), **asked)
+    report = power(evaluation, [counted(tmp_path, "base.csv")], Silent(), **asked)
     assert {path.name for path in report.folder.iterdir()} == {
         "power.json", "power.md", "power.csv", "power.tex", "power.png", "power.svg",
     }  # fmt: skip
@@ -48,31 +48,31 @@ def test_designs_against_smallest_gains(config: SageConfig, tmp_path: Path) -> N
 
 
 def test_every_answer_has_an_interval_and_says_what_it_assumes(
-    config: SageConfig, tmp_path: Path
+    evaluation: Evaluation, tmp_path: Path
 ) -> None:
     asked = {"problems": "40", "samples": "64", "k": "1,16"}
     base = counted(tmp_path, "base.csv")
-    report = power(config, [base], Silent(), **asked)
+    report = power(evaluation, [base], Silent(), **asked)
     (design,) = report.document.data["bases"][0]["designs"]
     assert (design["low"] < design["smallest"]).all()
     assert (design["smallest"] < design["high"]).all()
     assert str(report.document.tables[0].rows[0].cells[3]).count("[") == 1
     assert report.document.data["bases"][0]["correlation"] == 0.36
     assert any("correlate 0.36" in note for note in report.document.tables[0].notes)
-    apart = power(config, [base], Silent(), **asked, correlation=0.0)
+    apart = power(evaluation, [base], Silent(), **asked, correlation=0.0)
     (other,) = apart.document.data["bases"][0]["designs"]
     assert (other["smallest"] > design["smallest"]).all()
     assert apart.folder != report.folder
     with pytest.raises(ConfigurationError, match="--correlation is 2"):
-        power(config, [base], Silent(), correlation=2.0)
+        power(evaluation, [base], Silent(), correlation=2.0)
     with pytest.raises(ConfigurationError, match=r"--correlation is 0\.5 beside --like rl-1"):
-        power(config, [base], Silent(), correlation=0.5, like="rl-1")
+        power(evaluation, [base], Silent(), correlation=0.5, like="rl-1")
 
 
-def test_losses_and_several_bases(config: SageConfig, tmp_path: Path) -> None:
+def test_losses_and_several_bases(evaluation: Evaluation, tmp_path: Path) -> None:
     files = [counted(tmp_path, "base.csv"), counted(tmp_path, "other.csv", a=2.0)]
     report = power(
-        config, files, Silent(), problems="40", samples="64", loss=True, heterogeneity=0.0
+        evaluation, files, Silent(), problems="40", samples="64", loss=True, heterogeneity=0.0
     )
     assert report.document.data["change"] == "loss"
     assert report.document.data["k"] == [1, 16]
@@ -85,9 +85,9 @@ def test_losses_and_several_bases(config: SageConfig, tmp_path: Path) -> None:
 
 
 def test_without_numbers_it_is_as_many_problems_as_counted_and_more(
-    config: SageConfig, tmp_path: Path
+    evaluation: Evaluation, tmp_path: Path
 ) -> None:
-    document = power(config, [counted(tmp_path, "base.csv")], Silent()).document
+    document = power(evaluation, [counted(tmp_path, "base.csv")], Silent()).document
     designs = document.data["bases"][0]["designs"]
     assert sorted({one["problems"] for one in designs}) == [40, 80, 160]
     assert sorted({one["samples"] for one in designs}) == [16, 64, 256]
@@ -100,20 +100,20 @@ def test_numbers_that_are_none_are_named(text: str) -> None:
         whole_numbers("--problems", text)
 
 
-def test_what_makes_no_sense_is_refused(config: SageConfig, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused(evaluation: Evaluation, tmp_path: Path) -> None:
     base = counted(tmp_path, "base.csv")
     with pytest.raises(ConfigurationError, match="pass@128 is undefined with 64 samples"):
-        power(config, [base], Silent(), samples="16,64", k="128")
+        power(evaluation, [base], Silent(), samples="16,64", k="128")
     with pytest.raises(ConfigurationError, match="--heterogeneity is -1"):
-        power(config, [base], Silent(), heterogeneity=-1)
+        power(evaluation, [base], Silent(), heterogeneity=-1)
     (tmp_path / "bad.csv").write_text("problem,n,c\na,3,4\n")
     with pytest.raises(DataError, match="c = 4 is more than n = 3"):
-        power(config, [str(tmp_path / "bad.csv")], Silent())
+        power(evaluation, [str(tmp_path / "bad.csv")], Silent())
 
 
-def test_what_takes_long_is_said(config: SageConfig, tmp_path: Path) -> None:
+def test_what_takes_long_is_said(evaluation: Evaluation, tmp_path: Path) -> None:
     told = Told()
-    power(config, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
+    power(evaluation, [counted(tmp_path, "base.csv")], told, problems="30", samples="16")
     assert told.done == [
         "counting what is stored of the bases",
         "finding what could be seen of base on counts",

@@ -1,24 +1,33 @@
 """What `sage rl` says and refuses before anything is trained."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from sage_cli.cli.rl import sft_command
 from sage_cli.config.load import load
+from sage_cli.config.recipe import SftSpec
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
+from sage_cli.planning.dry_run import plan_of
+from sage_cli.problems.template import TemplateTokenizer
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.runs.run import Runs
-from sage_cli.workflows.rl import SftRecipe, base_command, rl
-from sage_cli.workflows.rl_plan import plan, planned_parent, planned_policy
+from sage_cli.workflows.initial_policy import InitialPolicy
+from sage_cli.workflows.rl import RlTraining
 
 RL = "sage_cli.workflows.rl"
 
 
 def config(tmp_path, *sets):
     return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs", *sets]).config
+
+
+def plan(settings):
+    return plan_of(RlTraining.of(settings).stages)
 
 
 def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
@@ -30,7 +39,7 @@ def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
     theirs, other = str(tmp_path / "theirs"), str(tmp_path / "other")
     sets = ["model.kind=pretrained", f"model.path={theirs}", "model.revision=v1"]
     ours = config(tmp_path, *sets, "model.trust_remote_code=true")
-    assert [planned_parent(ours, init).loading for init in (theirs, other)] == [
+    assert [InitialPolicy.of(ours, init).policy.loading for init in (theirs, other)] == [
         {"revision": "v1", "trust_remote_code": True},
         {"revision": None, "trust_remote_code": True},
     ]
@@ -39,16 +48,18 @@ def test_a_start_is_loaded_as_the_configuration_says(tmp_path):
 def test_a_launcher_that_starts_too_few_is_found_out(tmp_path, monkeypatch):
     monkeypatch.setenv("SAGE_PROCESSES", "2")
     with pytest.raises(TrainingError, match="started 1 of 2 processes"):
-        rl(config(tmp_path), Silent())
+        RlTraining.of(config(tmp_path)).carry_out(Silent())
     assert not (tmp_path / "runs").exists()
 
 
 def test_under_a_launcher_the_base_must_be_there(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
-    monkeypatch.setattr("sys.argv", ["sage", "rl", "--algo", "dapo", "--set", "sft.seed=3"])
-    with pytest.raises(ConfigurationError, match=r"the base .* isn't trained yet") as caught:
-        rl(config(tmp_path), Silent())
+    training = RlTraining.of(config(tmp_path), base_command="sage sft --set sft.seed=3")
+    with pytest.raises(
+        ConfigurationError, match=r"the initial policy .* isn't trained yet"
+    ) as caught:
+        training.carry_out(Silent())
     assert "train it first by `sage sft --set sft.seed=3`," in str(caught.value.next_step)
 
 
@@ -58,24 +69,25 @@ def test_under_a_launcher_a_finished_base_is_found(tmp_path, monkeypatch):
     alone = SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None)
     monkeypatch.setattr("sage_cli.workflows.rl.join_processes", lambda: alone)
     settings = config(tmp_path)
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
-    finish(planned_policy(settings).run)
-    assert rl(settings, Silent()).id == planned_policy(settings).run.id
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    finish(RlTraining.of(settings).planned)
+    assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
 
 
 @pytest.mark.parametrize(
-    ("typed", "expected"),
+    ("options", "expected"),
     [
-        (["rl", "-p", "tiny", "--guide", "branch", "--processes", "2"], "sage sft -p tiny"),
+        ((["tiny"], None, ["sft.seed=3"], None), "sage sft --preset tiny --set sft.seed=3"),
+        ((["a b.yaml"], None, None, Path("r")), "sage sft --preset 'a b.yaml' --runs r"),
+        ((None, Path("x/config.json"), [], None), "sage sft --config x/config.json"),
         (
-            ["rl", "--preset=a b.yaml", "--runs", "r", "--fresh"],
-            "sage sft '--preset=a b.yaml' --runs r",
+            (None, None, ["sampling.servers=['http://me:secret@host']"], None),
+            "sage sft --set 'sampling.servers=['\"'\"'http://me@host'\"'\"']'",
         ),
-        (["rl", "--config", "runs/x/config.json"], "sage sft --config runs/x/config.json"),
     ],
 )
-def test_the_command_that_trains_the_base(typed, expected):
-    assert base_command(typed) == expected
+def test_the_command_that_trains_the_base(options, expected):
+    assert sft_command(*options) == expected
 
 
 def finish(run, weights="w"):
@@ -87,11 +99,11 @@ def finish(run, weights="w"):
 
 def test_a_plan_says_exactly_what_is_there(tmp_path):
     settings = config(tmp_path, "guide.name=branch")
-    base, policy = planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run, None
+    base, policy = planned_base(SftSpec.of(settings), Runs(settings.run.root)).run, None
     before = [stage.facts["state"] for stage in plan(settings)]
     assert before == ["not trained yet", "not trained yet"]
     finish(base)
-    policy = planned_policy(settings).run
+    policy = RlTraining.of(settings).planned
     assert [(stage.facts["run"], stage.facts["state"]) for stage in plan(settings)] == [
         (base.id, "finished"), (policy.id, "not trained yet"),
     ]  # fmt: skip
@@ -103,44 +115,44 @@ def test_a_plan_says_exactly_what_is_there(tmp_path):
 
 def test_a_finished_run_is_found_without_a_look_at_data_or_weights(tmp_path, monkeypatch):
     settings = config(tmp_path)
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
-    finish(planned_policy(settings).run)
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    finish(RlTraining.of(settings).planned)
 
     def never(*_):
         raise AssertionError("the problems were loaded")
 
     monkeypatch.setattr("sage_cli.workflows.rl.load_training_problems", never)
-    assert rl(settings, Silent()).id == planned_policy(settings).run.id
+    assert RlTraining.of(settings).carry_out(Silent()).id == RlTraining.of(settings).planned.id
 
 
 def test_a_second_launch_leaves_a_run_that_is_being_trained_alone(tmp_path):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
-    run = planned_policy(settings).run
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    run = RlTraining.of(settings).planned
     torn = run.checkpoints / "checkpoint-3"
     torn.mkdir(parents=True)  # as it is while it is being written
     with writer(run.folder), pytest.raises(StoreError, match="is being written by"):
-        rl(settings, Silent())
+        RlTraining.of(settings).carry_out(Silent())
     assert torn.is_dir()
     assert not (run.folder / "config.json").exists()
 
 
 def test_a_launched_trial_is_its_sweeps(tmp_path, monkeypatch):
     settings = config(tmp_path, "rl.processes=2", "run.sweep=tau-rho-1")
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
-    run = planned_policy(settings).run
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+    run = RlTraining.of(settings).planned
     monkeypatch.setattr("sage_cli.training.launch.run_together", lambda *_: finish(run))
-    assert rl(settings, Silent()).manifest["sweep"] == "tau-rho-1"
+    assert RlTraining.of(settings).carry_out(Silent()).manifest["sweep"] == "tau-rho-1"
 
 
 def test_a_base_with_other_weights_than_its_own_is_refused(tmp_path):
     settings = config(tmp_path)
-    base = planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run
+    base = planned_base(SftSpec.of(settings), Runs(settings.run.root)).run
     finish(base)
     (base.model / "model.safetensors").write_text("others")
     with pytest.raises(StoreError, match="has been changed: its training left weights"):
-        rl(settings, Silent())
-    assert not planned_policy(settings).run.folder.exists()
+        RlTraining.of(settings).carry_out(Silent())
+    assert not RlTraining.of(settings).planned.folder.exists()
 
 
 def test_adapters_under_zero_3_are_refused_before_anything_is_loaded(tmp_path, monkeypatch):
@@ -149,9 +161,9 @@ def test_adapters_under_zero_3_are_refused_before_anything_is_loaded(tmp_path, m
     for name, value in said.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigurationError, match="ZeRO stage 3 fails at the first step"):
-        rl(config(tmp_path, "model.tuning=lora"), Silent())
+        RlTraining.of(config(tmp_path, "model.tuning=lora")).carry_out(Silent())
     with pytest.raises(ConfigurationError, match="isn't trained yet"):  # the next obstacle
-        rl(config(tmp_path, "model.tuning=full"), Silent())
+        RlTraining.of(config(tmp_path, "model.tuning=full")).carry_out(Silent())
 
 
 def test_a_launcher_of_fsdp_2_takes_no_8_bit_optimizer(tmp_path, monkeypatch):
@@ -159,23 +171,24 @@ def test_a_launcher_of_fsdp_2_takes_no_8_bit_optimizer(tmp_path, monkeypatch):
     for name, value in (said | {"FSDP_VERSION": "2"}).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigurationError, match="'adamw_8bit' can't update weights"):
-        rl(config(tmp_path, "rl.optimizer=adamw_8bit"), Silent())
+        RlTraining.of(config(tmp_path, "rl.optimizer=adamw_8bit")).carry_out(Silent())
     with pytest.raises(ConfigurationError, match="isn't trained yet"):  # the next obstacle
-        rl(config(tmp_path, "rl.optimizer=adamw"), Silent())
+        RlTraining.of(config(tmp_path, "rl.optimizer=adamw")).carry_out(Silent())
 
 
 @pytest.mark.parametrize("measure", [False, True])
 def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypatch, measure):
     """What is measured afterwards needs the GPU that a colocated engine would still hold."""
     settings = config(tmp_path)
-    finish(planned_base(SftRecipe.of(settings), Runs(settings.run.root)).run)
+    finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
     where = []
     monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
     monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
-    monkeypatch.setattr(f"{RL}._record", lambda *_: where.append("here"))
-    monkeypatch.setattr("sage_cli.evaluation.final.FinalMeasurement.take", lambda *_: None)
-    monkeypatch.setattr(f"{RL}.settled", lambda run: run)
-    rl(settings, Silent(), measure=measure)
+    monkeypatch.setattr(Policy, "tokenizer_facts", TemplateTokenizer("<eos>", None, "scratch"))
+    monkeypatch.setattr(f"{RL}.RlTraining.train_here", lambda *_: where.append("here"))
+    monkeypatch.setattr(f"{RL}.RlTraining.measure", lambda *_: None)
+    monkeypatch.setattr("sage_cli.workflows.training_run.settled", lambda run: run)
+    RlTraining.of(settings, measure=measure).carry_out(Silent())
     assert where == ["a process of its own" if measure else "here"]
 
 

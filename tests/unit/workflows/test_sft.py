@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import SftRecipe
+from sage_cli.config.recipe import SftSpec
 from sage_cli.errors import BusyError, ConfigurationError
 from sage_cli.models.policies.planned import sft_run
 from sage_cli.models.scratch import save_scratch
@@ -19,6 +19,8 @@ from sage_cli.store.runs.run import Runs
 from sage_cli.training import optimizers
 from sage_cli.training import sft as trainer
 from sage_cli.workflows import sft as workflow
+from sage_cli.workflows import training_run
+from sage_cli.workflows.initial_policy import InitialPolicy
 
 SMALL = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 
@@ -56,7 +58,7 @@ def config(folder, rows, *sets):
 
 def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, rows):
     def kept(*sets):
-        _, _, examples = workflow.sft_inputs(SftRecipe.of(config(folder, rows, *sets)))
+        _, _, examples = workflow.sft_inputs(SftSpec.of(config(folder, rows, *sets)))
         return [re.findall("<SOLUTION>(.*)</SOLUTION>", one.completion)[0] for one in examples]
 
     # half of 300 tokens, a character (or tag) counting as one: questions have 5, the first
@@ -79,9 +81,9 @@ def test_the_length_that_counts_is_the_questions_or_the_conversations(folder, ro
 def test_what_the_loss_covers_is_a_setting(folder, rows, monkeypatch, setting, loss):
     seen: list[Any] = []
     monkeypatch.setattr(trainer, "train_sft", lambda *arguments: seen.extend(arguments[3]))
-    monkeypatch.setattr(workflow, "note_weights", lambda run: None)
+    monkeypatch.setattr(training_run, "note_weights", lambda run: None)
     sets = ["sft.optimizer=adamw", *([f"sft.loss={setting}"] if setting else [])]
-    workflow.sft(config(folder, rows, *sets), Silent())
+    workflow.SftTraining.of(config(folder, rows, *sets)).carry_out(Silent())
     assert [example.loss for example in seen] == [loss, loss]
 
 
@@ -89,10 +91,17 @@ def test_an_optimiser_that_cannot_run_is_refused_before_anything_is_written(
     folder, rows, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(optimizers, "find_spec", lambda _: None)
-    monkeypatch.setattr(workflow, "_train", lambda *_: pytest.fail("the training began"))
+    monkeypatch.setattr(workflow, "sft_inputs", lambda *_: pytest.fail("the training began"))
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes"):
-        workflow.sft(config(folder, rows, "sft.optimizer=adamw_8bit"), Silent())
+        workflow.SftTraining.of(config(folder, rows, "sft.optimizer=adamw_8bit")).carry_out(
+            Silent()
+        )
     assert not (tmp_path / "runs").exists()
+
+
+def test_what_takes_its_model_as_it_is_has_no_training_to_plan(folder, rows):
+    with pytest.raises(ConfigurationError, match=r"sft\.enabled is false"):
+        workflow.SftTraining.of(config(folder, rows, "sft.enabled=false"))
 
 
 class Hears(Silent):
@@ -110,7 +119,7 @@ class Hears(Silent):
 @pytest.mark.parametrize("ends", ["finished", "killed"])
 def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch, ends):
     settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(SftRecipe.of(settings), Runs(settings.run.root))
+    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
     held, may_end = threading.Event(), threading.Event()
 
     def finish():
@@ -127,12 +136,14 @@ def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch,
                 finish()
 
     taken_over = []
-    monkeypatch.setattr(workflow, "sft", lambda *_: taken_over.append(1) or finish())
+    monkeypatch.setattr(
+        workflow.SftTraining, "carry_out", lambda *_: taken_over.append(1) or finish()
+    )
     thread = threading.Thread(target=other)
     thread.start()
     assert held.wait(60)
     hears = Hears(may_end.set)
-    assert workflow.base_policy(settings, hears).run == run
+    assert InitialPolicy.of(settings).carry_out(hears).run == run
     thread.join()
     assert hears.lines[0].startswith(f"waiting for {run.id}, which process {os.getpid()} on ")
     assert len(taken_over) == (ends == "killed")
@@ -140,7 +151,7 @@ def test_a_base_that_another_process_trains_is_waited_for(tmp_path, monkeypatch,
 
 def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path, monkeypatch):
     settings = load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
-    run = sft_run(SftRecipe.of(settings), Runs(settings.run.root))
+    run = sft_run(SftSpec.of(settings), Runs(settings.run.root))
 
     def beaten(*_):
         run.model.mkdir(parents=True)
@@ -148,5 +159,5 @@ def test_a_base_whose_lock_another_process_took_first_is_waited_for_too(tmp_path
         run.note(status="finished", kind="sft", id=run.id)
         raise BusyError("it is being written by another process")
 
-    monkeypatch.setattr(workflow, "sft", beaten)
-    assert workflow.base_policy(settings, Silent()).run == run
+    monkeypatch.setattr(workflow.SftTraining, "carry_out", beaten)
+    assert InitialPolicy.of(settings).carry_out(Silent()).run == run

@@ -9,7 +9,7 @@ from told import Told
 
 from sage_cli.config.load import changed, load
 from sage_cli.config.model import LoraSection
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation import drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
@@ -63,7 +63,7 @@ def made(base, tmp_path):
 
 def store(policy, config, problems, texts, reason="stop"):
     """Sample 0 of each problem, as a sampler would have left it; and a sample 1 to overlook."""
-    recipe = EvaluationRecipe.of(config)
+    recipe = EvaluationSpec.of(config)
     samples = PolicySamples.of_evaluation(policy, recipe, config.run.root).at(0)
     with samples.writing({}) as writer:
         writer.claim([problem.id for problem in problems], 2)

@@ -15,7 +15,7 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.runs.run import Runs
-from sage_cli.workflows.rl import rl
+from sage_cli.workflows.rl import RlTraining
 from sage_cli.workflows.sft import tags
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
@@ -134,5 +134,5 @@ def test_rl_refuses_before_it_writes(run, runs):
     before = sorted(runs.root.rglob("*"))
     other = config(f"run.root={runs.root}", "prompt.answer_open=<S>")
     with pytest.raises(ConfigurationError, match="prompt template"):
-        rl(other, Silent(), init=run.id)
+        RlTraining.of(other, init=run.id).carry_out(Silent())
     assert sorted(runs.root.rglob("*")) == before

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlRecipe, SftRecipe
+from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.policies.compatibility import (
     note_weights,
@@ -28,13 +28,13 @@ def config(*sets):
 
 
 def base_id(runs, *sets):
-    return sft_run(SftRecipe.of(config(*sets)), runs).id
+    return sft_run(SftSpec.of(config(*sets)), runs).id
 
 
 def policy_id(runs, *sets, processes=1):
     settings = config("guide.name=branch", *sets)
-    base = planned_base(SftRecipe.of(settings), runs)
-    return rl_run(RlRecipe.of(settings), base, runs, processes).id
+    base = planned_base(SftSpec.of(settings), runs)
+    return rl_run(RlSpec.of(settings), base, runs, processes).id
 
 
 def test_nothing_needs_to_be_there(runs):
@@ -92,13 +92,13 @@ def test_processes_draw_rollouts_of_their_own(runs):
 def test_a_base_that_is_taken_as_it_is(runs):
     theirs = ("model.kind=pretrained", "model.path=a/b", "sft.enabled=false")
     other = load(sets=[*theirs, "model.revision=v1"]).config
-    policy = planned_base(SftRecipe.of(other), runs)
+    policy = planned_base(SftSpec.of(other), runs)
     assert (policy.path, policy.run) == ("a/b", None)
     assert policy.loading == {"revision": "v1", "trust_remote_code": False}
-    moved = planned_base(SftRecipe.of(load(sets=[*theirs, "model.revision=v2"]).config), runs)
+    moved = planned_base(SftSpec.of(load(sets=[*theirs, "model.revision=v2"]).config), runs)
     assert policy.identity != moved.identity
     with pytest.raises(ConfigurationError, match="random weights are no base"):
-        planned_base(SftRecipe.of(config("sft.enabled=false")), runs)
+        planned_base(SftSpec.of(config("sft.enabled=false")), runs)
 
 
 def finish(run, content="weights"):
@@ -110,7 +110,7 @@ def finish(run, content="weights"):
 
 
 def test_a_finished_parent_has_the_identity_that_was_planned(runs):
-    run = sft_run(SftRecipe.of(config()), runs)
+    run = sft_run(SftSpec.of(config()), runs)
     before = policy_id(runs)
     finish(run)
     assert Run(run.folder).identity == run.identity
@@ -126,14 +126,14 @@ def test_a_run_without_an_identity_is_told_by_its_weights(runs):
 
 
 def test_a_checkpoint_is_another_parent_than_the_end(runs):
-    run = sft_run(SftRecipe.of(config()), runs)
+    run = sft_run(SftSpec.of(config()), runs)
     finish(run)
     checkpoint = Policy(str(run.checkpoints / "checkpoint-5"), run, checkpoint=5)
     assert checkpoint.identity == f"{run.identity}@5"
 
 
 def test_changed_weights_are_refused_by_name(runs):
-    run = sft_run(SftRecipe.of(config()), runs)
+    run = sft_run(SftSpec.of(config()), runs)
     finish(run)
     require_own_weights(Policy.of_run(run))
     (run.model / "model.safetensors").write_text("others")
@@ -142,7 +142,7 @@ def test_changed_weights_are_refused_by_name(runs):
 
 
 def test_a_child_that_meets_other_weights_of_its_parent_refuses(runs):
-    parent, child = sft_run(SftRecipe.of(config()), runs), runs.at("rl", "x", "1" * 16)
+    parent, child = sft_run(SftSpec.of(config()), runs), runs.at("rl", "x", "1" * 16)
     finish(parent)
     base = Policy.of_run(parent)
     with child.recording({}, kind="rl", parent=parent.id, parent_weights=base.fingerprint):

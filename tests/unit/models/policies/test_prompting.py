@@ -8,7 +8,7 @@ import pytest
 
 from sage_cli.cli.measuring import load_for_measuring, measured_names
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.names import named_policy
@@ -82,7 +82,7 @@ def test_an_exported_model_says_how_it_is_measured(runs, tmp_path):
     assert (found.sampling.temperature, found.sampling.max_tokens) == (1.0, 48)
     assert settings(ours, sets=["sampling.max_tokens=9"]).sampling.max_tokens == 9
     # its template is held against the one in use, as a run's is
-    recipe = EvaluationRecipe.of(settings(ours, sets=["prompt.answer_open=<B>"]))
+    recipe = EvaluationSpec.of(settings(ours, sets=["prompt.answer_open=<B>"]))
     with pytest.raises(
         ConfigurationError, match=r"ours was trained .*\(prompt.answer_open differs"
     ):
@@ -126,12 +126,12 @@ CACHED = """
 import json
 from pathlib import Path
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationRecipe
+from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.names import named_policy
 from sage_cli.store.runs.run import Runs
 policy = named_policy("org/model", Runs(Path("runs")))
-recipe = EvaluationRecipe.of(load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config)
+recipe = EvaluationSpec.of(load(["qwen2.5-math-7b"], sets=["prompt.format=plain"]).config)
 samples = PolicySamples.of_evaluation(policy, recipe, Path("runs"))
 print(json.dumps([policy.loading, samples.at(0).identity.sampling, policy.fingerprint]))
 """

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlRecipe
+from sage_cli.config.recipe import RlSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.reference import reference_samples
 from sage_cli.models.folders import fingerprint
@@ -55,7 +55,7 @@ def hub(published, tmp_path, monkeypatch):
 
 def pretrained(path, *sets):
     names = ["model.kind=pretrained", f"model.path={path}", "rl.optimizer=adamw"]
-    return RlRecipe.of(load(sets=[*names, *sets]).config)
+    return RlSpec.of(load(sets=[*names, *sets]).config)
 
 
 def trained(runs, recipe, save):
@@ -133,7 +133,7 @@ def test_random_weights_are_no_reference(published, tmp_path):
         load(sets=[BASE])
     load(sets=[BASE, LORA])  # the base without its adapter
     load(sets=[BASE, "anchor.kl=none"])
-    scratch = RlRecipe.of(load(sets=SIZE).config)
+    scratch = RlSpec.of(load(sets=SIZE).config)
     start = trained(
         Runs(tmp_path), scratch, lambda folder: load_model(published).save_pretrained(folder)
     )
