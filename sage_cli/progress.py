@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class RunningTrial:
-    """A running trial: its name, its step of how many, its last reward, its age."""
+class RunningTask:
+    """A running task: its name, its step of how many, its last reward, and its age."""
 
     name: str
     step: int | None = None
@@ -19,8 +19,8 @@ class RunningTrial:
 
 
 @dataclass(frozen=True)
-class SweepStatus:
-    """The state of a sweep; `total`, `done`, `failed` and `pruned` are numbers of trials.
+class TaskStatus:
+    """How far the tasks of a sweep or a suite are; `total` counts the running ones, too.
 
     `best` says which trial leads and with which value; `left_s` is None while it is unknown.
     """
@@ -29,18 +29,13 @@ class SweepStatus:
     done: int = 0
     failed: int = 0
     pruned: int = 0
-    running: tuple[RunningTrial, ...] = ()
+    running: tuple[RunningTask, ...] = ()
     best: str | None = None
     left_s: float | None = None
 
     @property
-    def left(self) -> int:
-        """The number of trials that haven't begun."""
-        return max(0, self.total - self.ended - len(self.running))
-
-    @property
     def ended(self) -> int:
-        """The number of trials that are over, well or not."""
+        """The number of tasks that have ended, with or without a result."""
         return self.done + self.failed + self.pruned
 
 
@@ -59,8 +54,8 @@ class Progress(Protocol):
     def advance(self, amount: int = 1, **numbers: float) -> None:
         """Advance the bar by `amount`; `numbers` are shown beside it."""
 
-    def board(self, status: SweepStatus) -> None:
-        """Show the state of a sweep in place of the last one."""
+    def board(self, status: TaskStatus) -> None:
+        """Show how far tasks are, in the place of what was shown before."""
 
     def end(self) -> None:
         """Close the bar or board."""

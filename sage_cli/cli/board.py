@@ -1,4 +1,4 @@
-"""Tasks for people: a live table in a terminal, plain lines now and then without one."""
+"""The board of running tasks: a live table in a terminal, plain lines without one."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sage_cli.progress import RunningTrial, SweepStatus
+from sage_cli.progress import RunningTask, TaskStatus
 
 PLAIN_LINE_EVERY_S = 20.0
 PLAIN_STEPS = 4
-"""Running tasks whose steps a plain line names."""
+"""Running tasks whose steps a plain line shows."""
 AROUND = 6
-"""Lines of a board that aren't its running tasks', and some of the terminal left free."""
+"""Lines of the terminal that are kept for other things than running tasks."""
 
 
 class Board:
-    """Shows where tasks stand until it is closed."""
+    """Shows how far tasks are, until it is closed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._region: Region | None = None
-        self._last: SweepStatus | None = None
+        self._last: TaskStatus | None = None
         self._spoke_s = 0.0
 
     @property
     def is_shown(self) -> bool:
-        """Whether it stands in the terminal now."""
+        """Return True if it is shown in the terminal now."""
         return self._region is not None
 
-    def show(self, status: SweepStatus) -> None:
-        """Draw `status` in the place of the last one; without a terminal say what is new."""
+    def show(self, status: TaskStatus) -> None:
+        """Draw `status` in the place of the last one; without a terminal print what is new."""
         if not self._console.is_terminal:
             self._say(status)
             return
@@ -44,16 +44,16 @@ class Board:
         self._region.update(_View(status), refresh=True)
 
     def close(self) -> None:
-        """Leave the last one standing."""
+        """Leave the last status as it is."""
         if self._region is not None:
             self._region.stop()
         self._region = None
 
-    def _say(self, status: SweepStatus) -> None:
+    def _say(self, status: TaskStatus) -> None:
         """A line at each change of state, and one every 20 seconds."""
-        before = self._last or SweepStatus(status.total)
-        names = {cell.name for cell in before.running}
-        begun = [cell.name for cell in status.running if cell.name not in names]
+        before = self._last or TaskStatus(status.total)
+        names = {task.name for task in before.running}
+        begun = [task.name for task in status.running if task.name not in names]
         for name in begun:
             self._line(f"begun: {name}")
         due = time.monotonic() - self._spoke_s >= PLAIN_LINE_EVERY_S
@@ -69,7 +69,7 @@ class Board:
 class _View:
     """A status drawn for the terminal as wide and high as it is now."""
 
-    def __init__(self, status: SweepStatus) -> None:
+    def __init__(self, status: TaskStatus) -> None:
         self._status = status
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -82,15 +82,15 @@ class _View:
             Text(_left(status), "cyan", no_wrap=True),
         )
         shown = status.running[: max(1, console.height - AROUND)]
-        rows_of_words = [(_step(cell), _reward(cell), clock(cell.since_s)) for cell in shown]
+        rows_of_words = [(_step(task), _reward(task), clock(task.since_s)) for task in shown]
         widths = [max(map(len, column)) for column in zip(*rows_of_words, strict=True)]
         rows = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
         for_names = options.max_width - sum(widths) - len(widths)
         rows.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, for_names))
         for width in widths:
             rows.add_column(no_wrap=True, justify="right", min_width=width)
-        for cell, words in zip(shown, rows_of_words, strict=True):
-            rows.add_row(f" {cell.name}", *words)
+        for task, words in zip(shown, rows_of_words, strict=True):
+            rows.add_row(f" {task.name}", *words)
         lines: list[Table | Text] = [head, Text(_sentence(status), no_wrap=True)]
         lines += [rows] if shown else []
         if hidden := len(status.running) - len(shown):
@@ -107,33 +107,41 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}"
 
 
-def _counts(status: SweepStatus) -> tuple[int, ...]:
+def _counts(status: TaskStatus) -> tuple[int, ...]:
     return status.total, status.done, status.failed, status.pruned, len(status.running)
 
 
-def _sentence(status: SweepStatus) -> str:
-    counted = {"done": status.done, "running": len(status.running), "failed": status.failed,
-               "pruned": status.pruned, "left": status.left}  # fmt: skip
-    rare = ("failed", "pruned")
-    return ", ".join(f"{n} {name}" for name, n in counted.items() if n or name not in rare)
+def _sentence(status: TaskStatus) -> str:
+    """The counts: `1/5 done, 2 running, 1 failed`."""
+    rare = {"failed": status.failed, "pruned": status.pruned}
+    counts = [f"{status.done}/{status.total} done", f"{len(status.running)} running"]
+    return ", ".join([*counts, *(f"{count} {name}" for name, count in rare.items() if count)])
 
 
-def _ends(status: SweepStatus) -> tuple[str, ...]:
-    """What a plain line says after the counts."""
+def _ends(status: TaskStatus) -> tuple[str, ...]:
+    """What a plain line shows after the counts: the best trial, time left, steps."""
     best = f"best {status.best}" if status.best else ""
-    steps = [f"{cell.name} at {_step(cell)}" for cell in status.running if cell.step is not None]
+    steps = [f"{task.name} at {_step(task)}" for task in status.running if task.step is not None]
     more = [f"and {len(steps) - PLAIN_STEPS} more"] if len(steps) > PLAIN_STEPS else []
     at = "; ".join([*steps[:PLAIN_STEPS], *more])
     return tuple(words for words in (best, _left(status), at) if words)
 
 
-def _left(status: SweepStatus) -> str:
-    return "" if status.left_s is None else f"{clock(status.left_s)} left"
+def _left(status: TaskStatus) -> str:
+    return "" if status.left_s is None else time_left(status.left_s)
 
 
-def _step(cell: RunningTrial) -> str:
-    return "" if cell.step is None else f"step {cell.step}" + (f"/{cell.of}" if cell.of else "")
+def time_left(seconds: float) -> str:
+    """An estimate in its largest unit: `about 4 min left`."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 1.5 * unit:
+            return f"about {seconds / unit:.0f} {name} left"
+    return f"about {max(1, round(seconds))} s left"
 
 
-def _reward(cell: RunningTrial) -> str:
-    return "" if cell.reward is None else f"reward {cell.reward:.3f}"
+def _step(task: RunningTask) -> str:
+    return "" if task.step is None else f"step {task.step}" + (f"/{task.of}" if task.of else "")
+
+
+def _reward(task: RunningTask) -> str:
+    return "" if task.reward is None else f"reward {task.reward:.3f}"

@@ -1,4 +1,4 @@
-"""Progress for people: a bar with rate and ETA; plain lines now and then without a terminal."""
+"""Progress in the terminal: a bar with rate and time left; plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from rich.status import Status
 from rich.table import Column
 from rich.text import Text
 
-from sage_cli.cli.board import PLAIN_LINE_EVERY_S, Board
+from sage_cli.cli.board import PLAIN_LINE_EVERY_S, Board, time_left
 from sage_cli.cli.console import console
-from sage_cli.progress import SweepStatus
+from sage_cli.progress import TaskStatus
 
 QUIET_S = 1.5
-"""Longest silence where there is no terminal."""
+"""Longest silence if there is no terminal."""
 WIDE = 100
-"""Columns from which on there is room for everything."""
+"""Columns that have room for everything."""
 
 
 class Live:
-    """The rich counterpart of `sage_cli.progress.Progress`; use it as a context manager."""
+    """`sage_cli.progress.Progress` on a rich console; use it as a context manager."""
 
     def __init__(self, target: Console = console) -> None:
         self._console = target
@@ -60,13 +60,13 @@ class Live:
         self.end()
 
     def say(self, text: str) -> None:
-        """A line that stays above the bar."""
+        """Print a line that stays above the bar."""
         self._console.print(text, soft_wrap=True)
 
     @contextmanager
     def doing(self, text: str) -> Iterator[None]:
-        """A line that moves while the block lasts; without a terminal one that comes if it takes
-        longer than `QUIET_S`. A bar or board speaks for itself."""
+        """Show a spinner during the block; without a terminal print a line if the block takes
+        longer than `QUIET_S`. A bar or board replaces it."""
         text = escape(text)  # a file's name may look like markup
         if self._bars is not None or self._board.is_shown:
             yield
@@ -84,7 +84,7 @@ class Live:
 
     @contextmanager
     def _moving(self, text: str) -> Iterator[None]:
-        """A spinner, in the place of an outer one; gone once a bar begins."""
+        """Show a spinner, in the place of an outer one; it ends when a bar starts."""
         outer, before = self._status, self._doing
         if outer is None:
             self._status = self._console.status(text)
@@ -107,7 +107,7 @@ class Live:
         self._status = None
 
     def begin(self, title: str, total: int, unit: str, done: int = 0) -> None:
-        """Start a bar; without a terminal, say what begins."""
+        """Start a bar; without a terminal, print its title."""
         self.end()
         self._title, self._unit, self._total, self._done = title, unit, total, done
         self._start, self._began_s = done, time.monotonic()
@@ -121,7 +121,7 @@ class Live:
         self._task = self._bars.add_task(title, total=total, completed=done, numbers="")
 
     def advance(self, amount: int = 1, **numbers: float) -> None:
-        """Go on by `amount` and show `numbers`."""
+        """Advance by `amount` and show `numbers`."""
         self._done += amount
         shown = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
         if self._bars is not None and self._task is not None:
@@ -132,14 +132,14 @@ class Live:
                 f"{self._title}: {self._done}/{self._total} {self._unit}  {self._eta()}  {shown}"
             )
 
-    def board(self, status: SweepStatus) -> None:
-        """Show where a sweep stands, in the place of a bar or of what was shown before."""
+    def board(self, status: TaskStatus) -> None:
+        """Show how far tasks are, in the place of a bar or of what was shown before."""
         if self._bars is not None or self._status is not None:
             self.end()
         self._board.show(status)
 
     def end(self) -> None:
-        """Close the bar or board and leave it standing."""
+        """Close the bar or board and leave it as it is."""
         self._still()
         self._board.close()
         if self._bars is not None:
@@ -150,20 +150,20 @@ class Live:
         rate = (self._done - self._start) / max(time.monotonic() - self._began_s, 1e-9)
         if rate <= 0:
             return ""
-        return f"{rate:.3g} {self._unit}/s, {(self._total - self._done) / rate:.0f} s left"
+        return f"{rate:.3g} {self._unit}/s, {time_left((self._total - self._done) / rate)}"
 
 
 @contextmanager
 def doing(text: str) -> Iterator[None]:
-    """Say what a command does inside the block, where it has no more to tell of it."""
+    """Show what a command does during the block, if it has no other progress."""
     with Live() as live, live.doing(text):
         yield
 
 
 class _Bars(Bars):
-    """A line with bar, count and time left whatever the width, and the numbers on one of their own.
+    """A line with bar, count and time left, and the numbers on a line of their own.
 
-    Where the terminal is narrow the title is cut, and rate and time spent are left out.
+    In a narrow terminal the title is cut, and rate and elapsed time are left out.
     """
 
     def __init__(self, console: Console, unit: str) -> None:
@@ -175,7 +175,7 @@ class _Bars(Bars):
         super().__init__(*self._wide, console=console)
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The lines for the terminal as wide as it is now."""
+        """The lines for the terminal's present width."""
         self.columns = self._wide if self._terminal.width >= WIDE else self._narrow
         yield self.make_tasks_table(self.tasks)
         for task in self.tasks:
@@ -184,14 +184,14 @@ class _Bars(Bars):
 
 
 class _Title(ProgressColumn):
-    """What the bar is about, on one line, cut where there is no room."""
+    """The bar's title on one line, cut if there is no room."""
 
     def render(self, task: Task) -> Text:
         return Text(task.description, "bold", no_wrap=True, overflow="ellipsis")
 
 
 class _Rate(ProgressColumn):
-    """Units a second."""
+    """Units per second."""
 
     def __init__(self, unit: str) -> None:
         super().__init__(Column(no_wrap=True))

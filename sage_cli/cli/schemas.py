@@ -25,7 +25,7 @@ from sage_cli.store.json_schema import DIALECT, json_schema
 from sage_cli.workflows.data import Overlap
 from sage_cli.workflows.export import Exported
 from sage_cli.workflows.plot import PlotData
-from sage_cli.workflows.suite_plan import SuitePlan
+from sage_cli.workflows.suite import SuitePlan
 from sage_cli.workflows.theory import TheoryData
 
 VERSION = 1

@@ -17,18 +17,19 @@ from sage_cli.cli.surroundings import ask_nobody
 
 if TYPE_CHECKING:
     from sage_cli.reports.page import Page
-    from sage_cli.suite.arms import Overrides
-    from sage_cli.suite.cost import Cost
+    from sage_cli.suite.overrides import Overrides
 
 app = new_app("Run a table or a figure of the paper, or a study of your own.")
 
 SHOWN = {"measured": 2, "claims": 1}
-"""The sections of a report that the terminal shows, and how many of their tables."""
+"""The sections of a report that the terminal shows, and the number of their tables."""
 MOST_ROWS = 40
-"""A longer table is left to the page."""
+"""Rows of the longest table that the terminal shows."""
 
 Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
-Trainings = Annotated[int | None, typer.Option("--seeds", min=1, help="Trainings of each method.")]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", min=1, help="Runs of each method, each with another seed.")
+]
 
 
 @app.command("list")
@@ -50,20 +51,20 @@ def list_(json: Json = False) -> None:
 @app.command()
 def plan(
     name: Name,
-    seeds: Trainings = None,
+    seeds: Seeds = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Show every task as a command, what it needs and whether it is done."""
+    """Show every task as a command, what it needs and its state."""
     _show_plan(name, _overrides(preset, set_, seeds, runs), json)
 
 
 @app.command()
 def run(
     name: Name,
-    seeds: Trainings = None,
+    seeds: Seeds = None,
     executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
     workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
@@ -73,7 +74,7 @@ def run(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Run every task that isn't done yet, then report; typed again, it goes on where it stopped."""
+    """Run every task that is not done, then report; run it again to resume."""
     overrides = _overrides(
         preset, set_, seeds, runs, name=executor, workers=workers, address=address
     )
@@ -90,14 +91,14 @@ def run(
 @app.command()
 def report(
     name: Name,
-    seeds: Trainings = None,
+    seeds: Seeds = None,
     preset: Presets = None,
     set_: Sets = None,
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Report what is there; nothing is run."""
-    from sage_cli.workflows.suite import report_suite
+    """Report what is stored; nothing is run."""
+    from sage_cli.workflows.suite_report import report_suite
 
     overrides = _overrides(preset, set_, seeds, runs)
     with Live() as live:
@@ -113,14 +114,14 @@ def _overrides(
     **executor: str | int | None,
 ) -> Overrides:
     from sage_cli.config.presets import DEFAULT_PRESET
-    from sage_cli.suite.arms import Overrides
+    from sage_cli.suite.overrides import Overrides
 
     flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
     return Overrides(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
 
 
 def _show(page: Page, json: bool) -> None:
-    """What was measured and what is left of the claims; the rest is on the page."""
+    """Print measurements and claims; the rest is on the page."""
     if json:
         emit({**page.report.as_json(), "page": str(page.file)})
         return
@@ -144,11 +145,11 @@ def _show(page: Page, json: bool) -> None:
 
 def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
     ask_nobody()
-    from sage_cli.suite.plan import DONE
-    from sage_cli.workflows.suite_plan import plan_suite
+    from sage_cli.trials.task import DONE
+    from sage_cli.workflows.suite import dry_run
 
     with doing(f"planning {name}"):
-        found = plan_suite(name, overrides)
+        found = dry_run(name, overrides)
     if json:
         emit(found)
         return
@@ -160,22 +161,13 @@ def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
         table.add_row(str(number), escape(task["title"]), str(needs), task["state"])
     console.print(f"[bold]{escape(found['title'])}[/]", table, sep="\n")
     if left := [task["command"] for task in found["tasks"] if task["state"] != DONE]:
-        console.print("what is to do, as commands:")
+        console.print("commands that are left:")
         for command in left:  # a line each, however long, so that they can be copied
             console.print(command, markup=False, highlight=False, soft_wrap=True)
-    for title, cost in (("all of it", found["cost"]), ("left to do", found["left"])):
-        console.print(f"{title}: {_in_words(cost)}")
+    for title, cost in (("in all", found["cost"]), ("left", found["left"])):
+        console.print(f"{title}: {cost.describe()}")
     for one in found["chosen"]:
         console.print(f"[dim]chosen: {escape(one)}[/]")
     for one in found["notes"]:
         console.print(f"[dim]{escape(one)}[/]")
     console.print(f"folder: [bold]{escape(found['folder'])}[/]", soft_wrap=True)
-
-
-def _in_words(cost: Cost) -> str:
-    said = [f"{cost.steps:,} steps", f"{cost.completions:,} completions"]
-    said.append(f"{cost.tokens:,} tokens at most")
-    if cost.gpu_hours:
-        said.append(f"{cost.gpu_hours:.0f} GPU hours at most, by stated throughputs")
-    said += [f"not counted: {one}" for one in cost.unknown]
-    return "; ".join(said)

@@ -37,43 +37,46 @@ def command(
         str | None, typer.Option("--sampler", help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
     ] = None,
     trials: Annotated[
-        int | None, typer.Option("--trials", help="How many cells a sampler chooses.")
+        int | None,
+        typer.Option("--trials", help="Points to try; seeds of a point count as one trial."),
     ] = None,
     objective: Annotated[
         list[str] | None,
         typer.Option(
             "--objective",
-            help="What is to be high: pass@8, 0.5*pass@1+0.5*pass@64; two give a Pareto front.",
+            help="Maximise pass@8 or 0.5*pass@1+0.5*pass@64; two give a Pareto front.",
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Trainings of each cell, each with another seed.")
+        int | None, typer.Option("--seeds", help="Runs of each trial, each with another seed.")
     ] = None,
     race: Annotated[
         bool | None,
-        typer.Option("--race", help="Give further seeds only to cells that may still be the best."),
+        typer.Option(
+            "--race", help="Give further seeds only to trials that may still be the best."
+        ),
     ] = None,
     prune: Annotated[
-        str | None, typer.Option("--prune", help="median or asha: end trainings that lag behind.")
+        str | None, typer.Option("--prune", help="median or asha: end trials that lag behind.")
     ] = None,
     algo: Annotated[
-        str | None, typer.Option("--algo", help="Algorithm of every cell.", rich_help_panel=METHOD)
+        str | None, typer.Option("--algo", help="Algorithm of every trial.", rich_help_panel=METHOD)
     ] = None,
     compat: Compat = None,
     guide: Annotated[
         str | None,
         typer.Option(
-            "--guide", help="Guide of every cell (default: the space's).", rich_help_panel=METHOD
+            "--guide", help="Guide of every trial (default: the space's).", rich_help_panel=METHOD
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(help="RL steps of a cell.", rich_help_panel=METHOD)
+        int | None, typer.Option(help="RL steps of a trial.", rich_help_panel=METHOD)
     ] = None,
     executor: Annotated[
         str | None, typer.Option("--executor", help="local, ray or slurm.", rich_help_panel=RUNNING)
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Trainings at once.", rich_help_panel=RUNNING)
+        int | None, typer.Option("--workers", help="Tasks at once.", rich_help_panel=RUNNING)
     ] = None,
     address: Annotated[
         str | None,
@@ -83,7 +86,7 @@ def command(
         bool,
         typer.Option(
             "--detach",
-            help="Slurm: submit tasks and return; the same command later collects what is done.",
+            help="Slurm: submit tasks and return; run the same command later to collect results.",
             rich_help_panel=RUNNING,
         ),
     ] = False,
@@ -106,7 +109,7 @@ def command(
     gpu: Gpu = None,
     json: Json = False,
 ) -> None:
-    """Train and measure the cells of a search space on development problems."""
+    """Train and measure trials of a search space on validation problems."""
     refuse_card(gpu, dry_run)
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
@@ -126,9 +129,9 @@ def command(
         flags["guide"] = {"name": guide_of(settings.sweep.space)}
         settings = load_config(preset, config, set_, **flags).config
     if dry_run:
-        from sage_cli.workflows.sweep import plan
+        from sage_cli.workflows.sweep import dry_run as planned
 
-        show_plan(lambda: plan(settings, gpu), json)
+        show_plan(lambda: planned(settings, gpu), json)
         return
     from sage_cli.workflows.sweep import sweep
 

@@ -1,24 +1,24 @@
-"""What `sage sweeps` answers with `--json`."""
+"""The answers of `sage sweeps --json`."""
 
 from __future__ import annotations
 
 from typing_extensions import TypedDict
 
 from sage_cli.cli.answers import RemovedAnswer
-from sage_cli.reports.sweeps.data import Value
 from sage_cli.reports.sweeps.plain import SweepData
 from sage_cli.sweep.folder import SweepState
+from sage_cli.workflows.sweeps import Best
 
 
 class StoredSweepJson(SweepState):
-    """A sweep's state; `driven_by` says in words who drives it now."""
+    """A sweep's state; `driven_by` is a phrase that names its present driver."""
 
     driven_by: str | None
     folder: str
 
 
 class SweepsAnswer(TypedDict):
-    """Sweeps, the one that changed last at the end."""
+    """Sweeps, the latest at the end."""
 
     sweeps: list[StoredSweepJson]
 
@@ -30,30 +30,11 @@ class SweepAnswer(TypedDict):
     report: SweepData | None
 
 
-class BestJson(TypedDict):
-    """The best cell by an objective, by its number in the report.
-
-    `words` are the command that trains its first run, or finds it.
-
-    `alike` are the numbers of the cells that can't be told apart from it, null where the noise
-    isn't known.
-    """
-
-    objective: str
-    number: int
-    value: float
-    interval: tuple[float, float] | None
-    words: str
-    alike: tuple[int, ...] | None
-    settings: dict[str, Value]
-    runs: tuple[str, ...]
-
-
 class BestAnswer(TypedDict):
-    """A sweep's best cells, one for each objective."""
+    """A sweep's best trials, one for each objective."""
 
     sweep: str
-    best: list[BestJson]
+    best: list[Best]
 
 
 class ImportanceAnswer(TypedDict):
@@ -64,7 +45,7 @@ class ImportanceAnswer(TypedDict):
 
 
 class CancelAnswer(TypedDict):
-    """Who was asked to stop, the jobs that are left with a cluster, and what was said."""
+    """The driver that was asked to stop, the jobs left with a cluster, and both in a sentence."""
 
     sweep: str
     asked: str | None
@@ -73,7 +54,7 @@ class CancelAnswer(TypedDict):
 
 
 class RemovedSweepAnswer(RemovedAnswer):
-    """What was removed, and in sentences which studies in a database stay, and why."""
+    """What was removed, and a sentence for each study in a database that stays."""
 
     kept: list[str]
 

@@ -17,15 +17,13 @@ from sage_cli.cli.options import Json, RunRoot
 if TYPE_CHECKING:
     from sage_cli.cli.sweep_answers import (
         BestAnswer,
-        BestJson,
         CancelAnswer,
         CommandAnswer,
         RemovedSweepAnswer,
     )
     from sage_cli.sweep.stored import StoredSweep, Sweeps
-    from sage_cli.workflows.sweeps import Best
 
-app = new_app("List, show, cancel and remove sweeps; what their best cells are.")
+app = new_app("List, show, cancel and remove sweeps; show their best trials.")
 Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
 STATES = ("done", "failed", "pruned", "cancelled", "left")
 
@@ -39,7 +37,7 @@ def _sweeps(root: Path | None) -> Sweeps:
 
 @app.command("list")
 def list_(runs: RunRoot = None, json: Json = False) -> None:
-    """List all sweeps, the one that changed last at the end."""
+    """List all sweeps, the latest at the end."""
     found = _sweeps(runs).all()
     if json:
         emit({"sweeps": [_facts(sweep) for sweep in found]})
@@ -48,7 +46,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
     table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
     for sweep in found:
         facts = _facts(sweep)
-        counts = (str(facts["cells"].get(state, 0)) for state in STATES)
+        counts = (str(facts["trials"].get(state, 0)) for state in STATES)
         best = escape(str(facts.get("best") or ""))
         table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
     console.print(table if found else "no sweeps yet: `sage sweep` makes one")
@@ -56,7 +54,7 @@ def list_(runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """Show a sweep's report, which process drives it, and why cells failed."""
+    """Show a sweep's report, which process drives it, and why trials failed."""
     sweep = _sweeps(runs).find(name)
     result = sweep.result
     if json:
@@ -65,7 +63,7 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         emit({"sweep": _facts(sweep), "report": result and to_data(result)})
         return
     facts = _facts(sweep)
-    counts = ", ".join(f"{facts['cells'].get(state, 0)} {state}" for state in STATES)
+    counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)
     driver = f"driven by {sweep.driven_by}" if sweep.driven_by else "nobody drives it"
     console.print(f"[bold]{sweep.name}[/]: {counts}; {driver}", soft_wrap=True)
     if result is None:
@@ -75,12 +73,12 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
     from sage_cli.reports.terminal import print_table
 
     if sweep.driven_by:
-        console.print("the report of the driver before it:", style="dim")
+        console.print("the report of the previous driver:", style="dim")
     for table in sweep_tables(result):
         print_table(table, console)
     for place, cell in enumerate(result.cells):
         if cell.failure is not None and cell.failure.log:
-            console.print(f"[bold]cell {place + 1}[/]: the last lines of its log")
+            console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
             console.print("\n".join(cell.failure.log), style="dim", markup=False, soft_wrap=True)
     console.print(f"files: [bold]{escape(str(sweep.folder))}[/]", soft_wrap=True)
 
@@ -94,27 +92,28 @@ def best(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Show the best cell: settings ready to paste, runs, and the cells that may be as good."""
-    from sage_cli.workflows.sweeps import best_cells
+    """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
+    from sage_cli.workflows.sweeps import best_trials
 
     sweep = _sweeps(runs).find(name)
-    found = best_cells(sweep, objective)
+    found = best_trials(sweep, objective)
     if json:
-        answer: BestAnswer = {"sweep": sweep.name, "best": [_best(one) for one in found]}
+        answer: BestAnswer = {"sweep": sweep.name, "best": found}
         emit(answer)
         return
     for one in found:
-        ends = "" if one.interval is None else " [{:.3f}, {:.3f}]".format(*one.interval)
-        text = escape(f"cell {one.number}, {one.value:.3f}{ends}")
-        console.print(f"[bold]{escape(one.objective)}[/]: {text}", soft_wrap=True)
-        console.print(f"  {one.words}", markup=False, soft_wrap=True)
-        console.print(f"  {' '.join(one.cell.runs)}", markup=False, soft_wrap=True)
-        if one.alike is None:
-            told = "the noise isn't known: other cells may be as good"
-        elif one.alike:
-            told = f"can't be told apart from it: cells {', '.join(map(str, one.alike))}"
+        ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
+        text = escape(f"trial {one['number']}, {one['value']:.3f}{ends}")
+        console.print(f"[bold]{escape(one['objective'])}[/]: {text}", soft_wrap=True)
+        console.print(f"  {one['words']}", markup=False, soft_wrap=True)
+        console.print(f"  {' '.join(one['runs'])}", markup=False, soft_wrap=True)
+        if one["alike"] is None:
+            told = "the noise is unknown: other trials may be as good"
+        elif one["alike"]:
+            trials = "trial" if len(one["alike"]) == 1 else "trials"
+            told = f"indistinguishable from it: {trials} {', '.join(map(str, one['alike']))}"
         else:
-            told = "all other cells can be told apart from it"
+            told = "all other trials are distinguishable from it"
         console.print(f"  {told}", style="dim", soft_wrap=True)
 
 
@@ -136,7 +135,7 @@ def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
 
 @app.command()
 def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
-    """Ask a sweep's driver to stop; the same sweep can be taken up later."""
+    """Ask a sweep's driver to stop; the sweep can be resumed later."""
     from sage_cli.workflows import sweeps
 
     sweep = _sweeps(runs).find(name)
@@ -196,20 +195,6 @@ def dashboard(
 
 
 def _facts(sweep: StoredSweep) -> dict[str, Any]:
-    """What state.json says, with who drives the sweep now and where it lies."""
-    state = {"cells": {}, **sweep.state}
+    """The content of state.json, with the sweep's present driver and its folder."""
+    state = {"trials": {}, **sweep.state}
     return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.folder)}
-
-
-def _best(one: Best) -> BestJson:
-    """A best cell for JSON: its settings and runs beside what is said of it, no counts."""
-    return {
-        "objective": one.objective,
-        "number": one.number,
-        "value": one.value,
-        "interval": one.interval,
-        "words": one.words,
-        "alike": one.alike,
-        "settings": dict(one.cell.settings),
-        "runs": one.cell.runs,
-    }

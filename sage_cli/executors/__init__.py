@@ -1,1 +1,1 @@
-"""Where a task runs: this machine, Ray or Slurm, one file each behind one contract."""
+"""Executors of commands: this machine, Ray or Slurm, one file each behind one contract."""

@@ -1,4 +1,4 @@
-"""From the section `executor` to an Executor, and to what each of its tasks gets."""
+"""The executor of a configuration, and the resources of its tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_LOCAL = 8
 
 
 def task_resources(section: ExecutorSection, processes: int = 1) -> Resources:
-    """What a task gets whose training runs in `processes` processes."""
+    """The resources of a task whose training runs in `processes` processes."""
     threads, gpus = section.threads or processes, section.gpus
     if section.name == "local":
         gpus = _local_gpus(section, processes)
@@ -34,8 +34,8 @@ def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1
     """The executor that `section` names, for tasks that get `task_resources`.
 
     Slurm's keeps its files in `folder`, which all nodes must see. Raises ConfigurationError for
-    more tasks than this machine has GPUs for and for a package that is missing, and ExecutorError
-    for a cluster that can't be reached.
+    more tasks than this machine has GPUs for and for a missing package, and ExecutorError for a
+    cluster that cannot be reached.
     """
     require_executor(section)
     if section.name == "ray":
@@ -50,24 +50,24 @@ def build_executor(section: ExecutorSection, *, folder: Path, processes: int = 1
 
 
 def require_executor(section: ExecutorSection) -> None:
-    """Raise ConfigurationError where the executor's package isn't installed."""
+    """Raise ConfigurationError if the executor's package is not installed."""
     package = _PACKAGES.get(section.name)
     if package is not None and find_spec(package) is None:
         raise ConfigurationError(
-            f"executor '{section.name}' needs the package {package}, and it isn't installed",
+            f"executor '{section.name}' needs the package {package}, which is not installed",
             f"pip install 'sage-rlvr[{section.name}]', or use --executor local",
         )
 
 
 def _local_gpus(section: ExecutorSection, processes: int) -> int:
-    """GPUs of a task on this machine: one for each process, where it has any."""
+    """The GPUs of a task on this machine: one for each process, if there are any."""
     if section.gpus is not None:
         return section.gpus
     return processes if machine.gpus() else 0
 
 
 def local_places(section: ExecutorSection, processes: int) -> int:
-    """How many tasks run at once on this machine.
+    """The number of tasks that run at once on this machine.
 
     Raises ConfigurationError for more than it has GPUs for.
     """

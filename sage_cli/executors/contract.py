@@ -1,4 +1,4 @@
-"""What every executor owes a driver, as a test class to inherit.
+"""The contract of executors as a test class to inherit.
 
     class TestMyExecutor(ExecutorContract):
         source = "from my_package import MyExecutor; executor = MyExecutor(grace_s=1)"
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, cast
 
-from sage_cli.executors.executor import End, Executor, Fate, Resources, Task
+from sage_cli.executors.executor import Command, End, Executor, Fate, Resources
 
 ODD_NAME = "τ=0.465, ρ='0.775'; $(echo no) %j \"50%\" & more"
 
@@ -34,7 +34,7 @@ def stubborn(pids: Path) -> str:
 
 
 class ExecutorContract(ABC):
-    """Ends are told right and once, and of what has ended nothing runs."""
+    """Ends are reported correctly and once, and no process of an ended command runs."""
 
     source: ClassVar[str]
     """Python that makes `executor`, with two places or more and a second between SIGTERM and
@@ -72,8 +72,8 @@ class ExecutorContract(ABC):
         assert task.log.read_text().splitlines() == ["earlier", "out", "err", "out again"]
 
     def test_a_command_that_does_not_exist(self, tmp_path: Path) -> None:
-        """It ends by itself, its log says why, and the others run."""
-        missing = Task("missing", ("no-such-command", "1"), tmp_path / "missing.log")
+        """It ends by itself, its log says why, and other commands run."""
+        missing = Command("missing", ("no-such-command", "1"), tmp_path / "missing.log")
         with self.executor(tmp_path) as executor:
             ends = self.run(executor, [missing, shell(tmp_path, "other", "true")])
         assert ends == [End(Fate.EXITED, 127), End(Fate.EXITED, 0)]
@@ -114,7 +114,7 @@ class ExecutorContract(ABC):
     def test_odd_names(self, tmp_path: Path) -> None:
         """Names, arguments and logs may hold what shells and formats take for their own."""
         command = ("printf", "%s\n", ODD_NAME)
-        task = Task(ODD_NAME, command, tmp_path / ODD_NAME / f"{ODD_NAME}.log")
+        task = Command(ODD_NAME, command, tmp_path / ODD_NAME / f"{ODD_NAME}.log")
         with self.executor(tmp_path) as executor:
             assert self.run(executor, [task]) == [End(Fate.EXITED, 0)]
         assert task.log.read_text() == f"{ODD_NAME}\n"
@@ -158,7 +158,7 @@ class ExecutorContract(ABC):
             assert executor.ended() == {}
 
     def test_no_job_is_invented(self, tmp_path: Path) -> None:
-        """A job of which nothing is known isn't adopted."""
+        """An unknown job is not adopted."""
         with self.executor(tmp_path) as executor:
             assert not executor.adopt("4711")
             assert executor.ended() == {}
@@ -191,12 +191,12 @@ class ExecutorContract(ABC):
             self.until(lambda: not living(pids))
 
     def killed_driver(
-        self, folder: Path, tasks: Sequence[Task], when: Callable[[], bool]
+        self, folder: Path, tasks: Sequence[Command], when: Callable[[], bool]
     ) -> list[str]:
         """The jobs of a driver that submitted `tasks` and was killed by SIGKILL as of `when`."""
         program = (
             "import sys, time; from pathlib import Path, PosixPath; "
-            "from sage_cli.executors.executor import Resources, Task\n"
+            "from sage_cli.executors.executor import Command, Resources\n"
             f"folder = Path({str(folder)!r})\n{self.source}\n"
             f"print('jobs', *executor.submit({list(tasks)!r}), flush=True)\ntime.sleep(600)"
         )
@@ -219,7 +219,7 @@ class ExecutorContract(ABC):
         finally:
             executor.close()
 
-    def run(self, executor: Executor, tasks: Sequence[Task]) -> list[End]:
+    def run(self, executor: Executor, tasks: Sequence[Command]) -> list[End]:
         """The tasks' ends, in their order."""
         return self.ends(executor, executor.submit(tasks))
 
@@ -244,10 +244,10 @@ class ExecutorContract(ABC):
             time.sleep(0.05)
 
 
-def shell(folder: Path, name: str, script: str, minutes: float | None = None) -> Task:
+def shell(folder: Path, name: str, script: str, minutes: float | None = None) -> Command:
     """A task that is a line for a shell; its log is below `folder`."""
     log = folder / "logs" / f"{name}.log"
-    return Task(name, ("sh", "-c", script), log, Resources(minutes=minutes))
+    return Command(name, ("sh", "-c", script), log, Resources(minutes=minutes))
 
 
 def living(pids: Path) -> list[int]:

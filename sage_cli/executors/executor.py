@@ -1,7 +1,7 @@
-"""What every executor is: it runs commands, tells how each ended, and can end one.
+"""The contract of executors: they run commands, tell how each ended, and can end one.
 
-It knows nothing of training. All state is in run folders, sample sets and the study, so that a
-driver that dies is started again and finds what is done.
+An executor knows nothing of training. All state is in run folders, sample sets and the study, so
+a driver that dies is started again and finds what is done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Resources:
-    """What a task gets; one that takes longer than `minutes` is ended."""
+    """The share of a machine that a command gets; it is ended after `minutes`."""
 
     threads: int = 1
     gpus: int = 0
@@ -24,34 +24,34 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A command that a person could type, and where what it prints is appended.
+class Command:
+    """A command line, and the log to which its output is appended.
 
-    `name` is unlike those of all other tasks that run at the same time.
+    `name` is unique among the commands that run at the same time.
     """
 
     name: str
-    command: tuple[str, ...]
+    words: tuple[str, ...]
     log: Path
     resources: Resources = Resources()
 
 
 class Fate(StrEnum):
-    """How a task ended, as far as its executor saw it."""
+    """The ways in which a command can end, as its executor sees them."""
 
     EXITED = "exited"
     KILLED = "killed"  # by a signal that the executor didn't send
     TIMEOUT = "timeout"
     ENDED = "ended"  # by `end` or `close`
-    LOST = "lost"  # nobody knows: its node or its record is gone
+    LOST = "lost"  # unknown: its node or its record is gone
 
 
 @dataclass(frozen=True)
 class End:
-    """How a task ended.
+    """How a command ended.
 
-    `code` is its exit code, minus the signal's number where one killed it, None where nobody knows.
-    `reason` is what Ray or Slurm say of it, where a log can't.
+    `code` is its exit code, minus the signal's number where one killed it, None if unknown.
+    `reason` is what Ray or Slurm report where a log cannot.
     """
 
     fate: Fate
@@ -60,36 +60,36 @@ class End:
 
 
 class Executor(Protocol):
-    """Runs tasks in places of their own.
+    """Runs commands in places of their own.
 
-    Jobs are named by strings, which a driver may keep: where `outlives`, jobs go on when their
+    Jobs are named by strings, which a driver may store. If `outlives`, jobs continue when their
     driver is gone, and `adopt` finds them again. Otherwise they end with it, however it ends.
     """
 
     outlives: bool
+    places: int
+    """How many commands may run, or wait in the executor's own queue, at the same time."""
 
-    @property
-    def places(self) -> int:
-        """How many tasks may run, or wait in the executor's own queue, at the same time."""
+    def submit(self, commands: Sequence[Command]) -> list[str]:
+        """Start or queue commands; returns a job for each. Raises ExecutorError if that fails."""
 
-    def submit(self, tasks: Sequence[Task]) -> list[str]:
-        """Start tasks or queue them; a job's name for each. Raises ExecutorError if it can't."""
+    def adopt(self, job: str) -> bool:  # noqa: ARG002
+        """Take over a job that an earlier driver submitted; False if the job is unknown."""
+        return False
 
-    def adopt(self, job: str) -> bool:
-        """Take up a job that an earlier driver submitted; False where nothing is known of it."""
-
-    def waits(self, job: str) -> bool:
-        """Whether a job is known to be queued: not begun yet, or again, as its node was lost."""
+    def waits(self, job: str) -> bool:  # noqa: ARG002
+        """Return True if a job is known to be queued, also again because its node was lost."""
+        return False
 
     def ended(self) -> Mapping[str, End]:
-        """The jobs that ended since the last call; asks and returns at once."""
+        """The jobs that ended since the last call; does not wait."""
 
     def end(self, job: str) -> None:
         """End a job and all its processes: SIGTERM, and SIGKILL after some seconds.
 
-        Returns when nothing of it runs any more, as far as can be seen from here; its end is
-        among those of the next `ended`. A job that has ended already is left alone.
+        Returns when none of them runs any more, as far as can be seen from here. The next `ended`
+        reports its end. A job that has ended already is left alone.
         """
 
     def close(self) -> None:
-        """End every job that doesn't outlive its driver."""
+        """End every job that does not outlive its driver."""

@@ -1,19 +1,19 @@
-"""Runs a command on a leash: nothing of it outlives this program, nor this program its owner.
+"""A process guard: runs a command, which does not outlive it, and does not outlive its owner.
 
     python leash.py LIMIT_S GRACE_S COMMAND... 2>>LOG
 
 The owner holds the other end of standard input. A byte in it asks for the end: the command gets
 SIGTERM, and SIGKILL after GRACE_S. When the pipe closes, because the owner died in whatever way,
-everything is killed at once. What the command leaves behind is killed when it has ended, on Linux
-also what has moved to a session of its own.
+everything is killed at once. Processes that the command leaves behind are killed when it has ended,
+on Linux also those in sessions of their own.
 
-It is two processes, one watched by the other, so that killing either is no leak: Ray, for one,
-kills its workers' children together with the worker.
+The guard is two processes, one watched by the other, so that nothing leaks if either is killed:
+Ray, for example, kills the children of a worker together with the worker.
 
-The last line on standard output says how it ended: `ended` (asked by the owner), `timeout`,
-`killed` or `exited`; and the exit code, or minus the number of the signal.
+The last line on standard output says how the command ended: `ended` (on the owner's request),
+`timeout`, `killed` or `exited`; and the exit code, or minus the signal's number.
 
-Started as a file, with the standard library alone, it costs the start of a bare interpreter.
+The file is run by itself and imports the standard library alone, so it starts quickly.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
-    """Run `command` to its end, and that of all it started; the line that tells how it ended."""
+    """Run `command` and end all that it started; returns the line that tells how it ended."""
     _adopt_orphans()
     heard = _hear_signals()
     try:
-        # kept, and never polled: its end would be reaped, and lost, by the object's own
+        # never polled: the object would reap the process, and its exit code would be lost here
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=2, stderr=2)
     except OSError as error:
         os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
@@ -65,21 +65,21 @@ def main(limit_s: float, grace_s: float, command: Sequence[str]) -> str:
     return f"{fate or ('exited' if code >= 0 else 'killed')} {code}"
 
 
-def watch(leash: int) -> int:
-    """Wait for the process that holds the leash, and end what it left where it was killed.
+def watch(guard: int) -> int:
+    """Wait for the guard, and end what it left if it was killed; returns its exit code.
 
-    Its exit code, or minus the signal's number.
+    The code is minus the signal's number if a signal ended it.
     """
     _adopt_orphans()
     for number in _STOPS:
-        signal.signal(number, lambda number, _: os.kill(leash, number))
-    code = os.waitstatus_to_exitcode(os.waitpid(leash, 0)[1])
+        signal.signal(number, lambda number, _: os.kill(guard, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(guard, 0)[1])
     _end_all()
     return code
 
 
 def _hear_signals() -> int:
-    """A pipe in which signals are numbers, so that they can be waited for beside the owner."""
+    """A pipe to which signals write their numbers, to be waited for beside the owner."""
     heard, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
@@ -89,7 +89,7 @@ def _hear_signals() -> int:
 
 
 def _wait(heard: int, until: float) -> str:
-    """What was said: `ended` or GONE by the owner, `killed` by a signal, or nothing."""
+    """The request: `ended` or GONE by the owner, `killed` by a signal, or nothing."""
     wait_s = None if until == inf else max(0.0, until - time.monotonic())
     ready, _, _ = select.select([OWNER, heard], [], [], wait_s)
     numbers = set(os.read(heard, 64)) if heard in ready else set()
@@ -99,7 +99,7 @@ def _wait(heard: int, until: float) -> str:
 
 
 def _code(leader: int = 0) -> int | None:
-    """The leader's exit code, once it has one; whoever else has ended is reaped too."""
+    """The leader's exit code, once it has one; other ended children are reaped as well."""
     code = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -109,7 +109,7 @@ def _code(leader: int = 0) -> int | None:
 
 
 def _end_all() -> None:
-    """Kill until nothing is left but what can't be killed, as in a hanging mount."""
+    """Kill until nothing is left, except what cannot be killed, as in a hanging mount."""
     for _ in range(_PASSES):
         if not _kill_all():
             break
@@ -118,7 +118,7 @@ def _end_all() -> None:
 
 
 def _kill_all(leader: int | None = None) -> bool:
-    """SIGKILL to every descendant; whether there was any. Elsewhere than on Linux to `leader`."""
+    """Send SIGKILL to every descendant (not on Linux: to `leader`); True if there was any."""
     living = _descendants() if LINUX else [leader] if leader else []
     for process in living:
         with suppress(ProcessLookupError, PermissionError):
@@ -140,19 +140,19 @@ def _descendants() -> list[int]:
 
 
 def _adopt_orphans() -> None:
-    """Have descendants whose parents end become this process's children, which so finds them."""
+    """Make descendants whose parents end children of this process, which so finds them."""
     if LINUX:
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":
-    if leash := os.fork():
-        code = watch(leash)
+    if guard := os.fork():
+        code = watch(guard)
         if code < 0:
             os.kill(os.getpid(), -code)
     else:
         end = main(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3:])
         with suppress(BrokenPipeError):
             os.write(1, end.encode())
-    if not LINUX:  # orphans can't be found, but most are in the group that this process leads
+    if not LINUX:  # orphans cannot be found, but most are in the group that this process leads
         os.killpg(0, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Tasks on this machine: processes of their own, which end with the driver, however it ends."""
+"""Commands on this machine: processes that end with the driver, however it ends."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.executor import End, Task
-from sage_cli.executors.leashed import GRACE_S, Leashed
+from sage_cli.executors.executor import Command, End, Executor
+from sage_cli.executors.leashed import GRACE_S, GuardedProcess
 
 
 @dataclass(frozen=True)
 class _Job:
-    leashed: Leashed
+    guarded: GuardedProcess
     gpus: list[str]
 
 
-class LocalExecutor:
-    """Runs at most `places` tasks at once, each with GPUs that no other one has.
+class LocalExecutor(Executor):
+    """Runs at most `places` commands at once, each with GPUs of its own.
 
-    A job is named by the number of its process group. With `gpus`, as CUDA_VISIBLE_DEVICES names
-    them, a task that asks for none sees none.
+    A job is named by its process group. With `gpus`, as CUDA_VISIBLE_DEVICES names them, a
+    command that asks for none sees none.
     """
 
     outlives = False
@@ -32,31 +32,24 @@ class LocalExecutor:
         self._grace_s = grace_s
         self._jobs: dict[str, _Job] = {}
 
-    def submit(self, tasks: Sequence[Task]) -> list[str]:
-        """Start tasks at once; there must be a free place for each."""
-        if len(self._jobs) + len(tasks) > self.places:
-            raise ValueError(f"{len(tasks)} tasks, {self.places - len(self._jobs)} free places")
+    def submit(self, commands: Sequence[Command]) -> list[str]:
+        """Start commands at once; there must be a free place for each."""
+        if len(self._jobs) + len(commands) > self.places:
+            free = self.places - len(self._jobs)
+            raise ValueError(f"{len(commands)} commands, {free} free places")
         started: list[str] = []
         try:
-            for task in tasks:
-                started.append(self._start(task))
+            for command in commands:
+                started.append(self._start(command))
         except ExecutorError:
             self._end(started)
             self.ended()
             raise
         return started
 
-    def adopt(self, job: str) -> bool:  # noqa: ARG002
-        """False: no job of an earlier driver is left."""
-        return False
-
-    def waits(self, job: str) -> bool:  # noqa: ARG002
-        """False: a job begins when it is submitted."""
-        return False
-
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; their places and GPUs are free from then on."""
-        ends = {name: job.leashed.poll() for name, job in self._jobs.items()}
+        ends = {name: job.guarded.poll() for name, job in self._jobs.items()}
         ended = {name: end for name, end in ends.items() if end is not None}
         for name in ended:
             self._free += self._jobs.pop(name).gpus
@@ -70,25 +63,25 @@ class LocalExecutor:
         """End every job."""
         self._end(self._jobs)
 
-    def _start(self, task: Task) -> str:
-        count = task.resources.gpus
+    def _start(self, command: Command) -> str:
+        count = command.resources.gpus
         if count > len(self._free):
             raise ExecutorError(
-                f"{task.name} asks for {count} GPUs, and {len(self._free)} are free",
+                f"{command.name} asks for {count} GPUs, and {len(self._free)} are free",
                 "lower executor.gpus or executor.workers",
             )
         gpus, environment = self._free[:count], dict(os.environ)
         if self._has_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-        leashed = Leashed(task, environment, self._grace_s)
+        guarded = GuardedProcess(command, environment, self._grace_s)
         del self._free[:count]
-        self._jobs[str(leashed.process)] = _Job(leashed, gpus)
-        return str(leashed.process)
+        self._jobs[str(guarded.process)] = _Job(guarded, gpus)
+        return str(guarded.process)
 
     def _end(self, names: Sequence[str] | Mapping[str, _Job]) -> None:
-        """All are asked before one is waited for."""
-        leashes = [self._jobs[name].leashed for name in names if name in self._jobs]
-        for leashed in leashes:
-            leashed.ask_to_end()
-        for leashed in leashes:
-            leashed.wait_for_end()
+        """Ask all jobs to end, then wait for each."""
+        guards = [self._jobs[name].guarded for name in names if name in self._jobs]
+        for guarded in guards:
+            guarded.ask_to_end()
+        for guarded in guards:
+            guarded.wait_for_end()

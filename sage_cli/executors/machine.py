@@ -1,4 +1,4 @@
-"""What this machine has for tasks: processor cores and GPUs, counted without torch."""
+"""The processor cores and GPUs of this machine, counted without torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gpus() -> tuple[str, ...]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         names = [name.strip() for name in visible.split(",")]
-        # CUDA takes those before the first that isn't one, as in "0,-1"
+        # CUDA takes the names before the first invalid one, as in "0,-1"
         valid = [bool(name) and name != "-1" for name in names]
         return tuple(names[: valid.index(False)] if False in valid else names)
     try:

@@ -1,7 +1,7 @@
-"""Tasks on a Ray cluster, whose nodes all see the folder of runs; placing them is Ray's.
+"""Commands on a Ray cluster, whose nodes all see the folder of runs; Ray places them.
 
-Ray starts a task again whose node was lost: the command goes on with what is stored. Tasks end with
-the driver, whose death Ray notices. A lost cluster ends the driver, and is no task's failure.
+If a node is lost, Ray starts its commands again, and they resume from what is stored. Commands end
+with the driver, whose death Ray notices. A lost cluster ends the driver; no command fails by it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 import ray
 
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.executor import End, Fate, Resources, Task
-from sage_cli.executors.leashed import GRACE_S, PATIENCE_S, Leashed
+from sage_cli.executors.executor import Command, End, Executor, Fate, Resources
+from sage_cli.executors.leashed import GRACE_S, PATIENCE_S, GuardedProcess
 from sage_cli.executors.ray_head import RayHead, connect
 
 RETRIES = 3
-"""How often Ray starts a task again whose node or worker was lost."""
+"""How often Ray restarts a command whose node or worker was lost."""
 _CONNECT_S = 10.0
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
-class RayExecutor:
-    """Runs tasks that get `resources` as Ray's tasks, by whose identities its jobs are named."""
+class RayExecutor(Executor):
+    """Runs commands with `resources` as Ray's tasks, whose ids are the jobs' names."""
 
     outlives = False
 
@@ -39,31 +39,23 @@ class RayExecutor:
         grace_s: float = GRACE_S,
     ) -> None:
         """Join the cluster at `address`, or the one of this machine. Raises ExecutorError where
-        none answers, or no node has what a task needs."""
+        none answers, or no node has what a command needs."""
         self._head = RayHead(_join(address))
         self.places = workers or _places(address, resources)
         self._grace_s = grace_s
-        # max_calls: the worker ends with its task, which gives back the GPU's memory
+        # max_calls: the worker ends with its command, which frees the GPU's memory
         self._run = ray.remote(max_calls=1, max_retries=RETRIES)(_run)
         self._jobs: dict[str, ray.ObjectRef] = {}
         self._asked: set[str] = set()
 
-    def submit(self, tasks: Sequence[Task]) -> list[str]:
-        """Hand tasks to Ray, which starts or queues them. Raises ExecutorError if it is gone."""
+    def submit(self, commands: Sequence[Command]) -> list[str]:
+        """Hand commands to Ray, which starts or queues them. Raises ExecutorError if it is gone."""
         while not self._head.answers():
-            time.sleep(_LOOK_S)  # calls of Ray would hang
-        jobs = [self._remote(task) for task in tasks]
+            time.sleep(_POLL_S)  # calls of Ray would hang
+        jobs = [self._remote(command) for command in commands]
         names = [job.task_id().hex() for job in jobs]
         self._jobs.update(zip(names, jobs, strict=True))
         return names
-
-    def adopt(self, job: str) -> bool:  # noqa: ARG002
-        """False: no job of an earlier driver is left."""
-        return False
-
-    def waits(self, job: str) -> bool:  # noqa: ARG002
-        """False: Ray doesn't say."""
-        return False
 
     def ended(self) -> Mapping[str, End]:
         """The jobs that ended since the last call; none while the cluster's head is silent.
@@ -93,20 +85,20 @@ class RayExecutor:
         self._end([job])
 
     def close(self) -> None:
-        """End every job; without a head Ray can't, and ends them with its nodes."""
+        """End every job; without a head Ray ends them with its nodes."""
         if self._head.reached():
             self._end(list(self._jobs))
 
-    def _remote(self, task: Task) -> ray.ObjectRef:
-        wanted = task.resources
+    def _remote(self, command: Command) -> ray.ObjectRef:
+        wanted = command.resources
         run = self._run.options(
-            name=task.name,
+            name=command.name,
             num_cpus=wanted.threads,
             num_gpus=wanted.gpus,
             memory=None if wanted.memory_gb is None else int(wanted.memory_gb * 2**30),
         )
-        # as an argument: Ray would write what a runtime_env has into its logs
-        return run.remote(task, dict(os.environ), Path.cwd(), self._grace_s)
+        # as an argument: Ray writes the content of a runtime_env to its logs
+        return run.remote(command, dict(os.environ), Path.cwd(), self._grace_s)
 
     def _end(self, names: Sequence[str]) -> None:
         jobs = [self._jobs[name] for name in names if name in self._jobs]
@@ -120,26 +112,26 @@ class RayExecutor:
                 ray.cancel(job, force=True)
 
 
-def _run(task: Task, environment: dict[str, str], folder: Path, grace_s: float) -> End:
-    """On a node: the task on a leash, which ends it when Ray ends this process."""
+def _run(command: Command, environment: dict[str, str], folder: Path, grace_s: float) -> End:
+    """Run the command on a node, under a guard that ends it when Ray ends this process."""
     gpus = ray.get_runtime_context().get_accelerator_ids()["GPU"]
     cancelled = threading.Event()
-    # ray.cancel interrupts: raised while the leash is being made, nothing would hold the task
+    # ray.cancel interrupts: raised while the guard is made, it would leave the command unguarded
     before = signal.signal(signal.SIGINT, lambda *_: cancelled.set())
     try:
         variables = environment | {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-        leashed = Leashed(task, variables, grace_s, folder)
-        while (end := leashed.poll()) is None:
-            if cancelled.wait(_LOOK_S):
-                leashed.ask_to_end()
-                return leashed.wait_for_end()
+        guarded = GuardedProcess(command, variables, grace_s, folder)
+        while (end := guarded.poll()) is None:
+            if cancelled.wait(_POLL_S):
+                guarded.ask_to_end()
+                return guarded.wait_for_end()
     finally:
         signal.signal(signal.SIGINT, before)
     return end
 
 
 def _end_of(job: ray.ObjectRef) -> End:
-    """How a task that is done ended. Raises LocalRayletDiedError, as all tasks then do."""
+    """How a finished task ended. Raises LocalRayletDiedError, which then ends all tasks."""
     try:
         end: End = ray.get(job)
     except ray.exceptions.LocalRayletDiedError:
@@ -177,7 +169,7 @@ def _join(address: str | None) -> str:
 
 
 def _places(address: str | None, wanted: Resources) -> int:
-    """How many tasks fit on the nodes that are there."""
+    """How many commands fit on the nodes that are there."""
     needs = {"CPU": wanted.threads, "GPU": wanted.gpus, "memory": (wanted.memory_gb or 0) * 2**30}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     places = sum(

@@ -1,7 +1,7 @@
-"""Tasks under Slurm, through submitit: those of one submission are an array job.
+"""Commands under Slurm, through submitit: those of one submission are an array job.
 
 Nodes must see the folder of runs and this Python. Jobs outlive their driver: the next one adopts
-them by their names, which are Slurm's. A job whose node fails is queued again by Slurm.
+them by Slurm's ids. A job whose node fails is queued again by Slurm.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from submitit.core.utils import FailedJobError, JobPaths, pickle_load
 
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.executor import End, Fate, Resources, Task
-from sage_cli.executors.leashed import GRACE_S, Leashed
+from sage_cli.executors.executor import Command, End, Fate, Resources
+from sage_cli.executors.leashed import GRACE_S, GuardedProcess
 
 MOST = 1000
-"""Tasks at once unless executor.workers says fewer: the longest array that Slurm takes unasked."""
+"""Commands at once unless executor.workers says fewer: the longest array by Slurm's default."""
 SLACK_MIN = 3
-"""What Slurm's own limit is above a task's, which is kept on the node."""
-LOOK_S = 5.0
-"""Between two questions to Slurm; results are found without."""
+"""Slurm's own limit is higher by this than a command's, which its guard enforces."""
+CHECK_S = 5.0
+"""Between two questions to Slurm; results are found without them."""
 SETTLE_S = 10.0
 """A shared file system may show a result that much later than Slurm the job's end."""
 _WARNING_S = 60
@@ -47,7 +47,7 @@ _FATES = {
     "BOOT_FAIL": Fate.LOST,
     "REVOKED": Fate.LOST,
 }
-"""What became of a job that left no result, by Slurm's last state of it."""
+"""The end of a job that left no result, by Slurm's last state of it."""
 
 
 class SlurmExecutor:
@@ -64,16 +64,16 @@ class SlurmExecutor:
         self._asked: set[str] = set()
         self._states: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
-        self._looked_at = -LOOK_S
+        self._checked_at = -CHECK_S
         self._over_at: dict[str, float] = {}
 
-    def submit(self, tasks: Sequence[Task]) -> list[str]:
+    def submit(self, commands: Sequence[Command]) -> list[str]:
         """One array job for all that get the same resources."""
         submitted: list[str] = []
-        for resources, alike in groupby(tasks, lambda task: task.resources):
-            submitted += self._submit(list(alike), resources)
+        for resources, same in groupby(commands, lambda command: command.resources):
+            submitted += self._submit(list(same), resources)
         self._jobs.update(submitted)
-        self._looked_at = -LOOK_S
+        self._checked_at = -CHECK_S
         return submitted
 
     def adopt(self, job: str) -> bool:
@@ -84,13 +84,13 @@ class SlurmExecutor:
         return True
 
     def waits(self, job: str) -> bool:
-        """Whether Slurm said when it was last asked that the job is pending."""
+        """Return True if Slurm called the job pending when it was last asked."""
         return self._states.get(job) == "PENDING"
 
     def ended(self) -> Mapping[str, End]:
         """The jobs that left a result, or of which Slurm says that they are over."""
-        if self._jobs and time.monotonic() >= self._looked_at + LOOK_S:
-            self._look()
+        if self._jobs and time.monotonic() >= self._checked_at + CHECK_S:
+            self._check()
         ends = {job: end for job in self._jobs if (end := self._end_of(job)) is not None}
         self._jobs -= set(ends)
         return ends
@@ -101,15 +101,15 @@ class SlurmExecutor:
             return
         self._asked.add(job)
         _ask("scancel", job, check=False)
-        self._look()
+        self._check()
         while self._goes_on(job):
             time.sleep(_POLL_S)
-            self._look()
+            self._check()
 
     def close(self) -> None:
         """Nothing: jobs outlive their driver."""
 
-    def _submit(self, tasks: Sequence[Task], resources: Resources) -> list[str]:
+    def _submit(self, commands: Sequence[Command], resources: Resources) -> list[str]:
         section = self._section
         executor = submitit.SlurmExecutor(self._folder)
         wanted: dict[str, Any] = {
@@ -129,17 +129,17 @@ class SlurmExecutor:
         try:
             executor.update_parameters(**given, time=limit)
             with executor.batch():
-                jobs = [executor.submit(_run, task, self._grace_s) for task in tasks]
+                jobs = [executor.submit(_run, command, self._grace_s) for command in commands]
             return [job.job_id for job in jobs]
         except (FailedJobError, OSError, subprocess.SubprocessError) as error:
             raise ExecutorError(
-                f"Slurm refuses {len(tasks)} tasks: {error}",
+                f"Slurm refuses {len(commands)} tasks: {error}",
                 "check executor.partition, account, gpus (0 asks for none), memory_gb and lines",
             ) from error
 
-    def _look(self) -> None:
-        """Ask Slurm for the states of all jobs; where it doesn't answer, the last ones hold."""
-        self._looked_at = time.monotonic()
+    def _check(self) -> None:
+        """Ask Slurm for the states of all jobs; if it does not answer, the last ones hold."""
+        self._checked_at = time.monotonic()
         asked = ("--me", "--noheader", "--array", "--states=all", "--format=%i %T %r")
         try:
             listed = [line.split(" ", 2) for line in _ask("squeue", *asked).splitlines()]
@@ -151,7 +151,7 @@ class SlurmExecutor:
             if self._goes_on(job):  # also one that is queued again
                 self._over_at.pop(job, None)
             else:
-                self._over_at.setdefault(job, self._looked_at)
+                self._over_at.setdefault(job, self._checked_at)
 
     def _goes_on(self, job: str) -> bool:
         return job in self._states and self._states[job] not in _FATES
@@ -173,15 +173,15 @@ class SlurmExecutor:
         return End(Fate.ENDED, end.code) if job in self._asked else end
 
 
-def _run(task: Task, grace_s: float) -> End:
-    """On a node: the task on a leash, which ends it when Slurm asks this process to end."""
+def _run(command: Command, grace_s: float) -> End:
+    """Run the command on a node, under a guard that ends it when Slurm ends this process."""
     heard: set[int] = set()
     for number in (signal.SIGTERM, signal.SIGUSR2):  # after submitit's, which ignore and requeue
         signal.signal(number, lambda number, _: heard.add(number))
-    leashed = Leashed(task, os.environ, grace_s)
-    while (end := leashed.poll()) is None:
+    guarded = GuardedProcess(command, os.environ, grace_s)
+    while (end := guarded.poll()) is None:
         if heard:
-            leashed.ask_to_end()
+            guarded.ask_to_end()
         time.sleep(_POLL_S)
     if signal.SIGTERM in heard:
         sys.exit(128 + signal.SIGTERM)  # no result: Slurm knows whether it is queued again
@@ -189,7 +189,7 @@ def _run(task: Task, grace_s: float) -> End:
 
 
 def _ask(*command: str, check: bool = True) -> str:
-    """What one of Slurm's commands prints. Raises ExecutorError where it isn't or fails."""
+    """The output of one of Slurm's commands. Raises ExecutorError if it is missing or fails."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=check).stdout
     except (OSError, subprocess.CalledProcessError) as error:

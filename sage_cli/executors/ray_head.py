@@ -1,6 +1,6 @@
-"""Whether a Ray cluster's head can be reached.
+"""The connection to a Ray cluster's head.
 
-Ray waits for it for a minute, without a word, and then ends the process that asked.
+Ray itself waits for a lost head for a minute, silently, and then ends the process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from sage_cli.errors import ExecutorError
 
 AWAY_S = 20.0
-"""How long a head may be silent, as while it is restarted; far below Ray's minute."""
+"""How long a head may be silent, as during a restart; far below Ray's minute."""
 _CONNECT_S = 2.0
 
 
@@ -23,7 +23,7 @@ class RayHead:
         self._silent_s: float | None = None
 
     def answers(self) -> bool:
-        """Whether it answers now. Raises ExecutorError once it has been silent for AWAY_S."""
+        """Return True if it answers now. Raises ExecutorError once it was silent for AWAY_S."""
         if self.reached():
             self._silent_s = None
             return True
@@ -35,7 +35,7 @@ class RayHead:
         return False
 
     def reached(self) -> bool:
-        """Whether it answers now."""
+        """Return True if it answers now."""
         try:
             connect(self._address, _CONNECT_S)
         except OSError:
@@ -43,16 +43,16 @@ class RayHead:
         return True
 
     def gone(self, why: str) -> ExecutorError:
-        """The reason to stop: no task is to blame, and none can be begun."""
+        """The error that ends the driver: no task is to blame, and none can start."""
         return ExecutorError(
             f"the Ray cluster at {self._address} is gone: {why}",
             "start it again (`ray start --head`), or choose another --address or --executor, and "
-            "type the same command again: it goes on with what is stored, and what was under way "
-            "doesn't count as failed",
+            "type the same command again: it resumes from what is stored, and tasks that ran "
+            "do not count as failed",
         )
 
 
 def connect(address: str, timeout_s: float) -> None:
-    """Connect to HOST:PORT and hang up. Raises OSError, and ValueError for what is no address."""
+    """Connect to HOST:PORT and hang up. Raises OSError, and ValueError for an invalid address."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s).close()

@@ -1,1 +1,1 @@
-"""A declared study: methods, seeds, a protocol; from them a plan of tasks and a report."""
+"""A declared study: methods, seeds and a protocol; its trials, their tasks and a report."""

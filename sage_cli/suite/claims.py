@@ -1,4 +1,4 @@
-"""What the paper claims, in a form that measurements can hold, reverse or leave open."""
+"""The paper's claims, which measurements confirm, reverse or leave open."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING
 
 from sage_cli.errors import ConfigurationError
 
-if TYPE_CHECKING:  # numpy, which a plan doesn't need
+if TYPE_CHECKING:  # imports numpy, which a dry run does not need
     from sage_cli.metrics import About
 
 ALPHA = 0.05
-"""A claim is decided where Holm's p is at most this."""
+"""A claim is decided if Holm's p is at most this."""
 _CLAIM = re.compile(
     r"(?P<a>\S+) (?P<sign>[<>]) (?P<b>\S+) at pass@(?P<k>\d+)(?: on (?P<benchmark>\S+))?"
 )
 
 
 class Verdict(StrEnum):
-    """What measurements say of a claim about methods, or of these models alone."""
+    """The verdict of measurements on a claim, about methods or about these models alone."""
 
     HOLDS = "holds"
     REVERSED = "reversed"
-    OPEN = "not told apart"
+    OPEN = "indistinguishable"
     AS_CLAIMED = "these models: as claimed"
     OTHERWISE = "these models: the reverse"
-    OPEN_MODELS = "these models: not told apart"
+    OPEN_MODELS = "these models: indistinguishable"
     UNKNOWN = "not measured"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`a > b at pass@k`, on the average over benchmarks or on one of them."""
+    """`a > b at pass@k`, on average over benchmarks or on one of them."""
 
     a: str
     b: str
@@ -43,10 +43,10 @@ class Claim:
     text: str
 
     def verdict(self, difference: float, p_holm: float, about: About) -> Verdict:
-        """From the measured a less b, and its p-value after Holm; NaN is no measurement.
+        """The verdict, from the measured a less b and its p-value after Holm (NaN: unknown).
 
-        A claim is about methods: trained models alone, whose methods have too few seeds, neither
-        hold nor reverse it.
+        A claim is about methods: models of methods with too few seeds neither confirm nor reverse
+        it.
         """
         methods = about == "methods"
         if math.isnan(difference) or math.isnan(p_holm):
@@ -59,11 +59,12 @@ class Claim:
 
 
 def parse_claim(text: str) -> Claim:
-    """`grpo-branch > grpo at pass@256 [on aime]`; with `<` the two change places."""
+    """Parse `grpo-branch > grpo at pass@256 [on aime]`; `<` swaps the two."""
     found = _CLAIM.fullmatch(" ".join(text.split()))
     if found is None:
         raise ConfigurationError(
-            f"'{text}' is no claim", "write it as METHOD > METHOD at pass@256, or ... on BENCHMARK"
+            f"'{text}' is not a claim",
+            "write it as METHOD > METHOD at pass@256, or ... on BENCHMARK",
         )
     a, b = found["a"], found["b"]
     if found["sign"] == "<":

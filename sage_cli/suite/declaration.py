@@ -1,4 +1,4 @@
-"""What a suite declares: labelled methods, how the paper measured them, what it claims."""
+"""The declaration of a suite: labelled methods, the paper's protocol, and its claims."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sage_cli.config.fields import settings
 from sage_cli.suite.claims import Claim, parse_claim
 
 PAPERS_PRESET = "qwen2.5-math-7b"
-"""The paper's main setting; a suite of another model says what takes its place."""
+"""The paper's main setting; a suite of another model names the preset that replaces it."""
 BASE = "base"
-"""What RL begins with, as a method."""
+"""The initial policy, as a method."""
 
 
 def _method(value: Any) -> Any:
-    """`grpo/branch` stands for `{of: grpo/branch}`."""
+    """Expand `grpo/branch` to `{of: grpo/branch}`."""
     return {"of": value} if isinstance(value, str) else value
 
 
 def _is_setting(key: str) -> bool:
-    """Whether the schema has the key, or leaves it open to whoever a plug-in is from."""
+    """Return True if the schema has the key, or leaves it open to plug-ins."""
     inside = any(one.open and key.startswith(f"{one.key}.") for one in settings().values())
     return key in settings() or inside
 
@@ -33,14 +33,13 @@ def _listed(value: Any) -> Any:
 
 
 class Method(Section):
-    """A labelled configuration: `of` is `base`, or algorithm/guide/KL, of which the last two may
-    be left out."""
+    """A labelled configuration: `of` is `base` or ALGORITHM[/GUIDE[/KL]]."""
 
     of: str
     settings: dict[str, Any] = Field(default_factory=dict)
     """Further settings by dotted key."""
     preset: str | None = None
-    """What takes the place of the paper's main preset, and of no other."""
+    """The preset that replaces the paper's main preset, and no other."""
 
     @field_validator("of")
     @classmethod
@@ -59,21 +58,20 @@ class Method(Section):
 
     @property
     def is_base(self) -> bool:
-        """Whether it is what RL begins with."""
+        """Return True if it is the initial policy."""
         return self.of == BASE
 
     @property
     def choices(self) -> dict[str, str]:
-        """Algorithm, guide and KL by the flags of `sage rl` that choose them."""
+        """Algorithm, guide and KL by the flags of `sage rl`."""
         names = () if self.is_base else self.of.split("/")
         return dict(zip(("algo", "guide", "kl"), names, strict=False))
 
 
 class Protocol(Section):
-    """How the published numbers were measured. It holds for pretrained models.
+    """How the published numbers were measured; it holds for pretrained models.
 
-    A model that is trained from nothing is measured as its preset says: the paper's problems mean
-    nothing to it.
+    A model that is trained from scratch is measured as its preset says.
     """
 
     benchmark: str = "aime,amc23,math500-l5"
@@ -81,11 +79,11 @@ class Protocol(Section):
     evaluation_seeds: int = Field(5, ge=1)
     temperature: float = Field(0.3, ge=0)
     seeds: int = Field(1, ge=1)
-    """Trainings of each method."""
+    """Runs of each method."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The same by dotted key."""
+        """The protocol by dotted key."""
         return {
             "evaluation.benchmark": self.benchmark,
             "evaluation.samples": self.samples,
@@ -95,64 +93,64 @@ class Protocol(Section):
 
 
 class AnalysisOptions(Section):
-    """What `sage analyze` takes beside its settings."""
+    """The options of `sage analyze`."""
 
     base: str | None = None
     problems: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    """Beginnings of ids."""
+    """Prefixes of ids."""
     delta: str | None = None
     patterns: Path | None = None
 
 
 class Analysis(Section):
-    """A section of the report that `sage analyze NAME` makes of some methods' runs."""
+    """A section of the report: `sage analyze NAME` on some methods' runs."""
 
     name: str
     methods: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    """Labels; none: all methods."""
+    """Labels; () means all methods."""
     options: AnalysisOptions = AnalysisOptions()
 
 
 class Suite(Section):
-    """A table or figure as a study, or several of them (`includes`)."""
+    """A table or a figure as a study, or several of them (`includes`)."""
 
     name: str
-    """The file's, without its ending."""
+    """The file's name without its ending."""
     title: str
     published: str | None = None
-    """The printed table that is laid beside; its rows have the methods' labels."""
+    """The printed table for comparison; its rows have the methods' labels."""
     preset: str | None = None
-    """What takes the place of the paper's main preset here, and of no other."""
+    """The preset that replaces the paper's main preset here, and no other."""
     methods: dict[str, Annotated[Method, BeforeValidator(_method)]] = Field(default_factory=dict)
     protocol: Protocol = Protocol()
     k: str = "1,256"
     seeds: int = Field(3, ge=1)
-    """Trainings of each method where the model is trained from nothing."""
+    """Runs of each method if the model is trained from scratch."""
     measured: bool = True
-    """Whether completions are drawn; a suite about training itself needs none."""
+    """Sample and measure; a suite about training itself needs no samples."""
     checkpoints: bool = False
-    """Whether what a training keeps on its way is measured too."""
+    """Measure the checkpoints of a training as well."""
     sweep: str | None = None
-    """A search space that `sage sweep` is to explore."""
+    """A search space for `sage sweep`."""
     claims: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     against: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    """Methods with which every trained one is compared, beyond what claims say; what each costs is
-    laid beside the first of them."""
+    """Methods with which every trained one is compared besides the claims; costs are compared with
+    the first of them."""
     analyses: tuple[Analysis, ...] = ()
     includes: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
-    """What is taken where the paper is silent, a sentence each."""
+    """Choices where the paper is silent, a sentence each."""
 
     @property
     def read_claims(self) -> tuple[Claim, ...]:
-        """`claims`, read."""
+        """The claims, parsed."""
         return tuple(map(parse_claim, self.claims))
 
     @property
     def compared(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of methods whose difference is reported: the claims', then those `against`.
+        """Pairs of methods whose difference is reported: those of claims, then those of `against`.
 
-        Each is named once, as it is met first: the other way round it is the same difference.
+        A pair is listed once, in the order of its first occurrence.
         """
         trained = [label for label, method in self.methods.items() if not method.is_base]
         beside = ((a, b) for b in self.against for a in trained if a != b)

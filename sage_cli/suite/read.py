@@ -1,4 +1,4 @@
-"""From a name or a file to a suite and those that it includes, everything checked."""
+"""Suites by name or file, with those that they include, after all checks."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def suite_names() -> list[str]:
 
 
 def read_suite(name: str) -> Suite:
-    """The suite called `name`, a shipped one or a YAML file's.
+    """The suite called `name`: a shipped one, or that of a YAML file.
 
-    Raises ConfigurationError that lists what is wrong with it.
+    Raises ConfigurationError with all that is wrong with it.
     """
     path = _file(name)
     values = {"name": path.stem, **read_yaml(path)}
@@ -53,7 +53,7 @@ def read_suite(name: str) -> Suite:
 
 
 def with_included(name: str, above: Sequence[str] = ()) -> list[Suite]:
-    """The suite and all that it includes, each once, those that are included before it.
+    """The suite and all that it includes, each once, the included ones first.
 
     Raises ConfigurationError for a cycle.
     """
@@ -83,11 +83,11 @@ def _file(name: str) -> Path:
 
 
 def _require_published(suite: Suite) -> None:
-    """Every method has a row in the table that it is laid beside."""
+    """Raise ConfigurationError for a method without a row in the published table."""
     if suite.published is None:
         return
     rows = published_rows(suite.published)
-    # Table 3 prints the base of Table 1 once more
+    # Table 3 repeats the base of Table 1
     if lacking := [label for label in suite.methods if label not in (*rows, BASE)]:
         raise ConfigurationError(
             f"suite {suite.name}: {suite.published} has no row '{lacking[0]}'; it has "
@@ -98,7 +98,7 @@ def _require_published(suite: Suite) -> None:
 
 
 def _sentence(complaint: Any) -> str:
-    """What is wrong and where; a key that nothing has comes with the nearest one."""
+    """A complaint of pydantic as a sentence, with the nearest name for an unknown key."""
     path = [str(part) for part in complaint["loc"]]
     where = ".".join(path)
     if complaint["type"] == "extra_forbidden":
@@ -123,6 +123,6 @@ def _meant(given: str, known: Sequence[str] | Mapping[str, Any]) -> str:
 
 
 def _by_number(name: str) -> tuple[str, int]:
-    """`table2` before `table10`."""
+    """A key that sorts `table2` before `table10`."""
     letters = name.rstrip("0123456789")
     return letters, int(name[len(letters) :] or 0)

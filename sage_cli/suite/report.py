@@ -18,7 +18,7 @@ from sage_cli.reports.tables.published import other_table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.surroundings import surroundings
 from sage_cli.suite.claims import Verdict
-from sage_cli.suite.plan import DONE, Plan
+from sage_cli.suite.planned import PlannedSuite
 from sage_cli.suite.results import PartResult
 from sage_cli.suite.sections.differences import differences
 from sage_cli.suite.sections.measured import curves, measured, published_alone, summary
@@ -26,6 +26,7 @@ from sage_cli.suite.sections.power import power
 from sage_cli.suite.sections.problems import problems
 from sage_cli.suite.sections.runs import runs, spent, tasks
 from sage_cli.suite.shown_samples import shown_samples
+from sage_cli.trials.task import DONE
 
 MARKS = {
     Verdict.HOLDS.value: "good",
@@ -36,11 +37,11 @@ MARKS = {
     Verdict.OPEN_MODELS.value: "open",
     DONE: "good",
 }
-"""Words in the page's tables that have a colour."""
+"""Colours of words in the page's tables."""
 
 
 class SuiteFacts(TypedDict):
-    """Which suite it is, under which presets, and what was chosen where the paper is silent."""
+    """The suite, its presets, and the choices where the paper is silent."""
 
     suite: str
     presets: list[str]
@@ -48,15 +49,15 @@ class SuiteFacts(TypedDict):
 
 
 class SuiteData(SuiteFacts, ChaptersData):
-    """What the report's data are."""
+    """The report's data."""
 
 
 def chapters(
-    plan: Plan, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
+    plan: PlannedSuite, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
 ) -> list[Chapter]:
     """A chapter for each suite that has methods or a sweep, and at the end all commands.
 
-    `analyses` are further sections by suite, among them what its sweep found.
+    `analyses` are further sections by suite, among them that of its sweep.
     """
     every = [
         Chapter(
@@ -73,7 +74,7 @@ def chapters(
     return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
 
 
-def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
+def write_report(plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
     """Write every form, the page among them, into the suite's folder."""
     facts: SuiteFacts = {
         "suite": plan.suite.name,
@@ -89,8 +90,10 @@ def write_report(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapte
     return page
 
 
-def _facts(plan: Plan, found: Sequence[PartResult], every: Sequence[Chapter]) -> dict[str, str]:
-    """What stands at the top of the page."""
+def _facts(
+    plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
+) -> dict[str, str]:
+    """The facts at the top of the page."""
     claims = Counter(
         one["verdict"]
         for chapter in every
@@ -131,23 +134,23 @@ def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document
     return [*sections, *analyses, runs(result)]
 
 
-def _provenance(plan: Plan, found: Sequence[PartResult]) -> Provenance:
-    """Models by weights, problems by content, sample sets by key."""
+def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
+    """The provenance: models by weights, problems by content, sample sets by key."""
     there = [method for result in found for method in result.there]
     if not there:
         return Provenance.here(surroundings())
-    config = there[0].arms[0].config
+    config = there[0].trial.config
     policies = {
-        arm.policy.label: PolicyUsed(
-            arm.policy.label,
-            arm.policy.place,
-            arm.policy.fingerprint,
-            arm.policy.run.id if arm.policy.run else None,
-            None if arm.is_base else arm.base.label,
+        one.policy.label: PolicyUsed(
+            one.policy.label,
+            one.policy.place,
+            one.policy.fingerprint,
+            one.policy.run.id if one.policy.run else None,
+            None if one.is_initial else one.initial.label,
         )
         for method in there
-        for arm in method.arms
-        if arm.policy.exists
+        for one in method.replicates
+        if one.policy.exists
     }
     samples = {
         one.sample_set: SamplesUsed(one.sample_set, one.policy, one.seed)

@@ -1,4 +1,4 @@
-"""What became of a suite's methods: their measurements, or why there are none."""
+"""The results of a suite's trials: their measurements, or why there are none."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from sage_cli.metrics import Counts, Side, parse_ks, pooled
 from sage_cli.models.policies.planned import state
 from sage_cli.reports.passk import powers_of_two
 from sage_cli.store.runs.evaluations import evaluation_figures, name_in
-from sage_cli.suite.arms import Arm
 from sage_cli.suite.declaration import Suite
-from sage_cli.suite.plan import Part, Plan
-from sage_cli.suite.stored import ByBenchmark
+from sage_cli.suite.planned import Part
+from sage_cli.trials.stored import StoredMeasurements
+from sage_cli.trials.task import Measurements
+from sage_cli.trials.trial import Replicate, Trial
 
 Pair = tuple[str, str]
 """The labels of two methods: the first less the second."""
@@ -22,50 +23,60 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """A method's arms, and the measurement of each that is measured; `why` the others aren't."""
+    """A trial with the measurement of each measured replicate; `why` says why others have none."""
 
-    label: str
-    arms: Sequence[Arm]
-    measured: Sequence[ByBenchmark]
+    trial: Trial
+    measured: Sequence[Measurements]
     why: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The method's name."""
+        return self.trial.label
+
+    @property
+    def replicates(self) -> Sequence[Replicate]:
+        """The replicates of its trial."""
+        return self.trial.replicates
 
     @property
     def shown(self) -> str:
         """The label, and what is missing."""
         if self.why is None:
             return self.label
-        there = f"{len(self.measured)} of {len(self.arms)} seeds; " if self.measured else ""
+        seeds = len(self.trial.replicates)
+        there = f"{len(self.measured)} of {seeds} seeds; " if self.measured else ""
         return f"{self.label} ({there}{self.why})"
 
     @property
     def is_base(self) -> bool:
-        """Whether it is what RL begins with, and no training of a method."""
-        return self.arms[0].is_base
+        """Return True if it is the initial policy, and no trained method."""
+        return self.trial.is_initial
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """The names of what it was measured on."""
+        """The benchmarks on which it was measured."""
         return tuple(self.measured[0]) if self.measured else ()
 
     def side(self, benchmark: str) -> Side:
-        """Its models on a benchmark, one for each training seed."""
+        """Its models on a benchmark, one for each replicate."""
         runs = tuple([one.counts for one in by[benchmark]] for by in self.measured)
         return Side(self.label, runs, base=self.is_base)
 
     def spread(self, benchmark: str) -> list[Counts]:
-        """What deviations are over: training seeds where there are several, else evaluation's."""
+        """The counts over which deviations are computed: replicates, or else evaluation seeds."""
         runs = self.side(benchmark).runs
         return [pooled(run) for run in runs] if len(runs) > 1 else list(runs[0])
 
 
 @dataclass(frozen=True, eq=False)
 class PartResult:
-    """A suite's methods, with those left out that are the same as another under this model."""
+    """The results of a suite's methods, without those that equal another under this model."""
 
     suite: Suite
     methods: Sequence[MethodResult]
     same: Mapping[str, str]
-    """Label -> the method that leads to the same policies."""
+    """Label -> the method with the same policies."""
 
     @cached_property
     def there(self) -> list[MethodResult]:
@@ -74,57 +85,57 @@ class PartResult:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """What was measured on."""
+        """The benchmarks on which methods were measured."""
         return self.there[0].benchmarks if self.there else ()
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The ks to be shown."""
-        evaluation = self.methods[0].arms[0].config.evaluation
+        """The values of k that are shown."""
+        evaluation = self.methods[0].trial.config.evaluation
         return tuple(powers_of_two(parse_ks(evaluation.k, evaluation.samples)))
 
     @property
     def base(self) -> MethodResult | None:
-        """The first method that is no training, if it was measured."""
+        """The result of the initial policy, if it was measured."""
         return next((one for one in self.there if one.is_base), None)
 
     def method(self, label: str) -> MethodResult | None:
-        """The measured method of that label, or the one that is the same."""
+        """The measured method of that label, or the one that equals it."""
         wanted = self.same.get(label, label)
         return next((one for one in self.there if one.label == wanted), None)
 
 
-def results(part: Part, plan: Plan, failures: Mapping[str, str]) -> PartResult:
-    """What the store holds of a suite; `failures` says by task why it was given up."""
+def results(part: Part, stored: StoredMeasurements, failures: Mapping[str, str]) -> PartResult:
+    """The stored results of a suite; `failures` says by task why it was given up."""
     methods = [
-        _result(label, arms, part.suite, plan, failures)
-        for label, arms in part.by_label.items()
-        if label not in part.same
+        _result(trial, part.suite, stored, failures)
+        for trial in part.trials
+        if trial.label not in part.same
     ]
     return PartResult(part.suite, methods, part.same)
 
 
 def _result(
-    label: str, arms: Sequence[Arm], suite: Suite, plan: Plan, failures: Mapping[str, str]
+    trial: Trial, suite: Suite, stored: StoredMeasurements, failures: Mapping[str, str]
 ) -> MethodResult:
     found, missing = [], []
-    for arm in arms:
+    for one in trial.replicates:
         try:
-            measured = plan.stored.measured(arm.policy, arm.config) if suite.measured else None
+            measured = stored.measured(one.policy, one.config) if suite.measured else None
         except SageError as error:
             missing.append(error.cause)
             continue
         if measured is not None:
             found.append(measured)
-        elif suite.measured or not arm.policy.exists:
-            refuse_other_settings(arm)
-            missing.append(_why(arm, failures))
-    return MethodResult(label, arms, found, missing[0] if missing else None)
+        elif suite.measured or not one.policy.exists:
+            refuse_other_settings(one)
+            missing.append(_why(one, failures))
+    return MethodResult(trial, found, missing[0] if missing else None)
 
 
-def _why(arm: Arm, failures: Mapping[str, str]) -> str:
-    policy = arm.policy
-    for name in (policy.label, arm.base.label):
+def _why(one: Replicate, failures: Mapping[str, str]) -> str:
+    policy = one.policy
+    for name in (policy.label, one.initial.label):
         if name in failures and not policy.exists:
             return failures[name]
     measured = [why for name, why in failures.items() if name.startswith(f"{policy.label}-on-")]
@@ -135,12 +146,12 @@ def _why(arm: Arm, failures: Mapping[str, str]) -> str:
     return state(policy.run)
 
 
-def refuse_other_settings(arm: Arm) -> None:
-    """Raise ConfigurationError where a run was measured, with other settings than the suite's.
+def refuse_other_settings(one: Replicate) -> None:
+    """Raise ConfigurationError if a run was measured with other settings than the suite's.
 
-    Fewer samples or seeds are no other setting: what is there counts, and the rest is drawn.
+    Fewer samples or seeds are no other setting: they count, and the rest is sampled.
     """
-    run, config = arm.policy.run, arm.config
+    run, config = one.policy.run, one.config
     if run is None or not run.finished:
         return
     figures = evaluation_figures(run)
@@ -155,8 +166,8 @@ def refuse_other_settings(arm: Arm) -> None:
         ]
         if differing:
             raise ConfigurationError(
-                f"the samples of {arm.title} on {benchmark} are of other settings than the "
+                f"the samples of {one.title} on {benchmark} are of other settings than the "
                 f"suite's: {', '.join(differing)}",
-                "`sage suite run` draws the suite's own; or give the suite those settings with "
-                "--set",
+                "`sage suite run` samples with the suite's own; or give the suite those settings "
+                "with --set",
             )

@@ -1,1 +1,1 @@
-"""Search space, study and trial life-cycle."""
+"""Search space, study, and the driver that trains its trials."""

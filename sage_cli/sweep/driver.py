@@ -1,42 +1,39 @@
-"""The driver of a sweep: takes cells from the study, has them trained, tells it their values."""
+"""The driver of a sweep: starts the study's trials, and tells the study their values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sage_cli.config.sweep import SweepSection
 from sage_cli.errors import SageError
 from sage_cli.executors.executor import Executor
-from sage_cli.executors.failures import Failure, Kind
-from sage_cli.executors.run_works import run_until_idle
-from sage_cli.executors.work import Work
-from sage_cli.executors.work_queue import WorkQueue
-from sage_cli.sweep.cells import ByBenchmark, Training, in_words, looks, mean_scores, score
-from sage_cli.sweep.folder import SweepFolder
-from sage_cli.sweep.proposal import Proposal, State
-from sage_cli.sweep.pruning import reason_to_prune
+from sage_cli.progress import Progress
+from sage_cli.sweep.prepared import Sweep, counts_of
+from sage_cli.sweep.pruning import Pruner
 from sage_cli.sweep.replicates import missing_replicates
+from sage_cli.sweep.scores import ByBenchmark, describe, mean_scores, score
 from sage_cli.sweep.space import Cell, cell_key
+from sage_cli.sweep.study_trial import State, StudyTrial
 from sage_cli.sweep.sweep_progress import SweepProgress
-from sage_cli.sweep.works import CellWork, Works
+from sage_cli.trials.failures import Failure, Kind
+from sage_cli.trials.queue import TaskQueue
+from sage_cli.trials.task import Task
 
 if TYPE_CHECKING:
     from sage_cli.sweep.study import Study
 
-
 OWN = (Kind.DIVERGED, Kind.MEMORY)
-"""Failures that a cell's settings are to blame for, however many there are in a row."""
+"""Failures that a point's settings are to blame for, however many there are in a row."""
 
 
 @dataclass
 class Pending:
-    """A proposal that waits for its trainings `due`; `counts` are those of the measured ones."""
+    """A trial that waits for the tasks `due`; `counts` are those of the measured replicates."""
 
-    proposal: Proposal
-    due: set[int]
+    trial: StudyTrial
+    due: set[str]
     counts: dict[int, ByBenchmark] = field(default_factory=dict)
     failed: Failure | None = None
 
@@ -44,249 +41,230 @@ class Pending:
 class Driver:
     """Drives one sweep to its end, or until it is interrupted or cancelled.
 
-    It trains and measures nothing itself and knows no engine.
+    It trains and measures nothing itself. `lost` are done trials of whose replicates the store has
+    not all any more.
     """
 
     def __init__(
         self,
-        settings: SweepSection,
+        sweep: Sweep,
         study: Study,
-        works: Works,
         executor: Executor,
-        folder: SweepFolder,
-        progress: SweepProgress,
+        progress: Progress,
+        lost: Sequence[StudyTrial] = (),
     ) -> None:
-        self._settings, self._study, self._works = settings, study, works
-        self._folder, self._progress = folder, progress
-        self._queue = WorkQueue(executor, folder.cells, settings.retries, self)
-        self._pending: dict[int, Pending] = {}
+        self._sweep, self._study, self._lost = sweep, study, lost
+        self._settings = sweep.settings
+        self._shown = SweepProgress(progress, sweep, study, lost)
+        self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
+        self._pruner = Pruner(self._settings, study)
+        self._pending: dict[str, Pending] = {}  # by the names of due tasks
         self._failed: set[int] = set()
-        self._streak: list[tuple[Proposal, Failure]] = []
+        self._streak: list[tuple[StudyTrial, Failure]] = []
         self._exhausted = False
         self._raced: set[str] = set()
-        self._reported: dict[int, int] = {}
 
-    def run(self, lost: Sequence[Proposal] = (), *, detach: bool = False) -> None:
-        """Until nothing is left to do; with `detach` until all that can be submitted is.
-
-        `lost` are done proposals of whose trainings the store has not all any more.
-        """
+    def run(self, *, detach: bool = False) -> None:
+        """Drive until nothing is left; with `detach` until all that is possible is submitted."""
+        self._shown.write_state()
         try:
-            self._queue.add(self._works.base_measurement())
-            for proposal in self._study.running():
-                self._start(proposal)
-            for proposal in lost:
-                self._expect_cell(proposal.cell)
-            run_until_idle(
-                self._queue,
-                self._progress,
+            self._queue.add(self._sweep.initial_task())
+            for trial in self._study.running():
+                self._start(trial)
+            for trial in self._lost:
+                self._expect(trial.point)
+            self._queue.run(
+                self._shown,
                 further=self._propose,
-                enough=lambda: detach or self._folder.cancelled or self.stopped_by is not None,
-                look=self._prune,
+                enough=lambda: (
+                    detach or self._sweep.folder.cancelled or self.stopped_by is not None
+                ),
+                check=self._prune,
             )
         finally:
             self._queue.close()
+            self._shown.close()
         if self.stopped_by is not None:
-            for proposal, why in self._streak:
-                self._study.withdraw(proposal, why.kind, why.reason)
+            for trial, why in self._streak:
+                self._study.withdraw(trial, why.kind, why.reason)
         else:
             self._end_streak()
-        if self._folder.cancelled:
-            self._progress.cancelled(self._queue.running)
+        self._shown.write_state(self.under_way)
 
     @property
     def stopped_by(self) -> Failure | None:
-        """The latest of so many failures of one kind in a row that more trainings were in vain."""
+        """The last of `stop_after` failures of one kind in a row, which stop the sweep."""
         most = self._settings.stop_after
         return self._streak[-1][1] if most is not None and len(self._streak) >= most else None
 
     @property
     def under_way(self) -> frozenset[int]:
-        """The proposals that are being trained: after `run`, by jobs that outlive the driver."""
-        works = (work for work in self._queue.running if isinstance(work, CellWork))
-        return frozenset(work.proposal for work in works if work.proposal is not None)
+        """The trials that are trained: after `run`, by jobs that outlive the driver."""
+        names = (task.name for task in self._queue.running)
+        return frozenset(
+            self._pending[name].trial.number for name in names if name in self._pending
+        )
 
-    def done(self, work: Work) -> None:
-        """A work's result is in the store: the study is told what it waits for."""
-        if not isinstance(work, CellWork):
+    def done(self, task: Task) -> None:
+        """A task's result is stored: the study is told once its trial is complete."""
+        if task.replicate is None:
             return
-        training, counts = work.training, work.counts
-        assert counts is not None  # that is what done means
-        self._progress.scored(work, score(self._settings.objectives, counts))
-        if (pending := self._pending_of(work)) is not None:
-            pending.counts[training.seed] = counts
-            if self._settings.prune != "none" and not training.seed:
-                list(self._report(pending, training))  # what the rule judges others by
-            self._settle(pending, training.seed)
+        assert task.measured is not None  # otherwise it is not done
+        seed, counts = task.replicate.seed, counts_of(task.measured)
+        self._shown.scored(task, score(self._settings.objectives, counts))
+        if (pending := self._pending.pop(task.name, None)) is not None:
+            pending.counts[seed] = counts
+            if self._pruner.is_on and not seed and task.run is not None:
+                list(self._pruner.report(pending.trial, task.run))  # others are judged by these
+            self._settle(pending, task)
 
-    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
+    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
         """A task left no result."""
-        self._progress.failed(work, why, log, again=again)
-        if again or not isinstance(work, CellWork):
-            return
-        if (pending := self._pending_of(work)) is not None:
+        self._shown.failed(task, why, log, again=again)
+        if not again and (pending := self._pending.pop(task.name, None)) is not None:
             pending.failed = why
-            self._settle(pending, work.training.seed)
+            self._settle(pending, task)
 
-    def waits(self, work: Work, who: str) -> None:
-        """Another process does the work."""
-        self._progress.waits(work, who)
+    def waits(self, task: Task, who: str) -> None:
+        """Another process does the task."""
+        self._shown.waits(task, who)
 
     def _propose(self) -> bool:
-        """Take a further cell, or further seeds of the cells that may still be the best."""
+        """Start a further trial, or further seeds of trials that may still be the best."""
         if self.stopped_by is not None:
             return False
         if not self._exhausted:
-            proposal = None if self._full() else self._study.propose()
-            if proposal is not None:
-                self._start(proposal)
+            trial = None if self._full() else self._study.propose()
+            if trial is not None:
+                self._start(trial)
                 return True
-            self._exhausted = True  # cells only ever become fewer
+            self._exhausted = True  # the points that are left only become fewer
         return self._settings.race and self._queue.idle and self._race()
 
     def _full(self) -> bool:
-        """Whether as many cells were chosen as the sweep may try."""
-        # one that failed for an earlier driver is proposed again, and isn't another cell
+        """Return True if the sweep has as many trials as it may."""
+        # one that failed for an earlier driver is proposed again, and is no further trial
         return self._settings.trials is not None and self._settings.trials <= sum(
             one.state is not State.FAILED or one.number in self._failed
-            for one in self._study.proposals()
+            for one in self._study.trials()
         )
 
-    @property
-    def _seeds(self) -> range:
-        """The trainings that every cell has."""
-        return range(1 if self._settings.race else self._settings.seeds)
+    def _start(self, trial: StudyTrial) -> None:
+        """Make a trial's tasks due, as far as their results are not stored."""
+        if (why := self._expect(trial.point, trial)) is not None:
+            self._fail(trial, why)
+            self._shown.write_state()
 
-    def _start(self, proposal: Proposal) -> None:
-        """Make a proposal's trainings due, as far as they aren't in the store."""
-        self._pending[proposal.number] = Pending(proposal, set(self._seeds))
-        if (why := self._expect_cell(proposal.cell, proposal.number)) is not None:
-            del self._pending[proposal.number]
-            self._fail(proposal, why)
-
-    def _expect_cell(self, cell: Cell, number: int | None = None) -> Failure | None:
-        """Make a cell's trainings due; why not, where its settings can't all hold."""
+    def _expect(self, point: Cell, trial: StudyTrial | None = None) -> Failure | None:
+        """Make the tasks of a point due; the reason if its settings contradict each other."""
         try:
-            works = [self._works.cell(cell, seed, number) for seed in self._seeds]
+            tasks = self._sweep.trainings(point)
         except SageError as error:
             why = Failure(Kind.REFUSED, error.cause)
-            self._progress.refused(in_words(cell), why, len(self._seeds))
+            self._shown.refused(describe(point), why, len(self._sweep.first_seeds))
             return why
-        for work in works:
-            self._expect(work)
+        if trial is not None:
+            names = {task.name for task in tasks}
+            self._pending |= dict.fromkeys(names, Pending(trial, names))
+        for task in tasks:
+            self._add(point, task)
         return None
 
-    def _expect(self, work: CellWork) -> None:
-        self._folder.remember(work.training)
-        self._progress.expect(work)
-        self._queue.add(work)
+    def _add(self, point: Cell, task: Task) -> None:
+        if task.replicate is not None:
+            self._sweep.folder.remember(point, task.replicate.seed, task.name)
+        self._shown.expect(task)
+        self._queue.add(task)
 
     def _race(self) -> bool:
-        """Make further seeds of the cells due that may still be the best; whether there are any."""
-        seeds, objectives = self._settings.seeds, self._settings.objectives
-        works = {
-            cell_key(one.cell): [self._works.cell(one.cell, seed) for seed in range(seeds)]
-            for one in self._study.proposals()
+        """Make further seeds due of the trials that may still be the best; False if none is."""
+        settings = self._settings
+        points = {
+            cell_key(one.point): one.point
+            for one in self._study.trials()
             if one.state is State.DONE
         }
+        tasks = {key: self._sweep.trainings(one, settings.seeds) for key, one in points.items()}
         measured = {
             key: {
-                seed: tuple(work.counts.values())
-                for seed, work in enumerate(of_cell)
-                if work.done() and work.counts is not None
+                seed: tuple(counts_of(task.measured).values())
+                for seed, task in enumerate(of_trial)
+                if task.done() and task.measured is not None
             }
-            for key, of_cell in works.items()
+            for key, of_trial in tasks.items()
         }
-        wanted = missing_replicates(measured, objectives, seeds, race=True)
-        further = [
-            works[key][seed] for key, seed in wanted if works[key][seed].name not in self._raced
-        ]
-        for work in further:
-            self._raced.add(work.name)
-            self._expect(work)
+        wanted = missing_replicates(measured, settings.objectives, settings.seeds, race=True)
+        further = [(key, tasks[key][seed]) for key, seed in wanted]
+        further = [(key, task) for key, task in further if task.name not in self._raced]
+        for key, task in further:
+            self._raced.add(task.name)
+            self._add(points[key], task)
         return bool(further)
 
     def _prune(self) -> None:
-        """Report new looks at running trainings, and end those that the rule says lag behind."""
-        if self._settings.prune == "none":
+        """Report new validations of running trials, and end those that lag behind."""
+        if not self._pruner.is_on:
             return
-        for work in self._queue.running:
-            pending = self._pending_of(work) if isinstance(work, CellWork) else None
-            if pending is None or not isinstance(work, CellWork) or work.training.seed:
+        for task in self._queue.running:
+            pending, run, one = self._pending.get(task.name), task.run, task.replicate
+            if pending is None or run is None or one is None or one.seed:
                 continue
-            for step in self._report(pending, work.training):
-                if step >= work.training.config.rl.steps:
-                    break  # all of it is spent: what is left is to measure it
-                if reason := self._reason_to_prune(pending.proposal.number):
-                    self._end_cell(pending, work, reason, step)
+            for step in self._pruner.report(pending.trial, run):
+                if step >= one.config.rl.steps:
+                    break  # all of it is spent: only its measurement is left
+                if reason := self._pruner.reason(pending.trial.number):
+                    self._end_trial(pending, task, reason, step)
                     break
 
-    def _report(self, pending: Pending, training: Training) -> Iterator[int]:
-        """Tell the study the looks at a training that it doesn't know; each one's step."""
-        number = pending.proposal.number
-        for step, values in looks(training.run, self._settings.objectives):
-            if step > self._reported.get(number, 0):
-                self._reported[number] = step
-                self._study.report(pending.proposal, step, values)
-                yield step
+    def _end_trial(self, pending: Pending, task: Task, reason: str, step: int) -> None:
+        """End a trial's tasks; what they saved stays, and `sage rl` would resume it.
 
-    def _reason_to_prune(self, number: int) -> str | None:
-        proposals = {one.number: one for one in self._study.proposals()}
-        others = [one for one in proposals.values() if one.number != number]
-        names = self._settings.objective
-        return reason_to_prune(self._settings.prune, proposals[number], others, names)
-
-    def _end_cell(self, pending: Pending, work: CellWork, reason: str, step: int) -> None:
-        """End a proposal's trainings; what they saved stays, and `sage rl` would go on with it.
-
-        A training that has finished meanwhile, unseen or while it was being ended, is kept.
+        A training that finished meanwhile, unseen or while it was ended, is kept.
         """
-        if work.training.run.finished:
+        if task.run is None or task.run.finished:
             return
-        number = pending.proposal.number
-        ended = self._queue.cancel(lambda one: isinstance(one, CellWork) and one.proposal == number)
-        if work.training.run.finished:
+        ended = self._queue.cancel(lambda one: one.name in pending.due)
+        if task.run.finished:
             for one in ended:
                 self._queue.add(one)
             return
-        del self._pending[number]
+        for name in pending.due:
+            del self._pending[name]
         for one in ended:
             if one.run is not None:
                 one.run.prune(reason)
-        self._study.prune(pending.proposal, reason, step)
-        self._progress.pruned(work, reason, len(pending.due))
+        self._study.prune(pending.trial, reason, step)
+        self._shown.pruned(task, reason, len(pending.due))
+        self._shown.write_state()
 
-    def _pending_of(self, work: CellWork) -> Pending | None:
-        return self._pending.get(work.proposal) if work.proposal is not None else None
+    def _settle(self, pending: Pending, task: Task) -> None:
+        """Tell the study, once all tasks of a trial have ended.
 
-    def _settle(self, pending: Pending, seed: int) -> None:
-        """Tell the study, once all trainings of a proposal are settled.
-
-        Failures that may have one cause outside the cells wait for what becomes of the next cell.
+        Failures that may have one cause outside the trials wait for the next trial's end.
         """
-        pending.due.discard(seed)
+        pending.due.discard(task.name)
         if pending.due:
             return
-        del self._pending[pending.proposal.number]
         why = pending.failed
         if why is None or why.kind in OWN or why.kind not in {w.kind for _, w in self._streak}:
             self._end_streak()
         if why is None:
             scores = [score(self._settings.objectives, one) for one in pending.counts.values()]
-            self._study.tell(pending.proposal, mean_scores(scores))
+            self._study.tell(pending.trial, mean_scores(scores))
         elif why.kind in OWN:
-            self._fail(pending.proposal, why)
+            self._fail(pending.trial, why)
         else:
-            self._failed.add(pending.proposal.number)
-            self._streak.append((pending.proposal, why))
+            self._failed.add(pending.trial.number)
+            self._streak.append((pending.trial, why))
+        self._shown.write_state()
 
     def _end_streak(self) -> None:
-        """What failed in a row is the cells' own, since another one came to another end."""
-        for proposal, why in self._streak:
-            self._fail(proposal, why)
+        """Blame the points for failures in a row, since another trial ended otherwise."""
+        for trial, why in self._streak:
+            self._fail(trial, why)
         self._streak.clear()
 
-    def _fail(self, proposal: Proposal, why: Failure) -> None:
-        self._failed.add(proposal.number)
-        self._study.note(proposal, lines=list(why.lines))
-        self._study.fail(proposal, why.kind, why.reason)
+    def _fail(self, trial: StudyTrial, why: Failure) -> None:
+        self._failed.add(trial.number)
+        self._study.note(trial, lines=list(why.lines))
+        self._study.fail(trial, why.kind, why.reason)

@@ -1,4 +1,4 @@
-"""A sweep's folder: what its driver keeps there for itself, for the next one, and for readers."""
+"""A sweep's folder: the files of its driver, for the next driver and for readers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.store.atomic import write_json, write_text
 from sage_cli.store.json_files import read_object
-from sage_cli.store.ledger import Entry, Ledger
-from sage_cli.sweep.cells import Training
+from sage_cli.store.ledger import Entry, Ledger, Value
 
-STATE, CANCEL, MARK = "state.json", "cancel", "mark"
-"""What the driver writes for readers, what a reader asks it to stop by, and what a study in a
-database knows the folder by."""
+STATE, CANCEL, MARK, TASKS = "state.json", "cancel", "mark", "tasks"
+"""The driver's state for readers, the file that asks it to stop, the folder's identity in a
+database, and the folder of configurations and logs."""
 AGAIN = "remove it and type the same command again"
-"""What helps where one of these files is torn."""
+"""The remedy for a torn file."""
 
 
 class SweepFacts(TypedDict):
-    """What is searched, and how: `view` is the study's name in its storage."""
+    """The space and how it is searched; `view` is the study's name in its storage."""
 
     name: str
     space: list[dict[str, Any]]
@@ -36,18 +35,18 @@ class SweepFacts(TypedDict):
 
 
 class SweepState(SweepFacts):
-    """state.json: how many cells ended how, and the best one in words."""
+    """state.json: how many trials ended how, and the best one."""
 
-    cells: dict[str, int]
+    trials: dict[str, int]
     best: str | None
 
 
 class SweepFolder:
     """The files of `runs/sweeps/<name>/`.
 
-    config.json is the configuration, settings.json what decides the cells' results, state.json what
-    the sweep has come to, ledger.jsonl which run is which cell's; cells/ has a configuration and a
-    log for each run, and the jobs that outlive their driver.
+    config.json is the configuration, settings.json what decides the trials' results, state.json how
+    far the sweep is, ledger.jsonl which run belongs to which trial; tasks/ has a configuration and
+    a log for each task, and the jobs that outlive their driver.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,13 +55,13 @@ class SweepFolder:
 
     @property
     def name(self) -> str:
-        """What the sweep is called."""
+        """The sweep's name."""
         return self.path.name
 
     def require_same(self, settings: Mapping[str, Any]) -> None:
-        """Keep what decides the cells' results; refuse a folder that holds something else.
+        """Write what decides the trials' results, unless the folder holds other settings.
 
-        `settings` is `sweep_settings`. Raises ConfigurationError that names what differs.
+        `settings` is `sweep_settings`. Raises ConfigurationError with what differs.
         """
         file = self.path / "settings.json"
         if file.is_file() and (held := read_object(file, AGAIN)) != settings:
@@ -77,9 +76,9 @@ class SweepFolder:
         write_json(file, dict(settings))
 
     def require_storage(self, storage: str | None) -> None:
-        """Raise ConfigurationError where the study is in a database and none is named.
+        """Raise ConfigurationError if the study is in a database and none is named.
 
-        A stored configuration's isn't taken over: passwords would go where a file says.
+        The stored URL is not used: a file would decide where passwords are sent.
         """
         file = self.path / STATE
         held = read_object(file, AGAIN).get("storage") if file.is_file() else None
@@ -90,40 +89,39 @@ class SweepFolder:
             )
 
     def keep_config(self, config: SageConfig) -> None:
-        """Leave the configuration with which the sweep goes on."""
+        """Write the configuration with which the sweep is resumed."""
         write_json(self.path / "config.json", with_layers(config))
 
     def mark(self) -> str:
-        """What tells this folder from all others, here and on other machines; made once."""
+        """The folder's identity among all folders, here and on other machines; made once."""
         return mark_of(self.path) or _new_mark(self.path)
 
     @property
-    def cells(self) -> Path:
+    def tasks(self) -> Path:
         """The folder of configurations and logs."""
-        return self.path / "cells"
+        return self.path / TASKS
 
     def write_state(self, state: SweepState) -> None:
-        """Say what the sweep has come to."""
+        """Write how far the sweep is."""
         write_json(self.path / STATE, state)
 
-    def remember(self, training: Training) -> None:
-        """Enter a training's run in the ledger, unless it is there."""
-        run = training.run.id
+    def remember(self, point: Mapping[str, Value], seed: int, run: str) -> None:
+        """Enter a replicate's run in the ledger, unless it is there."""
         if run not in {entry.run for entry in self.ledger.entries()}:
-            self.ledger.append(Entry(dict(training.cell), training.seed, run))
+            self.ledger.append(Entry(dict(point), seed, run))
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody asked the driver to stop (`sage sweeps cancel`)."""
+        """Return True if the driver was asked to stop (`sage sweeps cancel`)."""
         return (self.path / CANCEL).exists()
 
     def forget_cancel(self) -> None:
-        """Begin without what was asked of an earlier driver."""
+        """Forget a request to an earlier driver."""
         (self.path / CANCEL).unlink(missing_ok=True)
 
 
 def mark_of(sweep: Path) -> str | None:
-    """The mark of a sweep's folder; None where it has none."""
+    """The mark of a sweep's folder; None if it has none."""
     file = sweep / MARK
     return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 

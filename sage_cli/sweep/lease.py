@@ -1,7 +1,7 @@
-"""Who drives a study in a database: of all folders of runs that name it, one at a time.
+"""The lease of a study in a database: one driver at a time, of all folders that name the study.
 
-A sweep's folder has a lock; two folders have two. So a study that lies elsewhere says itself who
-drives it, in an attribute that this process renews while it lives.
+A sweep's folder has a lock; two folders have two. A study in a database therefore names its driver
+in an attribute, which the driver renews while it lives.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Patiently = Callable[[Callable[[], Any]], Any]
 class Owner:
     """A sweep's folder whose driver works, or worked last, on a study.
 
-    `mark` tells the folder from all others, wherever it is moved; `recipe` is the hash of what
-    decides its cells' results. `holder` is the process; None once it has ended. `beat` counts its
+    `mark` identifies the folder, wherever it is moved; `recipe` is the hash of what decides its
+    trials' results. `holder` is the process; None once it has ended. `beat` counts its
     heartbeats.
     """
 
@@ -50,7 +50,7 @@ class Owner:
 
 
 def owner_of(study: optuna.Study) -> Owner | None:
-    """Who drives a study or did so last; None where nobody ever took it."""
+    """The present or last driver of a study; None if there was none."""
     kept = study.user_attrs.get(DRIVER)
     if not isinstance(kept, dict):
         return None
@@ -60,7 +60,7 @@ def owner_of(study: optuna.Study) -> Owner | None:
 
 @dataclass
 class Lease:
-    """A study held for one folder's driver, until `drop`."""
+    """The lease of a folder's driver on a study, until `drop`."""
 
     study: optuna.Study
     own: Owner
@@ -69,10 +69,10 @@ class Lease:
     _taken_by: Owner | None = None
 
     def take(self) -> Owner | None:
-        """Hold the study; who had it before from another folder, if anybody.
+        """Take the lease; returns its last owner if that was another folder.
 
-        Raises StoreError while another process drives it, and ConfigurationError where it holds
-        the cells of another recipe.
+        Raises StoreError while another process drives the study, and ConfigurationError if the
+        study has the trials of another recipe.
         """
         before = self._owner()
         elsewhere = before is not None and before.mark != self.own.mark
@@ -88,18 +88,20 @@ class Lease:
         self._keep(self.own)
         time.sleep(SETTLE_S)
         found = self._owner()
-        if found is not None and found.holder != self.own.holder:  # who was last has it
+        if (
+            found is not None and found.holder != self.own.holder
+        ):  # the last one that wrote has the lease
             raise self._refusal(found)
         threading.Thread(target=self._beat, daemon=True).start()
         return before if elsewhere else None
 
     def require(self) -> None:
-        """Raise StoreError where another process took the study from this one, frozen for long."""
+        """Raise StoreError if another process took the lease while this one was frozen."""
         if self._taken_by is not None:
             raise self._refusal(self._taken_by)
 
     def drop(self) -> None:
-        """Let the next driver have the study at once."""
+        """Release the lease, so that the next driver need not wait."""
         self._over.set()
         with suppress(DBAPIError, StorageInternalError):  # else it waits for a heartbeat
             found = owner_of(self.study)
@@ -114,7 +116,7 @@ class Lease:
         self.patiently(lambda: self.study.set_user_attr(DRIVER, asdict(owner)))
 
     def _lives(self, owner: Owner) -> bool:
-        """Whether an owner's process gives a heartbeat: clocks of hosts aren't compared."""
+        """Return True if an owner's process sends a heartbeat; clocks of hosts are not compared."""
         until_s = time.monotonic() + EXPIRY_S
         while owner.holder is not None and not _is_dead_here(owner.holder):
             if (now := self._owner()) is None:
@@ -148,7 +150,7 @@ class Lease:
 
 
 def _is_dead_here(holder: Holder) -> bool:
-    """Whether it was a process of this host that is no more."""
+    """Return True if it was a process of this host that has ended."""
     if not holder.is_of_this_host:
         return False
     try:

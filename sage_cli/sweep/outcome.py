@@ -1,61 +1,66 @@
-"""What a sweep found, as a document: the study's cells with what the store holds of them."""
+"""The outcome of a sweep as a document: the study's trials with their stored results."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.records import TrackingSection
 from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
-from sage_cli.reports.document import Document
-from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell
+from sage_cli.reports.document import Document, Report
+from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, SweepResult
 from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.sweep.cells import ByBenchmark, mean_scores, score
+from sage_cli.reports.sweeps.table import cells_table
+from sage_cli.reports.tables.render import to_records
+from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
 from sage_cli.sweep.prepared import Sweep
-from sage_cli.sweep.proposal import Proposal, State
+from sage_cli.sweep.scores import ByBenchmark, mean_scores, score
 from sage_cli.sweep.space import Parameter, Range
+from sage_cli.sweep.stored import StoredSweep
+from sage_cli.sweep.study_trial import State, StudyTrial
 
 if TYPE_CHECKING:
     from sage_cli.sweep.study import Study
 
 
 def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
-    """The cells that were proposed, in their order, with the base beside them.
+    """The trials in the order in which they were proposed, beside the initial policy.
 
-    `under_way` are the proposals whose trainings go on without their driver.
+    `under_way` are those whose jobs run on without their driver.
     """
     settings = sweep.config.sweep
     return sweep_document(
         [_axis(name, one) for name, one in sweep.space.parameters.items()],
         settings.objectives,
-        [_cell(one, sweep, one.number in under_way) for one in study.proposals()],
-        configured_provenance(sweep.cells.benchmarks, EvaluationSpec.of(sweep.cells.shared)),
+        [_cell(one, sweep, one.number in under_way) for one in study.trials()],
+        configured_provenance(sweep.benchmarks, EvaluationSpec.of(sweep.shared)),
         base=_base(sweep),
         importances=study.importances(),
         selected_on_reported=_reported(sweep),
     )
 
 
-def lost(study: Study, sweep: Sweep) -> list[Proposal]:
-    """The done proposals of whose first seeds the store has not all results any more."""
-    done = (one for one in study.proposals() if one.state is State.DONE)
+def lost(study: Study, sweep: Sweep) -> list[StudyTrial]:
+    """The done trials of whose first seeds the store has not all results any more."""
+    done = (one for one in study.trials() if one.state is State.DONE)
     return [one for one in done if _stored(one, sweep)[1] is not None]
 
 
-def _stored(one: Proposal, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | None]:
-    """What the store has of a cell, by run, and what of a done cell it should have and hasn't."""
+def _stored(one: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | None]:
+    """The stored counts of a trial by run, and what is missing of a trial that is done."""
     found, missing = {}, None
     try:
-        for seed in range(sweep.config.sweep.seeds):
-            training = sweep.cells.training(one.cell, seed)
-            if (counts := sweep.cells.trained(training)) is not None:
-                found[training.run.id] = counts
-            elif seed in sweep.first_seeds:
-                missing = missing or f"{training.run.id}, or some of its samples, can't be read"
+        for replicate in sweep.trial(one.point, sweep.config.sweep.seeds).replicates:
+            if (counts := sweep.counts(replicate)) is not None:
+                found[replicate.policy.label] = counts
+            elif replicate.seed in sweep.first_seeds:
+                run = replicate.policy.label
+                missing = missing or f"{run}, or some of its samples, cannot be read"
     except SageError as error:
         missing = error.cause
     return found, missing
@@ -67,12 +72,12 @@ def _axis(name: str, one: Parameter) -> Axis:
     return Axis(name, one.key, values=one.values)
 
 
-def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:
-    """A proposal with all of its seeds that are measured, those of a race among them."""
+def _cell(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepCell:
+    """A trial with all of its measured seeds, those of a race among them."""
     found, missing = _stored(one, sweep)
-    cell = SweepCell(one.cell, one.state.value, runs=tuple(found))
+    cell = SweepCell(one.point, one.state.value, runs=tuple(found))
     if one.state is State.DONE and missing is not None:
-        # the study knows what it was; nothing can be said of its noise
+        # the study has its values, but their noise is unknown
         return replace(cell, state="missing", values=one.values, missing=missing)
     if one.state is State.DONE:
         scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
@@ -87,23 +92,61 @@ def _cell(one: Proposal, sweep: Sweep, goes_on: bool) -> SweepCell:
 
 
 def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
-    """What is said of a cell that the next driver takes up."""
+    """The state of a trial that the next driver resumes."""
     if goes_on:
         return "running"
     return "cancelled" if sweep.folder.cancelled else "left"
 
 
 def _base(sweep: Sweep) -> SweepCell | None:
-    """What RL began with; None where it differs from cell to cell, or isn't measured."""
-    base, counts = sweep.cells.base, sweep.cells.counts(sweep.cells.base, sweep.cells.shared)
+    """The initial policy; None if trials differ in it, or it is not measured."""
+    counts = sweep.counts(sweep.initial)
     if counts is None:
         return None
     values = score(sweep.config.sweep.objectives, counts)
-    return SweepCell({}, "done", values, (base.label,), (counts,))
+    return SweepCell({}, "done", values, (sweep.initial.policy.label,), (counts,))
 
 
 def _reported(sweep: Sweep) -> str | None:
-    """Names of benchmarks that settings are chosen on although they are also reported."""
+    """The benchmarks on which settings are selected although they are also reported."""
     reported = set(benchmark_names(sweep.config.evaluation.benchmark))
-    both = [one.name for one in sweep.cells.benchmarks if one.name in reported]
+    both = [one.name for one in sweep.benchmarks if one.name in reported]
     return ", ".join(both) or None
+
+
+def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSection) -> None:
+    """Show a sweep's report in W&B, as `tracking` asks; `facts` say what was searched and how."""
+    result = StoredSweep(report.folder).result
+    assert result is not None  # `report` was written there
+    picture = SweepPicture(
+        config={name: value for name, value in facts.items() if name != "storage"},
+        cells=[
+            {**row, "state": state}
+            for row, state in zip(to_records(cells_table(result)), _states(result), strict=True)
+        ],
+        pictures={path.stem: path for path in report.files if path.suffix == ".png"},
+        summary=_summary(result),
+    )
+    mirror_sweep(report.folder, picture, tracking)
+
+
+def _states(result: SweepResult) -> list[str]:
+    """Of the table's rows."""
+    return [*(["base"] if result.base else []), *(cell.state for cell in result.cells)]
+
+
+def _summary(result: SweepResult) -> dict[str, Any]:
+    """How many cells ended how, and by objective the best one's value, settings and runs."""
+    states = [cell.state for cell in result.cells]
+    found: dict[str, Any] = {
+        f"cells/{state}": states.count(state) for state in dict.fromkeys(states)
+    }
+    for which, objective in enumerate(result.objectives):
+        place = result.best(objective)
+        values = None if place is None else result.cells[place].values
+        if place is None or values is None:
+            continue
+        cell, name = result.cells[place], f"best/{objective}"
+        found |= {f"{name}/{key}": value for key, value in cell.settings.items()}
+        found |= {f"{name}/value": values[which], f"{name}/runs": " ".join(cell.runs)}
+    return found

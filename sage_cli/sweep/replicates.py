@@ -1,4 +1,4 @@
-"""Which cells are trained with further seeds, so that no seed is spent on what has lost already."""
+"""The replicates to run next in a race, which ends early for trials that have lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sage_cli.metrics.intervals.distributions import two_sided_p
 from sage_cli.metrics.intervals.variance_components import pooled_variance
 
 Replicate = Sequence[Counts]
-"""What one training seed of a cell was measured as: its counts on each benchmark."""
+"""The counts of one replicate on each benchmark."""
 Name = TypeVar("Name")
 
 
@@ -27,18 +27,18 @@ def missing_replicates(
     race: bool = False,
     confidence: float = 0.95,
 ) -> list[tuple[Name, int]]:
-    """The (cell, seed index) pairs to run next, the best cells first; [] where none is left.
+    """The (trial, seed index) pairs to run next, the best trials first; [] if none is left.
 
-    `measured` holds each cell's replicates so far, by the index of their seed. Without a race every
-    cell gets all `seeds`. In a race each gets one, and then one more at a time as long as it may
-    be the best. As long as no cell has two, nobody knows what another seed does: the two best are
-    then never out.
+    `measured` has the replicates of each trial so far, by the index of their seed. Without a race
+    every trial gets all `seeds`. In a race each gets one, and then one more at a time as long as it
+    may be the best. While no trial has two, the variance between seeds is unknown, and the two best
+    trials are kept.
     """
     if not race or any(not found for found in measured.values()):
         most = 1 if race else seeds
-        return [(cell, seed) for cell, found in measured.items() for seed in range(most)
+        return [(trial, seed) for trial, found in measured.items() for seed in range(most)
                 if seed not in found]  # fmt: skip
-    cells = list(measured)
+    trials = list(measured)
     values = [_values(list(found.values()), objectives) for found in measured.values()]
     mean_CK = np.stack([one_IPK.mean(axis=(0, 1)) for one_IPK in values])
     order = np.argsort(-mean_CK.mean(axis=1), kind="stable")
@@ -47,30 +47,30 @@ def missing_replicates(
         open_ |= set(order[:2].tolist())
     found = []
     for place in order.tolist():
-        have = measured[cells[place]]
+        have = measured[trials[place]]
         left = [seed for seed in range(seeds) if seed not in have]
         if place in open_ and left:
-            found.append((cells[place], left[0]))
+            found.append((trials[place], left[0]))
     return found
 
 
 def contenders(values: Sequence[FloatArray], confidence: float = 0.95) -> set[int]:
-    """The places of the cells that may be on the front: of one objective, that may be the best.
+    """The places of the trials that may be on the front; of one objective, that may be the best.
 
-    `values` holds for each cell its objectives by problem, shape (I, P, K): T seeds. A cell is out
-    where another is better in every objective, each told by a one-sided t-test at the level
-    (1 - confidence) / (cells - 1): so a cell that no other beats stays with probability
+    `values` has for each trial its objectives by problem, shape (I, P, K): I seeds. A trial is out
+    if another is better in every objective by a one-sided t-test at the level
+    (1 - confidence) / (trials - 1). A trial that no other beats therefore stays with probability
     `confidence`, however many others there are.
     """
-    cells = len(values)
-    if cells < 2 or values[0].shape[1] < 2:
-        return set(range(cells))
+    trials = len(values)
+    if trials < 2 or values[0].shape[1] < 2:
+        return set(range(trials))
     between_K, rest_K, freedom = _noise_of_seeds(values)
-    level = (1 - confidence) / (cells - 1)
+    level = (1 - confidence) / (trials - 1)
     mean_CPK = np.stack([one_IPK.mean(axis=0) for one_IPK in values])
     share_C = np.array([1 / len(one_IPK) for one_IPK in values])
     kept = set()
-    for place in range(cells):
+    for place in range(trials):
         gap_CPK = np.delete(mean_CPK, place, axis=0) - mean_CPK[place]
         share_C1 = (np.delete(share_C, place) + share_C[place])[:, None]
         p_CK = _p_of_lead(gap_CPK, between_K * share_C1, rest_K * share_C1, freedom)
@@ -82,8 +82,7 @@ def contenders(values: Sequence[FloatArray], confidence: float = 0.95) -> set[in
 def _values(replicates: Sequence[Replicate], objectives: Sequence[Objective]) -> FloatArray:
     """The objectives by problem, shape (I, P, K), whose mean over problems is the objective.
 
-    With several benchmarks an objective is the mean over them, whatever their sizes: problems
-    weigh accordingly.
+    With several benchmarks an objective is the mean over them; problems are weighted so.
     """
     ids = [counts.problem_ids for counts in replicates[0]]
     total = sum(map(len, ids))
@@ -99,8 +98,8 @@ def _values(replicates: Sequence[Replicate], objectives: Sequence[Objective]) ->
 
 
 def _noise_of_seeds(values: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray, int]:
-    """Variance between a cell's runs, what is left of a problem's in a run, over all problems,
-    and the degrees of freedom of the first: pooled over all cells with several seeds, 0 without.
+    """The variance between a trial's runs, the residual variance of a problem in a run over the
+    problems, and the degrees of freedom of the first, pooled over trials with several seeds.
     """
     freedom = sum(len(one_IPK) - 1 for one_IPK in values)
     problems = values[0].shape[1]
@@ -116,7 +115,7 @@ def _p_of_lead(
 ) -> FloatArray:
     """One-sided p-values of "no better", shape (C, K), by the variance of `metrics.methods`.
 
-    Between runs, and between problems what the runs' noise doesn't explain. Degrees of freedom
+    Between runs, and between problems what the noise of runs does not explain. Degrees of freedom
     after Satterthwaite.
     """
     problems = gap_CPK.shape[1]

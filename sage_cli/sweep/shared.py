@@ -1,4 +1,4 @@
-"""What all cells of a sweep have in common, and what the sweep is called by it."""
+"""The configuration that all trials of a sweep share, and the sweep's name."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.store.identity import identity_of
 
-LOOKS = 6
-"""How often a training is looked at where trainings that lag behind are ended."""
+VALIDATIONS = 6
+"""How often a run is validated if trials that lag behind are ended."""
 
 
 def shared_config(config: SageConfig) -> SageConfig:
-    """What all cells have in common: they are measured on the development problems, once each."""
+    """The configuration that all trials share: each is measured once on the validation problems."""
     sweep = config.sweep
     shared: dict[str, Any] = {
         "evaluation.benchmark": sweep.benchmark,
         "evaluation.development": sweep.benchmark,
         "evaluation.samples": sweep.samples,
         "evaluation.k": f"1..{sweep.samples}:pow2",
-        "evaluation.seeds": 1,  # a cell is judged by one sample set
+        "evaluation.seeds": 1,  # a trial is judged by one sample set
     }
     if sweep.steps:
         shared["rl.steps"] = sweep.steps
     if sweep.prune != "none":
         steps = sweep.steps or config.rl.steps
-        shared["evaluation.every"] = config.evaluation.every or max(1, steps // LOOKS)
+        shared["evaluation.every"] = config.evaluation.every or max(1, steps // VALIDATIONS)
         shared["evaluation.development_samples"] = max(
             config.evaluation.development_samples, *(one.largest_k for one in sweep.objectives)
         )
@@ -38,10 +38,10 @@ def shared_config(config: SageConfig) -> SageConfig:
 
 
 def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any]:
-    """What decides the cells' results besides what is searched, by dotted name.
+    """The settings that decide the trials' results, by dotted name.
 
     `keys` maps the parameters' short names to settings. Values, objectives, seeds and samplers are
-    not part of it, so that they can change without a cell being lost.
+    not part of it, so they can change without losing a trial.
     """
     recipes = (SftSpec.of(shared), RlSpec.of(shared), EvaluationSpec.of(shared))
     sections = {
@@ -54,11 +54,17 @@ def sweep_settings(shared: SageConfig, keys: Mapping[str, str]) -> dict[str, Any
 
 
 def sweep_name(shared: SageConfig, keys: Mapping[str, str]) -> str:
-    """What a sweep is called: its parameters, and eight digits of what decides its results."""
+    """The sweep's name: its parameters, and eight digits of what decides its results."""
     identity = identity_of("sweep", sweep_settings(shared, keys))
     return shared.sweep.study or f"{'-'.join(keys)}-{identity[:8]}"
 
 
 def sweep_folder(root: Path, name: str) -> Path:
-    """Where a sweep's memory is, below the folder of runs."""
+    """The folder of a sweep, below the folder of runs."""
     return root / "sweeps" / name
+
+
+def point_config(shared: SageConfig, point: Mapping[str, Any], seed: int = 0) -> SageConfig:
+    """The configuration of a point's `seed`-th replicate."""
+    config = changed(shared, point)
+    return changed(config, {"rl.seed": config.rl.seed + seed}) if seed else config

@@ -1,4 +1,4 @@
-"""Where a study is kept: a journal in the sweep's folder, or a database by its URL."""
+"""The storage of a study: a journal in the sweep's folder, or a database by its URL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sage_cli.sweep.lease import Owner, owner_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore", category=ExperimentalWarning)  # names of objectives
-warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator computes")  # it is known
+warnings.filterwarnings("ignore", message="PedAnovaImportanceEvaluator computes")  # known
 log = logging.getLogger(__name__)
 
 JOURNAL = "journal.log"
@@ -33,8 +33,8 @@ Result = TypeVar("Result")
 def open_storage(place: Path | str, *, write: bool) -> BaseStorage:
     """The storage at `place`: a folder, or a database's URL.
 
-    `write`: by the one driver, which mends what a killed one left of the journal. Raises
-    ConfigurationError for a URL that is none, StoreError for what can't be reached or isn't there.
+    `write` is for the one driver, which repairs the journal after a kill. Raises
+    ConfigurationError for an invalid URL, StoreError if the storage is missing or unreachable.
     """
     if isinstance(place, str):
         return _database(place)
@@ -48,7 +48,7 @@ def open_storage(place: Path | str, *, write: bool) -> BaseStorage:
 
 
 def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
-    """What `operation` returns; where the database is away it is tried again for a while."""
+    """The result of `operation`, which is repeated for a while if the database is away."""
     began, pause_s = time.monotonic(), 0.2
     while True:
         try:
@@ -65,8 +65,8 @@ def patiently(place: Path | str, operation: Callable[[], Result]) -> Result:
 def remove_studies(url: str, sweep: str, mark: str | None) -> list[Owner]:
     """Delete a sweep's views from a database that it may share with other sweeps.
 
-    Those that another folder than the one with this `mark` drives, or drove last, stay; returns
-    which folders' those are.
+    Views that another folder than that with this `mark` drives, or drove last, stay; returns their
+    owners.
     """
     storage = open_storage(url, write=True)
     others = {}
@@ -85,7 +85,7 @@ def remove_studies(url: str, sweep: str, mark: str | None) -> list[Owner]:
 
 
 def _database(typed: str) -> BaseStorage:
-    """A database; the driver gets its password beside the URL, which errors and records quote."""
+    """A database; its password is passed beside the URL, since errors and records quote the URL."""
     url: str = taken(typed)
     options = {"pool_pre_ping": True, "connect_args": secrets_of(url)}
     try:
@@ -95,7 +95,7 @@ def _database(typed: str) -> BaseStorage:
             f"sweep.storage '{url}' is of no database that SQLAlchemy knows: {_first_line(error)}",
             "write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
         ) from None
-    except ArgumentError:  # what can't be read is not quoted: it may hold a password
+    except ArgumentError:  # not quoted, since it may hold a password
         raise ConfigurationError(
             "sweep.storage is no database's URL",
             "write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",
@@ -124,9 +124,9 @@ def _first_line(error: BaseException | None) -> str:
 
 
 def _mend(path: Path) -> None:
-    """Take away what a killed driver left: half a line, and the lock with which it wrote that.
+    """Remove what a killed driver left: half a line, and the lock with which it wrote.
 
-    Whoever opens the journal to write holds the sweep, so that nobody else has the lock.
+    Only the process with the sweep's lock opens the journal to write.
     """
     path.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Sweeps as they lie in the folder of runs: for whoever looks at them and doesn't drive them."""
+"""Stored sweeps, for reading."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 from sage_cli.errors import StoreError
 from sage_cli.reports.sweeps.data import SweepResult
 from sage_cli.reports.sweeps.plain import from_data
+from sage_cli.store.archives.listing import AGAIN
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.runs.names import full_name
-from sage_cli.sweep.folder import AGAIN, CANCEL, STATE
+from sage_cli.sweep.folder import CANCEL, STATE, TASKS
 
 REPORT = "sweep.json"
 
@@ -27,22 +28,22 @@ class StoredSweep:
 
     @property
     def name(self) -> str:
-        """What the sweep is called."""
+        """The sweep's name."""
         return self.folder.name
 
     @property
     def state(self) -> dict[str, Any]:
-        """What its driver said last: space, sampler, objectives, counts of cells, the best."""
+        """The last state.json: space, sampler, objectives, counts of trials, the best one."""
         return read_object(self.folder / STATE, AGAIN)
 
     @property
     def driven_by(self) -> str | None:
-        """The process that drives it now, its host and since when, in words; None for nobody."""
+        """A phrase that names the process that drives it now; None if there is none."""
         return holder_of(self.folder, DRIVER)
 
     @property
     def result(self) -> SweepResult | None:
-        """What its last report says; None before there is one. Raises StoreError if it is torn."""
+        """Its last report; None before there is one. Raises StoreError if it is torn."""
         path = self.folder / REPORT
         if not path.is_file():
             return None
@@ -51,22 +52,22 @@ class StoredSweep:
             return from_data(data)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
-                f"{path} is no report of a sweep: {type(error).__name__}: {error}",
-                f"`sage sweep --config {self.folder / 'config.json'}` writes it anew",
+                f"{path} is not a report of a sweep: {type(error).__name__}: {error}",
+                f"`sage sweep --config {self.folder / 'config.json'}` writes it again",
             ) from None
 
     @property
     def jobs(self) -> tuple[str, ...]:
         """The jobs that its drivers left with an executor that outlives them."""
-        path = self.folder / "cells" / "jobs.json"
+        path = self.folder / TASKS / "jobs.json"
         return tuple(read_object(path, AGAIN)) if path.is_file() else ()
 
     def cancel(self) -> None:
-        """Ask the driver to stop; it looks every moment."""
+        """Ask the driver to stop, which it does within moments."""
         write_text(self.folder / CANCEL, "")
 
     def remove(self) -> None:
-        """Delete the folder, unless somebody drives the sweep; runs stay where they are.
+        """Delete the folder, unless the sweep is driven; runs stay.
 
         It is renamed first, so that a kill leaves it whole or gone.
         """
@@ -84,7 +85,7 @@ class Sweeps:
         self.root = root / "sweeps"
 
     def all(self) -> list[StoredSweep]:
-        """Every sweep, the one that changed last at the end."""
+        """Every sweep, the latest at the end."""
         paths = sorted(self.root.glob(f"[!.]*/{STATE}"), key=lambda path: path.stat().st_mtime)
         return [StoredSweep(path.parent) for path in paths]
 

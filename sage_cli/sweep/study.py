@@ -1,4 +1,4 @@
-"""The study: which cells were proposed, what became of each, and what is proposed next."""
+"""The study: its trials, what became of each, and the next one."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sage_cli.errors import StoreError
 from sage_cli.store.identity import identity_of
 from sage_cli.sweep.lease import Lease, Owner
 from sage_cli.sweep.optuna_space import OptunaSpace, ordered_lists
-from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.samplers import sampler
 from sage_cli.sweep.space import Cell, Space, cell_key, from_plain
 from sage_cli.sweep.storage import open_storage, patiently
-from sage_cli.sweep.trials import REPEATS, WITHDRAWN, Trials
+from sage_cli.sweep.stored_trials import REPEATS, WITHDRAWN, StoredTrials
+from sage_cli.sweep.study_trial import State, StudyTrial
 
 PATIENCE = 25
-"""How often in a row a sampler may propose what is known before it is no longer asked."""
+"""How often in a row a sampler may propose a known point before it is no longer asked."""
 
 
 class Study:
     """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
 
-    `name` is `<sweep>/<8 hex>`; `failed` are the proposals that failed for an earlier driver and
-    wait to be proposed again; `before` is who drove it last, if that was from another folder.
+    `name` is `<sweep>/<8 hex>`; `failed` are the trials that failed for an earlier driver and wait
+    to be repeated; `before` is who drove it last, if that was from another folder.
     """
 
     def __init__(self, place: Path | str, study: optuna.Study) -> None:
@@ -40,8 +40,8 @@ class Study:
         self.sampler: str = about["sampler"]
         self.seed: int = about["seed"]
         self._optuna_space = OptunaSpace(self.space, about.get("ordered", ()))
-        self._trials = Trials(place, study, self._optuna_space)
-        self.failed: list[Proposal] = []
+        self._trials = StoredTrials(place, study, self._optuna_space)
+        self.failed: list[StudyTrial] = []
         self.lease: Lease | None = None
         self.before: Owner | None = None
 
@@ -59,10 +59,9 @@ class Study:
     ) -> Study:
         """The driver's own: `place` is the sweep's folder, or a database's URL.
 
-        The view is told by everything that is given but `place`; `determinants` are whatever else
-        decides the values. In a database it is held for `owner` until `close`. Proposals that an
-        earlier driver left running still run; cells that failed for it are proposed again before
-        any other.
+        The view is named by all arguments but `place`; `determinants` are whatever else decides
+        the values. In a database `owner` holds a lease on it until `close`. Trials that an earlier
+        driver left running still run; points that failed for it are proposed before any other.
         """
         about = {
             "space": space.plain(),
@@ -95,14 +94,14 @@ class Study:
             found.before = lease.take()
             found.lease = lease
         found._trials.tidy()
-        found.failed = [one for one in found.proposals() if one.state is State.FAILED]
+        found.failed = [one for one in found.trials() if one.state is State.FAILED]
         return found
 
     @classmethod
     def read(cls, place: Path | str, name: str) -> Study:
-        """A stored view, to be looked at; `studies` lists the names.
+        """A stored view for reading; `studies` lists the names.
 
-        Raises StoreError where there is none of that name.
+        Raises StoreError if there is none of that name.
         """
         storage = open_storage(place, write=False)
         try:
@@ -112,35 +111,35 @@ class Study:
         return cls(place, found)
 
     def close(self) -> None:
-        """Let another driver have the study."""
+        """Release the study for another driver."""
         if self.lease is not None:
             self.lease.drop()
 
-    def proposals(self) -> list[Proposal]:
-        """Every cell once, in the order of their first proposals, with the latest that it led to.
+    def trials(self) -> list[StudyTrial]:
+        """Every point once, in the order of their first trials, with its latest trial.
 
-        A result counts more than what failed after it.
+        A result counts more than a failure after it.
         """
-        return self._trials.proposals()
+        return self._trials.trials()
 
-    def running(self) -> list[Proposal]:
-        """What was proposed and has no end yet, by this driver or an earlier one."""
-        return [one for one in self.proposals() if one.state is State.RUNNING]
+    def running(self) -> list[StudyTrial]:
+        """The trials that have not ended, of this driver or an earlier one."""
+        return [one for one in self.trials() if one.state is State.RUNNING]
 
-    def propose(self) -> Proposal | None:
-        """The next new cell, now running; None where there is none left, or none was found.
+    def propose(self) -> StudyTrial | None:
+        """The next new trial, now running; None if no point is left, or none was found.
 
-        What a sampler proposes again is told what is known of it, and the sampler asked again;
-        where it doesn't get away from that, one of the cells that are left is drawn at random.
+        If a sampler proposes a known point, it is told the result and asked again. After PATIENCE
+        such proposals a random one of the points that are left is taken.
         """
         self._require_held()
         if self.failed:
             failed = self.failed.pop(0)
-            return self._trials.begin(failed.cell, {"again": failed.number})
-        met = {cell_key(one.cell): one for one in self.proposals()}
-        while self._trials.enqueued():  # by somebody who has a cell in mind
+            return self._trials.begin(failed.point, {"again": failed.number})
+        met = {cell_key(one.point): one for one in self.trials()}
+        while self._trials.enqueued():  # by a user who wants a point
             proposed = self._trials.ask(self._sampler())
-            known = met.get(cell_key(proposed.cell))
+            known = met.get(cell_key(proposed.point))
             if known is None:
                 return proposed
             self._repeat(proposed, known)
@@ -149,10 +148,10 @@ class Study:
             return None
         if left and self.sampler == "grid":
             tried = set(map(cell_key, self._trials.withdrawn()))
-            return self._trials.begin(min(left, key=lambda cell: cell_key(cell) in tried), {})
+            return self._trials.begin(min(left, key=lambda point: cell_key(point) in tried), {})
         for _ in range(PATIENCE):
             proposed = self._trials.ask(self._sampler())
-            known = met.get(cell_key(proposed.cell))
+            known = met.get(cell_key(proposed.point))
             if known is None:
                 return proposed
             self._repeat(proposed, known)
@@ -160,62 +159,62 @@ class Study:
             return None
         return self._trials.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
 
-    def tell(self, proposal: Proposal, values: Sequence[float]) -> None:
-        """The proposal is done, with these values of the objectives."""
+    def tell(self, trial: StudyTrial, values: Sequence[float]) -> None:
+        """End a trial with these values of the objectives."""
         self._require_held()
         if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
-            raise ValueError(f"{', '.join(self.objectives)} can't be {list(values)}")
-        self._trials.complete(proposal, values)
+            raise ValueError(f"{', '.join(self.objectives)} cannot be {list(values)}")
+        self._trials.complete(trial, values)
 
-    def fail(self, proposal: Proposal, failure: str, reason: str) -> None:
-        """The proposal has no values: the class of its failure, and what happened."""
+    def fail(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial without values: the class of its failure, and what happened."""
         self._require_held()
-        self._trials.note(proposal, {"failure": failure, "reason": reason})
-        self._trials.close(proposal)
+        self._trials.note(trial, {"failure": failure, "reason": reason})
+        self._trials.close(trial)
 
-    def withdraw(self, proposal: Proposal, failure: str, reason: str) -> None:
-        """The proposal counts as never made: what was in its way lay outside the cell.
+    def withdraw(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial that does not count, since it failed for a reason outside its point.
 
-        Samplers are asked anew, and a grid has its cell after those that nobody tried.
+        Samplers are asked again, and a grid takes the point after those that were never tried.
         """
         self._require_held()
-        self._trials.note(proposal, {WITHDRAWN: True, "failure": failure, "reason": reason})
-        self._trials.close(proposal)
+        self._trials.note(trial, {WITHDRAWN: True, "failure": failure, "reason": reason})
+        self._trials.close(trial)
 
-    def prune(self, proposal: Proposal, reason: str, step: int) -> None:
-        """The proposal was ended at a step because it lagged."""
+    def prune(self, trial: StudyTrial, reason: str, step: int) -> None:
+        """End a trial at a step because it lags behind."""
         self._require_held()
-        self._trials.note(proposal, {"reason": reason, "step": step})
-        self._trials.close(proposal, pruned=True)
+        self._trials.note(trial, {"reason": reason, "step": step})
+        self._trials.close(trial, pruned=True)
 
-    def report(self, proposal: Proposal, step: int, values: Sequence[float]) -> None:
-        """The objectives at a step of the proposal's training."""
-        self._trials.report(proposal, step, values)
+    def report(self, trial: StudyTrial, step: int, values: Sequence[float]) -> None:
+        """Store the objectives at a step of a trial."""
+        self._trials.report(trial, step, values)
 
-    def note(self, proposal: Proposal, **attrs: Any) -> None:
-        """Keep something about a proposal that has no end yet, in JSON's types."""
-        self._trials.note(proposal, attrs)
+    def note(self, trial: StudyTrial, **attrs: Any) -> None:
+        """Store something about a trial that has not ended yet, in JSON's types."""
+        self._trials.note(trial, attrs)
 
-    def known(self, cell: Cell, values: Sequence[float], source: str, **attrs: Any) -> bool:
+    def known(self, point: Cell, values: Sequence[float], source: str, **attrs: Any) -> bool:
         """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
 
-        False, and nothing is entered, where the space doesn't hold the cell, or the study has a
-        result of it or waits for one.
+        Returns False, and enters nothing, if the point is not in the space, or the study has its
+        result or waits for it.
         """
-        states = {cell_key(one.cell): one.state for one in self.proposals()}
-        if cell not in self.space or states.get(cell_key(cell)) in (State.DONE, State.RUNNING):
+        states = {cell_key(one.point): one.state for one in self.trials()}
+        if point not in self.space or states.get(cell_key(point)) in (State.DONE, State.RUNNING):
             return False
-        self._trials.enter(cell, values, {"source": source, **attrs})
-        self.failed = [one for one in self.failed if cell_key(one.cell) != cell_key(cell)]
+        self._trials.enter(point, values, {"source": source, **attrs})
+        self.failed = [one for one in self.failed if cell_key(one.point) != cell_key(point)]
         return True
 
     def importances(self) -> dict[str, dict[str, float]]:
-        """By objective, how much each parameter (by short name) matters to being among the best.
+        """By objective the importance of each parameter, by short name, for being among the best.
 
-        Shares that add up to 1, by Optuna's PED-ANOVA. Empty for an objective with fewer than four
-        results, or with equal ones.
+        These are shares that add up to 1, by Optuna's PED-ANOVA; empty for an objective with fewer
+        than four results, or with equal ones.
         """
-        done = [one.values for one in self.proposals() if one.values is not None]
+        done = [one.values for one in self.trials() if one.values is not None]
         names = self.space.keys
         found: dict[str, dict[str, float]] = {}
         for place, objective in enumerate(self.objectives):
@@ -225,7 +224,7 @@ class Study:
         return found
 
     def _require_held(self) -> None:
-        """Raise StoreError where another driver has taken the study over."""
+        """Raise StoreError if another driver has taken over the study."""
         if self.lease is not None:
             self.lease.require()
 
@@ -234,12 +233,12 @@ class Study:
         counted = self._trials.asked()
         return sampler(self.sampler, self.seed, counted, withdrawn, self._optuna_space)
 
-    def _left(self, met: Mapping[Any, Proposal]) -> list[Cell] | None:
-        """The cells that nobody has met; None where there are too many to list."""
-        cells = list(self.space.cells()) if self.sampler == "grid" else self.space.listed()
-        return None if cells is None else [cell for cell in cells if cell_key(cell) not in met]
+    def _left(self, met: Mapping[Any, StudyTrial]) -> list[Cell] | None:
+        """The points without a trial; None if there are too many to list."""
+        points = list(self.space.cells()) if self.sampler == "grid" else self.space.listed()
+        return None if points is None else [one for one in points if cell_key(one) not in met]
 
-    def _repeat(self, proposed: Proposal, known: Proposal) -> None:
+    def _repeat(self, proposed: StudyTrial, known: StudyTrial) -> None:
         self._trials.note(proposed, {REPEATS: known.number})
         if known.values is None:
             self._trials.close(proposed)

@@ -1,80 +1,64 @@
-"""Progress of a sweep: that of its works, with scores, the best cell, and state.json."""
+"""Progress of a sweep: that of its tasks, with scores, the best trial, and state.json."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
-from sage_cli.executors.failures import Failure
-from sage_cli.executors.work import Work
-from sage_cli.executors.work_progress import WorkProgress
 from sage_cli.progress import Progress
-from sage_cli.sweep.folder import SweepFacts, SweepFolder
-from sage_cli.sweep.proposal import State
+from sage_cli.sweep.prepared import Sweep
+from sage_cli.sweep.scores import describe
+from sage_cli.sweep.study_trial import State, StudyTrial
+from sage_cli.trials.progress import TaskProgress
+from sage_cli.trials.task import Task
+
+if TYPE_CHECKING:
+    from sage_cli.sweep.study import Study
 
 
-class SweepProgress(WorkProgress):
-    """Keeps state.json true while the sweep is driven; `facts` is what the file begins with."""
+class SweepProgress(TaskProgress):
+    """Counts tasks for the terminal, and trials for state.json.
+
+    `lost` are done trials that are trained again, since the store has not all of them any more.
+    """
 
     def __init__(
-        self, progress: Progress, folder: SweepFolder, facts: SweepFacts, total: int
+        self, progress: Progress, sweep: Sweep, study: Study, lost: Sequence[StudyTrial] = ()
     ) -> None:
-        super().__init__(progress, total)
-        self._folder, self._facts, self._highest = folder, facts, float("-inf")
-        self._cancelled = self._ended_earlier = 0
-        self._write_state()
+        each = len(sweep.first_seeds)
+        super().__init__(progress, each * sweep.total)
+        self._sweep, self._study = sweep, study
+        earlier = [one.state for one in study.trials() if one not in lost]
+        self.done_count = each * earlier.count(State.DONE)
+        self.pruned_count = each * earlier.count(State.PRUNED)
 
-    def count_earlier(self, states: Sequence[State], each: int) -> None:
-        """Count the proposals that ended under an earlier driver, of so many trainings `each`."""
-        done, pruned = each * states.count(State.DONE), each * states.count(State.PRUNED)
-        self.done_count += done
-        self.pruned_count += pruned
-        self._ended_earlier = done + pruned
-        self._write_state()
+    def scored(self, task: Task, values: Sequence[float]) -> None:
+        """A replicate was trained and measured."""
+        self.done(task, self._valued(values))
 
-    def scored(self, work: Work, values: Sequence[float]) -> None:
-        """A cell was trained and measured; the first objective says which is the best."""
-        names = self._facts["objectives"]
-        result = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))
-        if values[0] > self._highest:
-            self._highest, self.best = values[0], f"{work.title}: {result}"
-        self.done(work, result)
-        self._write_state()
+    def write_state(self, under_way: Collection[int] | None = None) -> None:
+        """Write how many trials ended how, and the best one.
 
-    def failed(self, work: Work, why: Failure, log: Path, *, again: bool) -> None:
-        """A task left no result."""
-        super().failed(work, why, log, again=again)
-        self._write_state()
+        Once the driver ends, `under_way` are the trials that run on by themselves.
+        """
+        trials, folder = self._study.trials(), self._sweep.folder
+        done = [(one.values, one.point) for one in trials if one.values is not None]
+        if done:
+            values, point = max(done, key=lambda one: one[0][0])
+            self.best = f"{describe(point)}: {self._valued(values)}"
+        states = Counter(one.state for one in trials)
+        ended = {str(state): states[state] for state in (State.DONE, State.FAILED, State.PRUNED)}
+        stops = under_way is not None and folder.cancelled
+        cancelled = states[State.RUNNING] - len(under_way or ()) if stops else 0
+        left = max(0, self._sweep.total - sum(ended.values()) - cancelled)
+        counts = {**ended, "cancelled": cancelled, "left": left}
+        facts = self._sweep.facts(self._study)
+        folder.write_state({**facts, "trials": counts, "best": self.best})
+        if cancelled:
+            trials_ = f"{cancelled} trial" + ("" if cancelled == 1 else "s")
+            self._say("yellow", "cancelled", f"{trials_}; run the same command again to resume")
 
-    def refused(self, cell: str, why: Failure, count: int) -> None:
-        """The settings of a cell can't both hold: none of its `count` trainings can begin."""
-        self.failed_count += count
-        self._progress.say(f"[red]{why.kind}[/]: {escape(f'{cell}: {why.reason}')}")
-        self._write_state()
-
-    def pruned(self, work: Work, reason: str, count: int = 1) -> None:
-        """A training was ended because it lagged behind, and so `count` of its cell."""
-        super().pruned(work, reason, count)
-        self._write_state()
-
-    def cancelled(self, going_on: Iterable[Work]) -> None:
-        """The driver was asked to stop: what it wanted has no end, unless it goes on by itself."""
-        ended = self.done_count + self.failed_count + self.pruned_count - self._ended_earlier
-        by_itself = self._expected & {work.name for work in going_on}
-        self._cancelled = len(self._expected - by_itself) - ended
-        self._progress.say(
-            f"[yellow]cancelled[/]: {self._cancelled} trainings; the same command takes them up"
-        )
-        self._write_state()
-
-    def _write_state(self) -> None:
-        cells = {
-            "done": self.done_count,
-            "failed": self.failed_count,
-            "pruned": self.pruned_count,
-            "cancelled": self._cancelled,
-            "left": self.left - self._cancelled,
-        }
-        self._folder.write_state({**self._facts, "cells": cells, "best": self.best})
+    def _valued(self, values: Sequence[float]) -> str:
+        names = self._sweep.settings.objective
+        return ", ".join(f"{name} {value:.3f}" for name, value in zip(names, values, strict=True))

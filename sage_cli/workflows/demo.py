@@ -9,8 +9,8 @@ from sage_cli.planning.dry_run import Stage
 from sage_cli.progress import Progress
 from sage_cli.reports.document import Report
 from sage_cli.store.runs.run import Run
-from sage_cli.suite.arms import Overrides
-from sage_cli.suite.plan import planned
+from sage_cli.suite.overrides import Overrides
+from sage_cli.suite.planned import planned
 from sage_cli.workflows.passk import Measuring, passk
 from sage_cli.workflows.rl import RlTraining
 from sage_cli.workflows.suite import carry_out
@@ -25,18 +25,18 @@ class DemoResult:
 
 
 def demo(preset: str, settings: tuple[str, ...], progress: Progress) -> DemoResult:
-    """Base, both arms at once as far as the machine allows, curves; nothing is done twice."""
+    """Train the initial policy and both trials, and draw curves; nothing is done twice."""
     found = planned("demo", Overrides((preset,), settings))
     carry_out(found, progress)
-    arms = found.parts[-1].arms
-    runs = tuple(arm.policy.run for arm in arms if arm.policy.run is not None)
+    replicates = found.parts[-1].replicates
+    runs = tuple(one.policy.run for one in replicates if one.policy.run is not None)
     names = [str(run.folder) for run in runs]
-    return DemoResult(runs, passk(Measuring.of(arms[-1].config, names), progress))
+    return DemoResult(runs, passk(Measuring.of(replicates[-1].config, names), progress))
 
 
 def stages(preset: str, settings: tuple[str, ...]) -> list[Stage]:
-    """The base, both arms and the measurement."""
-    arms = planned("demo", Overrides((preset,), settings)).parts[-1].arms
-    _, without, branch = (arm.config for arm in arms)
-    measured = Evaluation.of_config(without).of([arm.policy for arm in arms])
+    """The initial policy, both trials and the measurement."""
+    replicates = planned("demo", Overrides((preset,), settings)).parts[-1].replicates
+    _, without, branch = (one.config for one in replicates)
+    measured = Evaluation.of_config(without).of([one.policy for one in replicates])
     return [*RlTraining.of(without).stages, RlTraining.of(branch), measured]

@@ -1,128 +1,200 @@
-"""`sage suite`: a declared study planned, carried out, and laid beside what was published."""
+"""`sage suite plan` and `sage suite run`: the tasks of a declared study, shown or carried out."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired
 
-from sage_cli.analysis.registry import find_analysis
-from sage_cli.analysis.selection import Request, options_of
-from sage_cli.errors import SageError, TrainingError
-from sage_cli.evaluation.evaluate import Evaluation
+from typing_extensions import TypedDict
+
+from sage_cli.config.ks import capped_ks
+from sage_cli.config.model import PretrainedModel
 from sage_cli.executors.build import build_executor
-from sage_cli.executors.run_works import run_works
-from sage_cli.json_value import json_value
+from sage_cli.executors.executor import Resources
+from sage_cli.models.folders import pinned_revision
 from sage_cli.progress import Progress
-from sage_cli.reports.document import Document
-from sage_cli.reports.page import Page
-from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors.follower import require_mirrors
-from sage_cli.suite.arms import Overrides
-from sage_cli.suite.declaration import Analysis
-from sage_cli.suite.plan import DONE, Part, Plan, planned
-from sage_cli.suite.report import chapters, write_report
-from sage_cli.suite.results import results
-from sage_cli.workflows.analyze import answer
-from sage_cli.workflows.suite_plan import sweeps_of
+from sage_cli.suite.overrides import Overrides
+from sage_cli.suite.planned import Part, PlannedSuite, planned
+from sage_cli.sweep.read import guide_of, read_space
+from sage_cli.sweep.shared import shared_config, sweep_folder, sweep_name
+from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
+from sage_cli.trials.failures import all_failed, write_failures
+from sage_cli.trials.queue import run_tasks
+from sage_cli.trials.task import DONE, TO_DO, Task
+
+if TYPE_CHECKING:
+    from sage_cli.reports.page import Page
 
 RETRIES = 1
 FAILURES = "failures.json"
 
 
+class TaskJson(TypedDict):
+    """A task: its command, the task that it needs, its state, and the suites that want it.
+
+    The cost of a sweep's trials is shown by `sage sweep --dry-run`.
+    """
+
+    name: str
+    title: str
+    command: str
+    needs: str | None
+    state: str
+    suites: list[str]
+    cost: NotRequired[Cost]
+
+
+class SuitePlan(TypedDict):
+    """A suite's tasks in the order in which they can be done, their cost, and notes on both."""
+
+    suite: str
+    title: str
+    folder: str
+    tasks: list[TaskJson]
+    cost: Cost
+    left: Cost
+    chosen: list[str]
+    notes: list[str]
+
+
+@dataclass(eq=False, kw_only=True)
+class SweepTask(Task):
+    """A suite's sweep, which has an executor and tasks of its own; `folder` holds its memory."""
+
+    folder: Path
+    resources: Resources = field(default_factory=Resources)
+
+    @property
+    def state(self) -> str:
+        """How many of its trials are done; nothing is read before it was started."""
+        if not self.folder.is_dir():
+            return TO_DO
+        from sage_cli.sweep.prepared import prepared  # imports Optuna
+
+        states = [task.state for task in prepared(self.config).known_tasks()]
+        done = states.count(DONE)
+        return DONE if done == len(states) else f"{done}/{len(states)} runs done"
+
+    def carry_out(self, progress: Progress) -> None:
+        """Run `sage sweep` in this process; its tasks go to the same executor."""
+        from sage_cli.workflows.sweep import sweep
+
+        sweep(self.config, progress)
+
+
 def run_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
-    """Have everything done that isn't, and report.
+    """Carry out every task that is not done, and report.
 
-    A task that fails leaves the others alone. Raises TrainingError where nothing could be done.
+    A task that fails does not affect the others. Raises TrainingError if all of them failed.
     """
-    plan = _planned(name, overrides, progress)
-    _require_analyses(plan)
-    carry_out(plan, progress)
-    for one in sweeps_of(plan):
-        one.run(progress)
-    return report_of(plan, progress)
+    from sage_cli.workflows.suite_report import report_of, require_analyses
 
-
-def report_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
-    """Report what the store holds of a suite, and why the rest isn't there; nothing is run."""
-    plan = _planned(name, overrides, progress)
-    _require_analyses(plan)
-    return report_of(plan, progress)
-
-
-def _require_analyses(plan: Plan) -> None:
-    """Raise ConfigurationError for an unknown analysis, or options that it does not use."""
-    for part in plan.parts:
-        for one in part.suite.analyses:
-            request = Request(**dict(one.options))
-            options_of(find_analysis(one.name), plan.config.evaluation, request)
-
-
-def carry_out(plan: Plan, progress: Progress) -> None:
-    """Have the tasks done that aren't, and keep why some couldn't be.
-
-    Raises TrainingError where nothing is measured or trained in the end.
-    """
-    config, tasks = plan.config, plan.folder / "tasks"
-    require_mirrors(config.tracking)
-    executor = build_executor(config.executor, folder=tasks, processes=config.rl.processes)
-    with writer(plan.folder):
-        failures = run_works(plan.works, executor, tasks, RETRIES, progress)
-        kept = {name: asdict(why) for name, why in failures.items()}
-        write_json(plan.folder / FAILURES, kept)
-    if failures and not any(plan.state(work) == DONE for work in plan.works if work.needs):
-        reasons = dict.fromkeys(f"{why.kind}: {why.reason}" for why in failures.values())
-        raise TrainingError(
-            "\n".join(["no task of any method was finished", *reasons]),
-            f"read the logs in {tasks}; the same command tries again",
-        )
-
-
-def report_of(plan: Plan, progress: Progress) -> Page:
-    """The report of a plan, as far as it is done."""
-    failures = _failures(plan.folder / FAILURES)
-    found = []
-    for part in plan.parts:
-        with progress.doing(f"counting what is stored of {part.suite.name}"):
-            found.append(results(part, plan, failures))
-    analyses = {
-        part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
-        for part in plan.parts
-    }
-    for swept in sweeps_of(plan):
-        analyses[swept.suite.name].append(swept.document())
-    with progress.doing("computing curves and differences"):
-        every = chapters(plan, found, analyses)
-    with progress.doing("drawing and writing the report"):
-        return write_report(plan, found, every)
-
-
-def _planned(name: str, overrides: Overrides, progress: Progress) -> Plan:
     with progress.doing(f"planning {name}"):
-        return planned(name, overrides)
+        plan = planned(name, overrides)
+    require_analyses(plan)
+    carry_out(plan, progress)
+    for task in sweeps_of(plan):
+        task.carry_out(progress)
+    return report_of(plan, progress)
 
 
-def _failures(path: Path) -> dict[str, str]:
-    """Why tasks were given up, by name; a torn file is as good as none: it is told again."""
-    try:
-        held = json_value(path.read_bytes())
-        return {name: f"{why['kind']}: {why['reason']}" for name, why in held.items()}
-    except (OSError, ValueError, TypeError, KeyError):
-        return {}
+def carry_out(plan: PlannedSuite, progress: Progress) -> None:
+    """Carry out the tasks of a plan that are not done, and write why some failed.
+
+    Raises TrainingError if nothing is measured or trained in the end.
+    """
+    config, folder = plan.config, plan.folder / "tasks"
+    require_mirrors(config.tracking)
+    executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
+    with writer(plan.folder):
+        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress)
+        write_failures(plan.folder / FAILURES, failures)
+    if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
+        raise all_failed(map(str, failures.values()), folder)
 
 
-def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
-    """What `sage analyze` finds of the policies that are there; else why it finds nothing."""
-    wanted = [arm for arm in part.arms if not analysis.methods or arm.label in analysis.methods]
-    names = [arm.policy.word for arm in wanted if arm.policy.exists]
-    title = f"Analysis: {analysis.name}"
-    if not names:
-        return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
-    # the first of those that are the same policy; the base is called so even where it isn't named
-    labels = {arm.policy.word: arm.title for arm in reversed(part.arms)}
-    request = Request(**dict(analysis.options))
-    try:
-        evaluation = Evaluation.of_config(wanted[0].config)
-        return answer(evaluation, analysis.name, names, request, progress, labels)[0]
-    except SageError as error:
-        return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
+def dry_run(name: str, overrides: Overrides) -> SuitePlan:
+    """The tasks that `run_suite` carries out, with their states and costs."""
+    plan = planned(name, overrides)
+    tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
+    states = [task["state"] for task in tasks]
+    left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
+    return {
+        "suite": plan.suite.name,
+        "title": plan.suite.title,
+        "folder": str(plan.folder),
+        "tasks": [*tasks, *map(_shown, sweeps_of(plan))],
+        "cost": cost(plan.tasks),
+        "left": cost_left(left),
+        "chosen": [one for part in plan.parts for one in part.suite.chosen],
+        "notes": _notes(plan),
+    }
+
+
+def sweeps_of(plan: PlannedSuite) -> list[SweepTask]:
+    """The sweeps of all parts, each over as many seeds as the suite says."""
+    return [_sweep_task(part, part.suite.sweep, plan) for part in plan.parts if part.suite.sweep]
+
+
+def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
+    suite, overrides = part.suite, plan.overrides
+    seeds = overrides.seeds or suite.seeds
+    sections = {"guide": {"name": guide_of(space)}, "sweep": {"space": space, "seeds": seeds}}
+    presets = overrides.presets_with(suite.preset)
+    config = overrides.config(suite.preset, sections)
+    folder = sweep_folder(
+        config.run.root, sweep_name(shared_config(config), read_space(space, config).keys)
+    )
+    return SweepTask(
+        folder.name, suite.title, ("sweep", "--space", space), config, bool, kind="sweep",
+        folder=folder, wanted_by=[suite.name],
+        options=(
+            *(word for one in presets for word in ("--preset", one)),
+            "--seeds", str(seeds),
+            *(word for one in overrides.sets for word in ("--set", one)),
+        ),
+    )  # fmt: skip
+
+
+def _shown(task: Task) -> TaskJson:
+    return {
+        "name": task.name,
+        "title": task.title,
+        "command": task.typed,
+        "needs": task.needs.name if task.needs else None,
+        "state": task.state,
+        "suites": task.wanted_by,
+    }
+
+
+def _notes(plan: PlannedSuite) -> list[str]:
+    """Notes on the names and numbers of a plan."""
+    notes = ["measurements that share samples are counted as if each sampled its own"]
+    models: dict[str, str | None] = {}
+    for part in plan.parts:
+        notes += [
+            f"{part.suite.name}: {label} is {other} under these settings, and is run once"
+            for label, other in part.same.items()
+        ]
+        for one in part.replicates:
+            model = one.config.model
+            if isinstance(model, PretrainedModel):
+                models[model.path] = pinned_revision(model.path, model.revision)
+        if not part.suite.measured or not part.trials:
+            continue
+        samples = part.trials[0].config.evaluation.samples
+        if capped_ks(part.suite.k, samples) != part.suite.k:
+            notes.append(
+                f"{part.suite.name}: k ends at {samples}, not as in the suite's {part.suite.k}: "
+                f"evaluation.samples is {samples}"
+            )
+    unknown = [path for path, commit in models.items() if not commit and not Path(path).is_dir()]
+    if unknown:
+        notes.append(
+            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
+            "from there will have other ids than these"
+        )
+    return notes

@@ -1,9 +1,8 @@
-"""`sage sweep`: cells of a search space become runs, measured on development problems."""
+"""`sage sweep`: trials of a search space, trained and measured on validation problems."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from typing import Any
 
 from sage_cli.config.executor import ExecutorSection
@@ -12,10 +11,8 @@ from sage_cli.config.recipe import EvaluationSpec, RlSpec
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.evaluation.benchmarks import refuse_trained
-from sage_cli.executors.build import build_executor, local_places, task_resources
+from sage_cli.executors.build import build_executor, local_places
 from sage_cli.executors.executor import Executor
-from sage_cli.methods.method import batch_of
-from sage_cli.models.policies.planned import state
 from sage_cli.planning.dry_run import Described, memory_of
 from sage_cli.planning.stages import rl_hours
 from sage_cli.progress import Progress
@@ -23,121 +20,98 @@ from sage_cli.reports.document import Report
 from sage_cli.store.lock import driver
 from sage_cli.store.mirrors.follower import require_mirrors
 from sage_cli.store.runs.run import Runs
-from sage_cli.sweep.cells import Training, in_words
 from sage_cli.sweep.driver import Driver
-from sage_cli.sweep.duration import duration, seconds_per_step
-from sage_cli.sweep.mirrored import mirror_report
-from sage_cli.sweep.outcome import lost, outcome
+from sage_cli.sweep.outcome import lost, mirror_report, outcome
 from sage_cli.sweep.prepared import Sweep, prepared
-from sage_cli.sweep.proposal import State
-from sage_cli.sweep.sweep_progress import SweepProgress
-from sage_cli.sweep.works import Works
+from sage_cli.sweep.study_trial import State
 from sage_cli.training.plugins import require_plugins
+from sage_cli.trials.cost import measuring_cost, seconds_per_step, training_cost
+from sage_cli.trials.failures import all_failed
+from sage_cli.trials.task import DONE, Task
+from sage_cli.trials.trial import Replicate
 from sage_cli.workflows.rl import RlTraining
 
 LEARNING_WORKERS = 4
-"""Trainings at once on a cluster where the sampler learns and executor.workers isn't set."""
+"""Trainings at once on a cluster if the sampler learns and executor.workers is not set."""
 
 
 def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Report:
-    """Run what the sweep still lacks; failures are kept with their class and tried again.
+    """Run what the sweep still lacks; failures are stored with their class and tried again.
 
-    With `detach` the tasks are left to an executor that outlives this process, and what is there
-    is reported. Raises TrainingError when no cell has a result.
+    With `detach` the tasks are left to an executor that outlives this process, and stored results
+    are reported. Raises TrainingError if no trial has a result.
     """
-    from sage_cli.sweep.views import open_study  # Optuna, which a plan doesn't need
-
     require_mirrors(config.tracking)
     search = prepared(config)
-    refuse_trained(search.cells.benchmarks, config.data, "sweep.benchmark")
-    require_plugins(RlSpec.of(search.cells.shared))
+    folder = search.folder
+    refuse_trained(search.benchmarks, config.data, "sweep.benchmark")
+    require_plugins(RlSpec.of(search.shared))
     executor = _executor(search, detach=detach)
-    share = task_resources(config.executor, config.rl.processes)
-    # all cells wait for a base, which may have the threads of all on this machine
-    among = executor.places if config.executor.name == "local" else 1
-    works = Works(
-        search.cells, search.folder.name, share, replace(share, threads=share.threads * among)
-    )
     with ExitStack() as held:
-        held.enter_context(driver(search.folder.path, search.folder.name))
-        search.folder.require_same(search.determinants)
-        search.folder.require_storage(config.sweep.storage)
-        search.folder.keep_config(config)
-        search.folder.forget_cancel()
+        held.enter_context(driver(folder.path, folder.name))
+        folder.require_same(search.determinants)
+        folder.require_storage(config.sweep.storage)
+        folder.keep_config(config)
+        folder.forget_cancel()
         with progress.doing("asking who drives the study"):
-            study = held.enter_context(closing(open_study(search)))
+            study = held.enter_context(closing(search.open_study()))
         if study.before is not None:
             progress.say(
                 f"the study was driven from {study.before.folder} on {study.before.host} before: "
-                "of its cells those that aren't in this folder of runs are trained again"
+                "its trials that are not in this folder of runs are trained again"
             )
-        facts = search.facts(study)
-        each = len(search.first_seeds)
-        shown = SweepProgress(progress, search.folder, facts, search.total * each)
-        again = lost(study, search)
-        known = [one for one in study.proposals() if one not in again]
-        shown.count_earlier([one.state for one in known], each)
-        drive = Driver(search.settings, study, works, executor, search.folder, shown)
-        try:
-            drive.run(again, detach=detach)
-        finally:
-            shown.close()
-        report = outcome(search, study, drive.under_way).write(search.folder.path)
-        mirror_report(report, facts, config.tracking)
+        drive = Driver(search, study, executor, progress, lost(study, search))
+        drive.run(detach=detach)
+        report = outcome(search, study, drive.under_way).write(folder.path)
+        mirror_report(report, search.facts(study), config.tracking)
+        trials = study.trials()
     if (why := drive.stopped_by) is not None:
         raise TrainingError(
-            f"{config.sweep.stop_after} cells in a row failed in one way, so that the sweep was "
-            f"stopped; the last: {why.kind}: {why.reason}",
-            f"see what is in their way (logs: {search.folder.cells}) and type the same command "
-            "again: these cells count as not tried; sweep.stop_after=null goes on regardless",
+            f"{config.sweep.stop_after} trials in a row failed in one way, so the sweep was "
+            f"stopped; the last: {why}",
+            f"remove the cause (logs: {folder.tasks}) and type the same command again: these "
+            "trials count as not tried; sweep.stop_after=null continues regardless",
         )
-    proposals = study.proposals()
-    if proposals and all(one.state is State.FAILED for one in proposals):
-        raise TrainingError(
-            f"every cell failed; the first: {proposals[0].attrs.get('reason')}",
-            f"read the logs in {search.folder.cells}; the same command tries again",
-        )
+    if trials and all(one.state is State.FAILED for one in trials):
+        reasons = (f"{one.attrs.get('failure')}: {one.attrs.get('reason')}" for one in trials)
+        raise all_failed(reasons, folder.tasks)
     return report
 
 
-def plan(config: SageConfig, gpu: str | None = None) -> list[Described]:
-    """What a sweep would do: its base, what its cells share, and every cell's run.
+def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
+    """The stages of a sweep: its initial policy, what its trials share, and every task.
 
     `gpu` names a card, against which memory of the shared settings is laid.
     """
     search = prepared(config)
-    recipe, shared = RlSpec.of(search.cells.shared), search.cells.shared
-    known = list(search.space.cells()) if search.sampler == "grid" else []
-    trainings = [search.cells.training(cell, seed) for cell in known for seed in search.first_seeds]
-    done = [search.cells.trained(one) is not None for one in trainings]
-    count = len(trainings) or search.total * len(search.first_seeds)
-    left = count - sum(done)
+    recipe, shared = RlSpec.of(search.shared), search.shared
+    tasks = search.known_tasks()
+    states = [task.state for task in tasks]
+    left = [task for task, state in zip(tasks, states, strict=True) if state != DONE]
+    runs = search.total * len(search.first_seeds)
+    if not tasks:  # a sampler chooses the points: each costs what the shared settings do
+        left = [search.tasks.training(Replicate("trial", 0, shared))] * runs
     facts: dict[str, Any] = {
         "folder": str(search.folder.path),
         "sampler": search.sampler,
-        "cells": search.total,
-        "trainings": f"{count}, {sum(done)} of them done",
-        "steps": f"{recipe.rl.steps} a training, {left * recipe.rl.steps:,} to do",
-        "completions": f"{left * recipe.rl.steps * batch_of(recipe.rl, 1).completions:,}",
+        "trials": search.total,
+        "runs": f"{runs}, {states.count(DONE)} of them done",
         "objectives": " and ".join(config.sweep.objective),
-        **_estimate(shared, left, _section(search).workers or left),
+        **_cost(shared, left, _section(search).workers or len(left)),
         **evaluation_facts(EvaluationSpec.of(shared)),
-        **{
-            _title(one): _state(one, measured)
-            for one, measured in zip(trainings, done, strict=True)
-        },
+        **{task.title: f"{task.name}: {state}" for task, state in zip(tasks, states, strict=True)},
     }
     trial = RlTraining.of(shared, measure=True)
     return [
         trial.start.describe(),
-        Described("RL, shared by all cells", {**rl_facts(recipe), **rl_hours(recipe)}),
+        Described("RL, shared by all trials", {**rl_facts(recipe), **rl_hours(recipe)}),
         Described("sweep", facts),
         *memory_of(trial.stages, gpu),
     ]
 
 
 def _executor(search: Sweep, *, detach: bool) -> Executor:
-    """What runs the tasks; refused with `detach` where they would end with this process."""
+    """The executor of the tasks; with `detach` one that outlives this process is required."""
     config = search.config
     executor = build_executor(
         _section(search), folder=search.folder.path, processes=config.rl.processes
@@ -151,9 +125,9 @@ def _executor(search: Sweep, *, detach: bool) -> Executor:
 
 
 def _section(search: Sweep) -> ExecutorSection:
-    """Where tasks run, and how many at once: without a number only the cluster knows.
+    """Where tasks run, and how many at once; None leaves the number to the cluster.
 
-    A sampler that learns isn't asked for all cells at once.
+    A sampler that learns is not asked for all trials at once.
     """
     section = search.config.executor
     if section.name == "local":
@@ -163,27 +137,26 @@ def _section(search: Sweep) -> ExecutorSection:
     return section.model_copy(update={"workers": workers})
 
 
-def _estimate(config: SageConfig, trainings: int, places: int) -> dict[str, str]:
-    """How long so many trainings take by `places` at once, going by earlier runs of their kind."""
+def _cost(config: SageConfig, left: list[Task], places: int) -> dict[str, str]:
+    """The cost of the tasks that are left, and their time by the latest runs of their kind."""
+    training = [training_cost(task) for task in left]
+    steps = sum(cost.steps for cost in training)
+    sampled = sum(cost.completions for cost in training)
+    measured = sum(measuring_cost(task).completions for task in left)
+    found = {
+        "steps": f"{steps:,} to do",
+        "completions": f"{sampled:,} in training, {measured:,} in measurement",
+    }
     per_step = seconds_per_step(Runs(config.run.root), config)
     if per_step is None:
-        return {"time": "unknown: no finished run of this kind is there to go by"}
-    expected = duration([config.rl.steps] * trainings, places, per_step)
-    gpus = task_resources(config.executor, config.rl.processes).gpus
-    hours = {"GPU hours": f"{expected.task_s * gpus / 3600:.2g}"} if gpus else {}
+        return {**found, "time": "unknown: there is no finished run of this kind to go by"}
+    seconds, runs = steps * per_step[0], per_step[1]
+    wall_s = seconds / max(1, min(places, len(left)))
+    gpus = left[0].resources.gpus if left else 0
+    hours = {"GPU hours": f"{seconds * gpus / 3600:.2g}"} if gpus else {}
     return {
-        "time": f"{expected.wall_s / 60:.1f} minutes of training by {places} at once, going by the "
-        f"latest {expected.runs} runs of this kind; measuring comes on top",
+        **found,
+        "time": f"{wall_s / 60:.1f} minutes of training by {places} at once, going by the "
+        f"latest {runs} runs of this kind; measuring comes on top",
         **hours,
     }
-
-
-def _title(training: Training) -> str:
-    seed = f", seed {training.seed + 1}" if training.seed else ""
-    return in_words(training.cell) + seed
-
-
-def _state(training: Training, measured: bool) -> str:
-    found = state(training.run)
-    lacking = ", to be measured" if found == "finished" and not measured else ""
-    return f"{training.run.id}: {found}{lacking}"

@@ -1,4 +1,4 @@
-"""`sage sweeps`: what is known of stored sweeps, and what may be done to them."""
+"""`sage sweeps`: the best trials of stored sweeps; sweeps are cancelled and removed."""
 
 from __future__ import annotations
 
@@ -7,44 +7,45 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+
+from typing_extensions import TypedDict
 
 from sage_cli.config.command_line import options_for
 from sage_cli.config.load import load
 from sage_cli.config.presets import read_layer
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.reports.sweeps.data import SweepCell, SweepResult
+from sage_cli.reports.sweeps.data import SweepCell, SweepResult, Value
+from sage_cli.store.archives.listing import AGAIN
 from sage_cli.store.json_files import read_object
-from sage_cli.sweep.cells import cell_config
-from sage_cli.sweep.folder import AGAIN, mark_of
-from sage_cli.sweep.shared import shared_config
+from sage_cli.sweep.folder import TASKS, mark_of
+from sage_cli.sweep.shared import point_config, shared_config
 from sage_cli.sweep.stored import StoredSweep
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best cell by one objective, by its number in the report.
+class Best(TypedDict):
+    """The best trial by an objective, by its number in the report.
 
-    `words` are the command that trains its first run, or finds it; `alike` are the numbers of the
-    cells that can't be told apart from it, None where the noise isn't known.
+    `words` are the command that trains its first run, or finds it. `alike` are the numbers of the
+    trials that are indistinguishable from it, null if the noise is unknown.
     """
 
     objective: str
     number: int
-    cell: SweepCell
     value: float
     interval: tuple[float, float] | None
     words: str
     alike: tuple[int, ...] | None
+    settings: dict[str, Value]
+    runs: tuple[str, ...]
 
 
-def best_cells(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
-    """The best cell by each objective, or by the one that is named.
+def best_trials(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
+    """The best trial by each objective, or by the one that is named.
 
-    Raises StoreError where no cell is done, ConfigurationError for another objective.
+    Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
     """
     result = reported(sweep)
     if objective is not None and objective not in result.objectives:
@@ -59,49 +60,51 @@ def best_cells(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
 
 
 def reported(sweep: StoredSweep) -> SweepResult:
-    """The sweep's report; raises StoreError while there is none."""
+    """The sweep's report. Raises StoreError while there is none."""
     if (result := sweep.result) is None:
-        how = "it is written when the driver ends" if sweep.driven_by else _go_on(sweep)
+        how = "it is written when the driver ends" if sweep.driven_by else _resume(sweep)
         raise StoreError(f"{sweep.name} has no report yet", how)
     return result
 
 
 def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
-    """By objective, what share of the matter each parameter is."""
+    """By objective the share of each parameter. Raises StoreError while they are unknown."""
     result = reported(sweep)
     if not result.importances:
         done = len(result.done)
         raise StoreError(
-            f"{sweep.name} can't tell yet which parameters matter: {done} of its cells are done",
-            "it takes four done cells or more, of different values",
+            f"the importance of the parameters of {sweep.name} is not known yet: "
+            f"{done} of its trials {'is' if done == 1 else 'are'} done",
+            "it takes four done trials or more, of different values",
         )
     return result.importances
 
 
 def cancel(sweep: StoredSweep) -> str:
-    """Ask the driver to stop; what was done, or what there is to do by hand, in words.
+    """Ask the driver to stop; returns a sentence about what was done, or is left to do by hand.
 
-    Raises StoreError where there is nothing to cancel.
+    Raises StoreError if there is nothing to cancel.
     """
     if sweep.driven_by:
         sweep.cancel()
         return (
             f"{sweep.driven_by} was asked to stop driving {sweep.name}: what its tasks have saved "
-            f"stays, and {_go_on(sweep)}"
+            f"stays, and {_resume(sweep)}"
         )
     if not sweep.jobs:
-        raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _go_on(sweep))
+        raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _resume(sweep))
     jobs = " ".join(sweep.jobs)
     return (
-        f"nobody drives {sweep.name}, and {len(sweep.jobs)} jobs of it are left with the cluster: "
-        f"`scancel {jobs}` ends those that still run; {_go_on(sweep)}"
+        f"nobody drives {sweep.name}, and {_jobs_left(sweep)}: "
+        f"`scancel {jobs}` ends those that still run; {_resume(sweep)}"
     )
 
 
 def remove(sweep: StoredSweep) -> list[str]:
     """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven.
 
-    A study in a database that another folder drives, or drove last, stays: sentences that say so.
+    A study in a database that another folder drives, or drove last, stays; returns a sentence for
+    each of these.
     """
     if sweep.driven_by:
         raise StoreError(
@@ -110,9 +113,9 @@ def remove(sweep: StoredSweep) -> list[str]:
         )
     if sweep.jobs:
         raise StoreError(
-            f"{len(sweep.jobs)} jobs of {sweep.name} are left with the cluster",
+            _jobs_left(sweep),
             f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
-            f"{sweep.folder / 'cells' / 'jobs.json'}, and remove the sweep then",
+            f"{sweep.folder / TASKS / 'jobs.json'}, and remove the sweep then",
         )
     kept = []
     if url := sweep.state.get("storage"):
@@ -125,10 +128,10 @@ def remove(sweep: StoredSweep) -> list[str]:
 
 
 def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
-    """What starts optuna-dashboard on the sweep's study, to be looked at on this machine.
+    """The command that starts optuna-dashboard on the sweep's study, for this machine alone.
 
-    Raises ConfigurationError where it isn't installed or the port is taken, StoreError where the
-    sweep has no study yet.
+    Raises ConfigurationError if it is not installed or the port is taken, StoreError if the sweep
+    has no study yet.
     """
     beside = Path(sys.executable).with_name("optuna-dashboard")
     program = str(beside) if beside.is_file() else shutil.which("optuna-dashboard")
@@ -138,7 +141,7 @@ def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
         )
     url, journal = sweep.state.get("storage"), sweep.folder / "journal.log"
     if url is None and not journal.is_file():
-        raise StoreError(f"{sweep.name} has no study yet", _go_on(sweep))
+        raise StoreError(f"{sweep.name} has no study yet", _resume(sweep))
     with socket.socket() as taken:
         if taken.connect_ex(("127.0.0.1", port)) == 0:
             raise ConfigurationError(f"port {port} is taken", "name another one with --port")
@@ -148,37 +151,41 @@ def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
 def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
     place = result.best(objective)
     if place is None:
-        raise StoreError(f"no cell of {sweep.name} is done", _go_on(sweep))
+        raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
     cell = result.cells[place]
     assert cell.values is not None  # the best of those that are done
-    known = objective in result.findings.rankings
-    others = result.indistinguishable(objective) - {place}
-    return Best(
-        objective,
-        place + 1,
-        cell,
-        cell.values[result.objectives.index(objective)],
-        result.interval(place, objective),
-        command_of(sweep, cell),
-        tuple(sorted(other + 1 for other in others)) if known else None,
-    )
+    same = sorted(one + 1 for one in result.indistinguishable(objective) - {place})
+    return {
+        "objective": objective,
+        "number": place + 1,
+        "value": cell.values[result.objectives.index(objective)],
+        "interval": result.interval(place, objective),
+        "words": command_of(sweep, cell),
+        "alike": tuple(same) if objective in result.findings.rankings else None,
+        "settings": dict(cell.settings),
+        "runs": cell.runs,
+    }
 
 
 def command_of(sweep: StoredSweep, cell: SweepCell) -> str:
-    """The `sage rl` that leads to the cell's first run, all digits of numbers in it.
+    """The `sage rl` that leads to the trial's first run, with all digits of its numbers.
 
-    Where settings can't be said in words it names the configuration that the driver kept.
+    It names the stored configuration of the run if no words make the settings.
     """
     stored = load(stored=read_layer(sweep.folder / "config.json")).config
-    config = cell_config(shared_config(stored), cell.settings)
-    words = options_for(config)
+    words = options_for(point_config(shared_config(stored), cell.settings))
     if words is None:
-        (kept, *_) = [sweep.folder / "cells" / f"{run}.json" for run in cell.runs]
-        words = ("--config", str(kept))
+        words = ("--config", str(sweep.folder / TASKS / f"{cell.runs[0]}.json"))
     return shlex.join(("sage", "rl", *words))
 
 
-def _go_on(sweep: StoredSweep) -> str:
+def _jobs_left(sweep: StoredSweep) -> str:
+    count = len(sweep.jobs)
+    jobs = "1 job" if count == 1 else f"{count} jobs"
+    return f"{jobs} of {sweep.name} {'is' if count == 1 else 'are'} left with the cluster"
+
+
+def _resume(sweep: StoredSweep) -> str:
     file = sweep.folder / "config.json"
     services = service_words(read_object(file, AGAIN)) if file.is_file() else []
-    return f"`{shlex.join(['sage', 'sweep', '--config', str(file), *services])}` goes on with it"
+    return f"`{shlex.join(['sage', 'sweep', '--config', str(file), *services])}` resumes it"

@@ -98,12 +98,12 @@ def test_a_cluster_that_cannot_be_reached(monkeypatch):
 def test_a_task_that_is_cancelled_while_it_is_started_may_save(tmp_path, monkeypatch):
     """Ray interrupts a worker wherever it is, also between the command's start and its handle."""
     on_ray = pytest.importorskip("sage_cli.executors.on_ray", reason="Ray isn't installed")
-    from sage_cli.executors.leashed import Leashed
+    from sage_cli.executors.leashed import GuardedProcess
 
     started, saved = tmp_path / "started", tmp_path / "saved"
     before = signal.getsignal(signal.SIGINT)
 
-    class Interrupted(Leashed):
+    class Interrupted(GuardedProcess):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             while not started.exists():
@@ -112,7 +112,7 @@ def test_a_task_that_is_cancelled_while_it_is_started_may_save(tmp_path, monkeyp
 
     context = SimpleNamespace(get_accelerator_ids=lambda: {"GPU": []})
     monkeypatch.setattr(on_ray.ray, "get_runtime_context", lambda: context)
-    monkeypatch.setattr(on_ray, "Leashed", Interrupted)
+    monkeypatch.setattr(on_ray, "GuardedProcess", Interrupted)
     work = f"trap 'touch {saved}; exit 5' TERM; touch {started}; while :; do sleep 0.1; done"
     end = on_ray._run(shell(tmp_path, "a", work), dict(os.environ), tmp_path, 20.0)
     assert saved.exists()

@@ -7,7 +7,7 @@ import pytest
 
 from sage_cli.errors import ExecutorError
 from sage_cli.executors.contract import ExecutorContract, escaped, living, shell
-from sage_cli.executors.executor import End, Fate, Resources, Task
+from sage_cli.executors.executor import Command, End, Fate, Resources
 from sage_cli.executors.local import LocalExecutor
 
 
@@ -17,17 +17,17 @@ from sage_cli.executors.local import LocalExecutor
 executor = LocalExecutor(3, grace_s=1)
 """
 
-    @pytest.mark.parametrize("whom", ["watcher", "leash", "group"])
+    @pytest.mark.parametrize("whom", ["watcher", "guard", "group"])
     def test_its_processes_are_killed(self, tmp_path, whom):
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
         with self.executor(tmp_path) as executor:
             (job,) = executor.submit([task])
             self.until(lambda: len(living(pids)) == 3)
-            _escaped, _shell, leash = living(pids)
+            _escaped, _shell, guard = living(pids)
             {
                 "watcher": lambda: os.kill(int(job), signal.SIGKILL),
-                "leash": lambda: os.kill(leash, signal.SIGKILL),
+                "guard": lambda: os.kill(guard, signal.SIGKILL),
                 "group": lambda: os.killpg(int(job), signal.SIGKILL),
             }[whom]()
             assert self.ends(executor, [job]) == [End(Fate.KILLED, -9)]
@@ -35,8 +35,8 @@ executor = LocalExecutor(3, grace_s=1)
         if whom == "group":  # with all who knew of it, the one that had left it goes on
             os.kill(_escaped, signal.SIGKILL)
 
-    @pytest.mark.parametrize("whom", ["watcher", "leash"])
-    def test_driver_and_leash_are_killed_in_one_moment(self, tmp_path, whom):
+    @pytest.mark.parametrize("whom", ["watcher", "guard"])
+    def test_driver_and_guard_are_killed_in_one_moment(self, tmp_path, whom):
         pids = tmp_path / "pids"
         task = shell(tmp_path, "a", escaped(pids) + f"echo $$ $PPID >> {pids}; sleep 600")
         stopped = []
@@ -44,8 +44,8 @@ executor = LocalExecutor(3, grace_s=1)
         def one_is_stopped():  # so that it can't do anything about the driver's death
             if len(numbers := living(pids)) < 3:
                 return False
-            leash = numbers[2]
-            stopped.append(os.getpgid(leash) if whom == "watcher" else leash)
+            guard = numbers[2]
+            stopped.append(os.getpgid(guard) if whom == "watcher" else guard)
             os.kill(stopped[0], signal.SIGSTOP)
             return True
 
@@ -59,7 +59,7 @@ executor = LocalExecutor(3, grace_s=1)
 
         def seen(*counts):
             tasks = [
-                Task(str(n), ("sh", "-c", show), tmp_path / f"{n}.log", Resources(gpus=count))
+                Command(str(n), ("sh", "-c", show), tmp_path / f"{n}.log", Resources(gpus=count))
                 for n, count in enumerate(counts)
             ]
             self.ends(executor, executor.submit(tasks))
@@ -86,13 +86,13 @@ executor = LocalExecutor(3, grace_s=1)
     def test_more_tasks_than_places(self, tmp_path):
         with self.executor(tmp_path) as executor:
             tasks = [shell(tmp_path, name, "sleep 600") for name in "abcd"]
-            with pytest.raises(ValueError, match="4 tasks, 3 free places"):
+            with pytest.raises(ValueError, match="4 commands, 3 free places"):
                 executor.submit(tasks)
 
     def test_a_log_that_cannot_be_written(self, tmp_path):
         pids = tmp_path / "pids"
         first = shell(tmp_path, "a", escaped(pids) + "sleep 600")
-        second = Task("b", ("true",), tmp_path)  # a folder
+        second = Command("b", ("true",), tmp_path)  # a folder
         with self.executor(tmp_path) as executor:
             with pytest.raises(ExecutorError, match=r"b can't be started.*Is a directory"):
                 executor.submit([first, second])

@@ -84,7 +84,7 @@ def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -
 def test_what_a_driver_leaves_can_be_read(lab: SweepLab, survived: Any) -> None:
     folder = Path(survived["folder"])
     state = json.loads((lab.folder / folder / "state.json").read_text())
-    assert state["cells"]["left"] == 0
+    assert state["trials"]["left"] == 0
     assert (lab.folder / folder / "config.json").is_file()
 
 
@@ -101,5 +101,5 @@ def test_two_drivers_that_need_one_base_wait_for_each_other(tmp_path: Path, warm
         assert driver.returncode == 0, said[-4000:]
         assert {cell["state"] for cell in json.loads(out)["cells"]} == {"done"}
     said = " ".join(" ".join(said.split()) for _, said in ends)
-    assert "waiting: base" in said, said
+    assert "waiting: initial policy" in said, said
     assert [run["status"] for run in lab.runs] == ["finished"] * 2

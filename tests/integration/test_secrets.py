@@ -97,7 +97,7 @@ def test_the_servers_were_told_them_and_are_named(lab: SweepLab, endpoint: Endpo
     address = endpoint.address.removeprefix("http://")
     manifests = [path.read_text() for path in lab.folder.glob("runs/rl-*/manifest.json")]
     assert all(f"ann@{address}" in manifest for manifest in manifests)
-    log = next(lab.folder.glob("runs/sweeps/*/cells/rl-*.log")).read_text()
+    log = next(lab.folder.glob("runs/sweeps/*/tasks/rl-*.log")).read_text()
     assert f"is sampled by http://ann@{address}" in " ".join(log.split())
 
 

@@ -1,4 +1,4 @@
-"""Results of suites without a training: arms of a shipped suite, and counts made up."""
+"""Results of suites without a training: trials of a shipped suite, and counts made up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.reports.measurement import Measured
-from sage_cli.suite.arms import Overrides, arms_of
 from sage_cli.suite.declaration import Suite
+from sage_cli.suite.overrides import Overrides, trials_of
 from sage_cli.suite.results import MethodResult, PartResult
 
 Right = Mapping[str, Sequence[Sequence[int]]]
@@ -28,18 +28,18 @@ def result(
 ) -> PartResult:
     """Methods that `right` doesn't name have failed; a method may have fewer seeds than others."""
     seeds = max((len(next(iter(by.values()))) for by in right.values()), default=1)
-    arms = arms_of(suite, Overrides(("tiny",), (f"evaluation.samples={n}", *sets), seeds))
+    overrides = Overrides(("tiny",), (f"evaluation.samples={n}", *sets), seeds)
     methods = []
-    for label in suite.methods:
-        own = [arm for arm in arms if arm.label == label]
+    for trial in trials_of(suite, overrides):
+        by_benchmark = right.get(trial.label)
         by_seed = [
             {
-                name: (measured(arm.policy.label, name, of_seeds[arm.seed], n),)
-                for name, of_seeds in right[label].items()
+                name: (measured(one.policy.label, name, of_seeds[one.seed], n),)
+                for name, of_seeds in by_benchmark.items()
             }
-            for arm in own
-            if label in right and arm.seed < len(next(iter(right[label].values())))
+            for one in trial.replicates
+            if by_benchmark and one.seed < len(next(iter(by_benchmark.values())))
         ]
-        why = None if label in right else "out of memory: the GPU is full"
-        methods.append(MethodResult(label, own, by_seed, why))
+        why = None if by_benchmark is not None else "out of memory: the GPU is full"
+        methods.append(MethodResult(trial, by_seed, why))
     return PartResult(suite, methods, {})

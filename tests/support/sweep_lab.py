@@ -86,7 +86,7 @@ class SweepLab:
 
     def begun(self) -> Counter[str]:
         """How often a training's task was begun, by run: each start says that it loads."""
-        logs = self.folder.glob("runs/sweeps/*/cells/rl-*.log")
+        logs = self.folder.glob("runs/sweeps/*/tasks/rl-*.log")
         return Counter({log.stem: log.read_text().count("loading libraries") for log in logs})
 
     def tasks(self) -> list[int]:

@@ -129,7 +129,7 @@ def claims_note(claims: Sequence[Decided]) -> list[str]:
     many = f"{len(claims)} claim{'' if len(claims) == 1 else 's'}"
     notes = [
         f"holds: the difference has the claim's sign and Holm's p over the {many} is at most "
-        f"{ALPHA}; reversed: the other sign; not told apart: neither"
+        f"{ALPHA}; reversed: the other sign; indistinguishable: neither"
     ]
     if any(one.about == "models" for one in claims):
         why = "said of trained models; a method with one training has no verdict"

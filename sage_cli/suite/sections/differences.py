@@ -121,7 +121,7 @@ def _shown(ks: Sequence[int]) -> Sequence[int]:
 def _contrast(
     a: MethodResult, b: MethodResult, ks: Sequence[int], by_method: ByMethod
 ) -> dict[str, Contrast]:
-    evaluation = a.arms[0].config.evaluation
+    evaluation = a.trial.config.evaluation
     shared = [name for name in a.benchmarks if name in b.benchmarks]
     sides = [(a.side(name), b.side(name)) for name in shared]
     # the variance of an average needs runs that were measured on all of its benchmarks

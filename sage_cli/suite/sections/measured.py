@@ -46,7 +46,7 @@ def measured(result: PartResult) -> Document:
         tables.append(other)
     seeds = [seeds for method in there for by in method.measured for seeds in by.values()]
     rows = [one for of_policy in seeds for one in of_policy]
-    titles = {arm.policy.label: arm.title for method in result.methods for arm in method.arms}
+    titles = {one.policy.label: one.title for method in result.methods for one in method.replicates}
     return Document(
         name="measured",
         title="Measured and published",
@@ -116,7 +116,7 @@ def _mean(scores: Scores, k: int) -> Measure:
 def _notes(result: PartResult) -> list[str]:
     if not result.there:
         return []
-    first = result.there[0].arms[0].config
+    first = result.there[0].trial.config
     trainings = max(len(one.measured) for one in result.there)
     over = "training seeds" if trainings > 1 else "evaluation seeds"
     notes = [
@@ -132,7 +132,7 @@ def curves(result: PartResult) -> Document:
     """Return the report of curves: a panel per benchmark, a line per method."""
     lines = []
     for method in result.there:
-        evaluation = method.arms[0].config.evaluation
+        evaluation = method.trial.config.evaluation
         ks = curve_ks(evaluation.samples, result.ks)
         for benchmark in method.benchmarks:
             counts = method.side(benchmark).counts
@@ -155,8 +155,8 @@ def summary(result: PartResult) -> str:
         f"{_counted(len(seeds[0].counts), 'problem')} of {name}"
         for name, seeds in first.measured[0].items()
     ]
-    evaluation = first.arms[0].config.evaluation
-    trainings = [len(one.measured) for one in result.there if not one.arms[0].is_base]
+    evaluation = first.trial.config.evaluation
+    trainings = [len(one.measured) for one in result.there if not one.is_base]
     parts = [
         *([f"{_range(trainings)} of each method"] if trainings else []),
         f"{evaluation.samples} samples of each problem",

@@ -18,7 +18,7 @@ def power(result: PartResult, base: MethodResult) -> Document:
 
     It is about a trained model against its base, not about training seeds.
     """
-    evaluation = base.arms[0].config.evaluation
+    evaluation = base.trial.config.evaluation
     ks = result.ks if len(result.ks) <= 4 else (result.ks[0], result.ks[-1])
     bases = []
     for benchmark in base.benchmarks:

@@ -10,27 +10,28 @@ from sage_cli.models.policies.planned import state
 from sage_cli.reports.document import Document
 from sage_cli.reports.tables.render import to_records
 from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
-from sage_cli.suite.arms import Arm
-from sage_cli.suite.cost import cost
-from sage_cli.suite.plan import DONE, Plan
+from sage_cli.suite.planned import PlannedSuite
 from sage_cli.suite.results import MethodResult, PartResult
+from sage_cli.trials.cost import cost
+from sage_cli.trials.task import DONE
+from sage_cli.trials.trial import Replicate
 
 
 def runs(result: PartResult) -> Document:
     """Return a row for each training, the base's first."""
     rows, spent_s = [], {}
     for method in result.methods:
-        for arm in method.arms:
-            run = arm.policy.run
+        for one in method.replicates:
+            run = one.policy.run
             manifest = run.known if run else {}
             seconds = float(manifest.get("seconds", "nan"))
-            spent_s[arm.policy.label] = seconds
-            of = arm.config.sft if arm.is_base else arm.config.rl
+            spent_s[one.policy.label] = seconds
+            of = one.config.sft if one.is_initial else one.config.rl
             status = state(run) if run else "taken as it is"
             number = (of.steps or "–") if run else "–"
             minutes = Measure(seconds / 60, digits=1)
             rows.append(
-                Row((method.label, arm.seed + 1, arm.policy.label, status, str(number), minutes))
+                Row((method.label, one.seed + 1, one.policy.label, status, str(number), minutes))
             )
     whole = sum(value for value in spent_s.values() if value == value)
     table = Table("Policies", columns("method, seed, policy, state, steps, minutes"), tuple(rows))
@@ -44,26 +45,21 @@ def runs(result: PartResult) -> Document:
     )
 
 
-def tasks(plan: Plan) -> Document:
+def tasks(plan: PlannedSuite) -> Document:
     """Return the commands, their state, and the cost of all at most."""
     rows = tuple(
-        Row((str(number), work.title, plan.state(work), work.command))
-        for number, work in enumerate(plan.works, 1)
+        Row((str(number), task.title, task.state, task.typed))
+        for number, task in enumerate(plan.tasks, 1)
     )
     heads = (Column(""), *columns("task, state, command"))
-    whole = cost(plan.works)
-    hours = f", {whole.gpu_hours:.0f} GPU hours by stated throughputs" if whole.gpu_hours else ""
+    whole = cost(plan.tasks)
     done = sum(row.cells[2] == DONE for row in rows)
     return Document(
         name="tasks",
         title="Commands and cost",
         data={"cost": whole, "done": done, "tasks": len(rows)},
         tables=(Table(f"{done} of {len(rows)} tasks are done", heads, rows),),
-        notes=(
-            f"all tasks from nothing: {whole.steps:,} steps, {whole.completions:,} completions, "
-            f"{whole.tokens:,} tokens at most{hours}",
-            *(f"not counted: {one}" for one in whole.unknown),
-        ),
+        notes=(f"all tasks from the beginning: {whole.describe()}",),
     )
 
 
@@ -86,7 +82,7 @@ class Spent:
 def spent(result: PartResult) -> Document:
     """Return a row for each method, with ratios to the first method of `against`."""
     first = result.suite.against[0]
-    costs = {one.label: of_method(one) for one in result.methods if not one.arms[0].is_base}
+    costs = {one.label: of_method(one) for one in result.methods if not one.is_base}
     beside = costs.get(result.same.get(first, first), Spent(nan, nan, nan))
     rows = []
     for label, one in costs.items():
@@ -113,11 +109,11 @@ def spent(result: PartResult) -> Document:
 
 def of_method(method: MethodResult) -> Spent:
     """Return the mean over its finished trainings."""
-    return Spent.mean([_of_training(arm) for arm in method.arms if arm.policy.exists])
+    return Spent.mean([_of_training(one) for one in method.replicates if one.policy.exists])
 
 
-def _of_training(arm: Arm) -> Spent:
-    run = arm.policy.run
+def _of_training(one: Replicate) -> Spent:
+    run = one.policy.run
     records = run.metrics.read() if run else []
     completions, tokens = (
         sum(float(one.get(f"drawn/{of}", nan)) for one in records) if records else nan

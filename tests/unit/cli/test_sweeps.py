@@ -70,7 +70,7 @@ def test_show_has_the_report_who_drives_and_the_logs_of_failures(sweeps, folder)
     typed = sweeps("show", "0123")
     assert "3 done, 1 failed, 0 pruned, 0 cancelled, 2 left; nobody drives it" in typed.words
     assert "failed: out of memory" in typed.words
-    assert "cell 2: the last lines of its log step 3 CUDA: no memory" in typed.words
+    assert "trial 2: the last lines of its log step 3 CUDA: no memory" in typed.words
     shown = json.loads(sweeps("show", "0123", "--json").stdout)
     assert shown["sweep"]["driven_by"] is None
     assert [cell["state"] for cell in shown["report"]["cells"]].count("done") == 3
@@ -99,13 +99,13 @@ def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, fo
     assert best["interval"][0] < best["value"] < best["interval"][1]
     typed = sweeps("best", "tau")
     assert f"--set guide.tau=1.2 --set guide.rho={rho}" in typed.words
-    assert f"can't be told apart from it: cells {other}" in typed.words
+    assert f"indistinguishable from it: trial {other}" in typed.words
 
 
 def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monkeypatch):
     monkeypatch.setattr("sage_cli.workflows.sweeps.options_for", lambda _: None)
     (best,) = json.loads(sweeps("best", "tau", "--json").stdout)["best"]
-    assert best["words"] == f"sage rl --config {folder}/cells/{best['runs'][0]}.json"
+    assert best["words"] == f"sage rl --config {folder}/tasks/{best['runs'][0]}.json"
 
 
 def test_each_objective_has_a_best_cell_and_others_are_refused(sweeps, tmp_path):
@@ -122,14 +122,14 @@ def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
     sweep_folder(tmp_path / "runs", "none", CELLS[1:2])
     typed = sweeps("best", "none")
     assert typed.code == 2
-    assert "no cell of none is done" in typed.words
+    assert "no trial of none is done" in typed.words
     assert "sage sweep --config" in typed.words
 
 
 def test_importance(sweeps, folder, tmp_path):
     typed = sweeps("importance", "0123")
     assert typed.code == 2
-    assert "3 of its cells are done" in typed.words
+    assert "3 of its trials are done" in typed.words
     shares = {"pass@1": {"tau": 0.75, "rho": 0.25}}
     sweep_folder(tmp_path / "runs", "known", importances=shares)
     assert "tau 0.750 rho 0.250" in sweeps("importance", "known").words
@@ -154,10 +154,12 @@ def test_cancel_without_a_driver_names_the_jobs_that_are_left_or_says_there_is_n
     assert typed.code == 2
     assert "nobody drives" in typed.words
     assert not (folder / "cancel").exists()
-    write_json(folder / "cells" / "jobs.json", {"17_0": "rl-a", "17_1": "rl-b"})
+    write_json(folder / "tasks" / "jobs.json", {"17_0": "rl-a", "17_1": "rl-b"})
     typed = sweeps("cancel", "0123")
     assert typed.code == 0
-    assert "2 jobs of it are left with the cluster: `scancel 17_0 17_1`" in typed.words
+    assert (
+        "2 jobs of tau-rho-01234567 are left with the cluster: `scancel 17_0 17_1`" in typed.words
+    )
     refused = sweeps("remove", "0123", "--yes")
     assert refused.code == 2
     assert folder.is_dir()
@@ -206,7 +208,7 @@ def test_a_torn_report_is_named(sweeps, folder):
     (folder / "sweep.json").write_text('{"cells": 3}')
     typed = sweeps("best", "0123")
     assert typed.code == 2
-    assert "is no report of a sweep: KeyError" in typed.words
+    assert "is not a report of a sweep: KeyError" in typed.words
 
 
 def test_the_dashboard_is_started_on_the_study_or_said_how_to_install(

@@ -11,8 +11,7 @@ from sage_cli.config.load import changed, load
 from sage_cli.config.presets import preset_names
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.yaml_text import yaml_value
-from sage_cli.sweep.cells import cell_config
-from sage_cli.sweep.shared import shared_config
+from sage_cli.sweep.shared import point_config, shared_config
 
 
 def retyped(words):
@@ -48,7 +47,7 @@ CELLS = st.fixed_dictionaries(
 @given(preset=st.sampled_from(preset_names()), cell=CELLS, seed=st.integers(0, 2))
 def test_a_cells_command_makes_its_configuration(preset, cell, seed):
     sweep = load([preset], {"guide": {"name": "branch"}}, ["sweep.steps=7"]).config
-    config = cell_config(shared_config(sweep), cell, seed)
+    config = point_config(shared_config(sweep), cell, seed)
     words = options_for(config)
     assert words is not None
     again = retyped(shlex.split(shlex.join(words)))

@@ -9,8 +9,8 @@ from sage_cli.config.load import load
 from sage_cli.config.recipe import RecordSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.executors.executor import Resources
-from sage_cli.executors.work import Work
 from sage_cli.training import launch
+from sage_cli.trials.task import Task
 
 TRUSTING = {"kind": "pretrained", "path": "some/model", "trust_remote_code": True}
 STORED = {"model": TRUSTING}
@@ -58,8 +58,8 @@ def test_a_task_has_the_consent_that_its_driver_was_given(tmp_path):
     root = f"run.root={tmp_path}"
     model = ["model.kind=pretrained", "model.path=some/model"]
     config = load(sets=[root, *model, YES, f"sampling.vllm={ENGINE}"]).config
-    task = Work("x", "x", ("rl",), config, bool, Resources()).task(Path("c.json"), Path("log"))
-    typed = [task.command[at + 1] for at, word in enumerate(task.command) if word == "--set"]
+    task = Task("x", "x", ("rl",), config, bool, Resources()).command(Path("c.json"), Path("log"))
+    typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
     again = load(stored=config.model_dump(mode="json"), sets=typed).config
     assert again.model == config.model
     assert again.sampling == config.sampling
@@ -84,7 +84,7 @@ def test_nothing_is_sent_to_wandb_because_a_stored_configuration_says_so(tmp_pat
     for said, holds in (("online", "offline"), ("offline", "offline"), ("off", "off")):
         assert load(stored={"tracking": {"wandb": said}}).config.tracking.wandb == holds
     online = load(sets=[f"run.root={tmp_path}", "tracking.wandb=online"]).config
-    task = Work("x", "x", ("rl",), online, bool, Resources()).task(Path("c.json"), Path("log"))
-    typed = [task.command[at + 1] for at, word in enumerate(task.command) if word == "--set"]
+    task = Task("x", "x", ("rl",), online, bool, Resources()).command(Path("c.json"), Path("log"))
+    typed = [task.words[at + 1] for at, word in enumerate(task.words) if word == "--set"]
     again = load(stored=online.model_dump(mode="json"), sets=typed).config
     assert again.tracking.wandb == "online"

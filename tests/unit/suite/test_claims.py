@@ -16,7 +16,7 @@ def test_a_claim_is_read_and_the_lesser_stands_second() -> None:
 
 @pytest.mark.parametrize("text", ["a > b", "a = b at pass@1", "a > b at pass@x", "a>b at pass@1"])
 def test_what_is_no_claim_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no claim") as refused:
+    with pytest.raises(ConfigurationError, match="is not a claim") as refused:
         parse_claim(text)
     assert "pass@256" in str(refused.value.next_step)
 

@@ -57,7 +57,7 @@ def test_an_unknown_suite_is_refused_with_the_nearest() -> None:
         ("methods: {a: grpo/branch/reverse/x}", "'grpo/branch/reverse/x' is not base"),
         ("methods: {a: {of: grpo, settings: {rl.step: 3}}}", "'rl.step'; did you mean rl.steps?"),
         ("methods: {grpo: grpo}\nclaims: gropo > grpo at pass@1", "'gropo'; did you mean grpo?"),
-        ("claims: better", "'better' is no claim"),
+        ("claims: better", "'better' is not a claim"),
         ("methods: {a: grpo}\nanalyses: [{name: cases, methods: b}]", "cases names the method 'b'"),
         ("analyses: [{nam: cases}]", "analyses.0 has no 'nam': did you mean name?"),
         ("analyses: [{name: support, options: {deltas: 0.1}}]", "'deltas': did you mean delta?"),

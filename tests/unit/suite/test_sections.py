@@ -287,8 +287,8 @@ def test_what_trainings_took_is_their_mean_beside_the_firsts(tmp_path: Path) -> 
     found = result(suite(against="grpo"), right, sets=[f"run.root={tmp_path}"])
     took = {"grpo": [(100, 5), (300, 15)], "grpo-branch": [(300, 25), (500, 35)]}
     for method in found.methods[1:]:
-        for arm, (tokens, seconds) in zip(method.arms, took[method.label], strict=True):
-            run = arm.policy.run
+        for one, (tokens, seconds) in zip(method.replicates, took[method.label], strict=True):
+            run = one.policy.run
             assert run is not None
             run.folder.mkdir(parents=True)
             run.note(status="finished", seconds=seconds)

@@ -3,28 +3,28 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
-from sage_cli.executors.executor import Resources, Task
+from sage_cli.executors.executor import Command, Resources
 from sage_cli.executors.local import LocalExecutor
-from sage_cli.executors.work import Work
-from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.metrics import Counts
 from sage_cli.progress import Silent
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
-from sage_cli.sweep.cells import Training
 from sage_cli.sweep.driver import Driver
 from sage_cli.sweep.folder import SweepFolder
 from sage_cli.sweep.space import Space, Values
 from sage_cli.sweep.stored import StoredSweep
 from sage_cli.sweep.study import Study
 from sage_cli.sweep.sweep_progress import SweepProgress
-from sage_cli.sweep.works import CellWork
+from sage_cli.trials.queue import TaskQueue
+from sage_cli.trials.task import Task
+from sage_cli.trials.trial import Replicate
 
 SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
 
@@ -33,66 +33,77 @@ FAILS: dict[float, tuple[int, str]] = {}
 """Exit code and last words of trainings that fail, by their cell's tau."""
 
 
-class Touch(CellWork):
+class Touch(Task):
     """A training that is a file; it takes half a second, or hours where there is a file `slow`."""
 
-    def task(self, file: Path, log: Path) -> Task:
+    def command(self, file: Path, log: Path) -> Command:
         seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
         line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
-        if (why := FAILS.get(self.training.cell["guide.tau"])) is not None:
+        if (why := FAILS.get(float(self.name.split("-")[1]))) is not None:
             line = f"import sys; print({why[1]!r}); sys.exit({why[0]})"
         command = (sys.executable, "-c", line, f"{self.run.folder}.done")
-        return Task(self.name, command, log, self.resources)
+        return Command(self.name, command, log, self.resources)
 
 
-class Works:
-    """Works whose cells right one problem of two."""
+class Lab:
+    """A sweep whose trials are right about one problem of two."""
 
-    def __init__(self, folder):
-        self.folder, self.config = folder, load().config
+    def __init__(self, folder, total=2, **settings):
+        self.folder, self.total = SweepFolder(folder), total
+        section = load().config.sweep
+        self.settings = section.model_copy(update={"objective": ("pass@1",), **settings})
 
-    config_of_cells = load().config
+    config_of_trials = load().config
 
-    def base_measurement(self):
-        return Work("base", "base", (), self.config, lambda: True, Resources())
+    @property
+    def first_seeds(self):
+        return range(1 if self.settings.race else self.settings.seeds)
 
-    def cell(self, cell, seed, proposal=None):
-        name = f"tau-{cell['guide.tau']}-{seed}"
-        run = Run(self.folder / name)
+    def facts(self, study):
+        return {"objectives": ["pass@1"]}
+
+    def initial_task(self):
+        return Task("base", "base", (), self.config_of_trials, lambda: True, Resources())
+
+    def trainings(self, point, seeds=None):
+        return [self.training(point, seed) for seed in self.first_seeds]
+
+    def training(self, point, seed):
+        name = f"tau-{point['guide.tau']}-{seed}"
+        run = Run(self.folder.path / name)
 
         def is_done():
             counts = Counts(["a", "b"], np.array([1, 1]), np.array([1, 0]))
-            work.counts = {"some": counts} if Path(f"{run.folder}.done").exists() else None
-            return work.counts is not None
+            measured = {"some": (SimpleNamespace(counts=counts),)}
+            task.measured = measured if Path(f"{run.folder}.done").exists() else None
+            return task.measured is not None
 
-        work = Touch(
-            name, name, (), self.config, is_done, Resources(), run,
-            training=Training(cell, seed, self.config_of_cells, None, run), proposal=proposal,
+        task = Touch(
+            name, name, (), self.config_of_trials, is_done, Resources(), run,
+            replicate=Replicate(name, seed, self.config_of_trials),
         )  # fmt: skip
-        return work
+        return task
 
 
 class Impatient(SweepProgress):
     """Cancels the sweep when the first training is done."""
 
-    def scored(self, work, values):
-        super().scored(work, values)
-        StoredSweep(self._folder.path).cancel()
+    def scored(self, task, values):
+        super().scored(task, values)
+        StoredSweep(self._sweep.folder.path).cancel()
 
 
 @pytest.fixture
 def drive(tmp_path, monkeypatch):
-    """Drive a sweep of two cells with these settings; the driver."""
-    monkeypatch.setattr("sage_cli.executors.run_works.POLL_S", 0.02)
+    """Drive a sweep with these settings; the driver."""
+    monkeypatch.setattr("sage_cli.trials.queue.POLL_S", 0.02)
 
-    def drive(study, kind=SweepProgress, lost=(), places=2, **settings):
-        section = load().config.sweep.model_copy(update={"objective": ("pass@1",), **settings})
-        folder = SweepFolder(tmp_path)
-        folder.forget_cancel()
-        progress = kind(Silent(), folder, {"objectives": ["pass@1"]}, 3)
-        executor = LocalExecutor(places, grace_s=1)
-        driver = Driver(section, study, Works(tmp_path), executor, folder, progress)
-        driver.run(lost)
+    def drive(study, kind=SweepProgress, lost=(), places=2, total=3, **settings):
+        sweep = Lab(tmp_path, total, **settings)
+        sweep.folder.forget_cancel()
+        monkeypatch.setattr("sage_cli.sweep.driver.SweepProgress", kind)
+        driver = Driver(sweep, study, LocalExecutor(places, grace_s=1), Silent(), lost)
+        driver.run()
         return driver
 
     return drive
@@ -112,20 +123,20 @@ class Counted(Study):
 def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, asked, cells):
     study = Counted.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
     drive(study, trials=trials)
-    assert [one.values for one in study.proposals()] == [(0.5,)] * cells
+    assert [one.values for one in study.trials()] == [(0.5,)] * cells
     assert study.asked == asked
 
 
 def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_path, drive):
     def found():
         study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
-        return study, [(one.number, one.state) for one in study.proposals()]
+        return study, [(one.number, one.state) for one in study.trials()]
 
-    counts = lambda: json.loads((tmp_path / "state.json").read_text())["cells"]  # noqa: E731
+    counts = lambda: json.loads((tmp_path / "state.json").read_text())["trials"]  # noqa: E731
     (tmp_path / "tau-0.2-0.slow").touch()
     driver = drive(found()[0], Impatient)
     assert driver.under_way == frozenset()
-    # of three trainings that were to come one is done, one was ended, one never wanted
+    # of three trials that were to come one is done, one was ended, one never wanted
     assert counts() == {"done": 1, "failed": 0, "pruned": 0, "cancelled": 1, "left": 1}
     assert found()[1] == [(0, "done"), (1, "running")]  # as the study keeps it for the next
     (tmp_path / "tau-0.2-0.slow").unlink()
@@ -143,16 +154,16 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeyp
         run.metrics.append({"step": step, "eval/pass@1": 0.0})
     run.note(status="finished" if when == "unseen" else "running")
     steps = load(sets=["rl.steps=3"]).config
-    monkeypatch.setattr(Works, "config_of_cells", steps)
-    monkeypatch.setattr("sage_cli.sweep.driver.reason_to_prune", lambda *_: "it lags")
-    cancel = WorkQueue.cancel
+    monkeypatch.setattr(Lab, "config_of_trials", steps)
+    monkeypatch.setattr("sage_cli.sweep.pruning.reason_to_prune", lambda *_: "it lags")
+    cancel = TaskQueue.cancel
 
     def finishes(self, chosen):
         run.note(status="finished")
         (tmp_path / "tau-0.1-0.slow").unlink()
         return cancel(self, chosen)
 
-    monkeypatch.setattr(WorkQueue, "cancel", finishes)
+    monkeypatch.setattr(TaskQueue, "cancel", finishes)
     enough = Driver._prune
 
     def looked(self):
@@ -165,7 +176,7 @@ def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeyp
     study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
     drive(study, prune="median", trials=1)
     assert run.manifest["status"] == ("running" if when == "at its last look" else "finished")
-    assert [one.state for one in study.proposals()] == ["done"]
+    assert [one.state for one in study.trials()] == ["done"]
 
 
 def test_trainings_that_the_store_lost_are_made_again_and_the_study_keeps_its_values(
@@ -173,50 +184,57 @@ def test_trainings_that_the_store_lost_are_made_again_and_the_study_keeps_its_va
 ):
     study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
     drive(study, seeds=2)
-    before = study.proposals()
+    before = study.trials()
     (tmp_path / "tau-0.1-1.done").unlink()
     drive(study, seeds=2)  # which isn't told that something is lost
     assert not (tmp_path / "tau-0.1-1.done").exists()
     drive(study, seeds=2, lost=before[:1])
     assert (tmp_path / "tau-0.1-1.done").exists()
-    assert study.proposals() == before
+    assert study.trials() == before
 
 
-def test_a_cell_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, monkeypatch):
-    """So that its trainings aren't left when the sweep ends."""
+def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, drive, monkeypatch):
+    """So that its trial is not left when the sweep ends."""
 
-    def refuse(self, cell, seed, proposal=None):
+    def refuse(self, point, seeds=None):
         raise ConfigurationError("q_min is above q_max")
 
     lines: list[str] = []
-    monkeypatch.setattr(Works, "cell", refuse)
+    monkeypatch.setattr(Lab, "trainings", refuse)
     monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
-    folder = SweepFolder(tmp_path)
-    section = load().config.sweep.model_copy(update={"objective": ("pass@1",), "seeds": 2})
-    progress = SweepProgress(Silent(), folder, {"objectives": ["pass@1"]}, 4)
-    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
-    Driver(section, study, Works(tmp_path), LocalExecutor(2), folder, progress).run()
-    cells = json.loads((tmp_path / "state.json").read_text())["cells"]
-    assert cells == {"done": 0, "failed": 4, "pruned": 0, "cancelled": 0, "left": 0}
+    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), total=2, seeds=2)
+    cells = json.loads((tmp_path / "state.json").read_text())["trials"]
+    assert cells == {"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0}
     assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
 
 
-def test_all_trainings_of_a_pruned_cell_count_as_pruned(tmp_path, drive, monkeypatch):
+def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypatch):
     for seed in (0, 1):
         (tmp_path / f"tau-0.1-{seed}.slow").touch()
     MetricsFile(tmp_path / "tau-0.1-0" / "metrics.jsonl").append({"step": 1, "eval/pass@1": 0.0})
-    monkeypatch.setattr("sage_cli.sweep.driver.reason_to_prune", lambda *_: "it lags")
-    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), prune="median", seeds=2)
-    # two cells of two trainings: both of one pruned, both of the other done
-    cells = json.loads((tmp_path / "state.json").read_text())["cells"]
-    assert cells == {"done": 2, "failed": 0, "pruned": 2, "cancelled": 0, "left": 0}
+    monkeypatch.setattr("sage_cli.sweep.pruning.reason_to_prune", lambda *_: "it lags")
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, prune="median", seeds=2, total=2)
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "cancelled": 0, "left": 0}
+    assert state["best"] == "tau 0.2: pass@1 0.500"
+
+
+def test_trials_count_points_and_not_their_replicates(tmp_path, drive):
+    space = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2, 0.3))})
+    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    drive(study, trials=2, seeds=2)
+    assert len(study.trials()) == 2
+    assert sorted(path.stem for path in tmp_path.glob("*.done")) == [
+        "tau-0.1-0", "tau-0.1-1", "tau-0.2-0", "tau-0.2-1"
+    ]  # fmt: skip
 
 
 MANY = tuple(round(0.1 * place, 1) for place in range(1, 10))
 
 
 def states(study):
-    return {one.cell["guide.tau"]: str(one.state) for one in study.proposals()}
+    return {one.point["guide.tau"]: str(one.state) for one in study.trials()}
 
 
 def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
@@ -244,7 +262,7 @@ def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
     assert drive(study, **settings).stopped_by is None
     assert states(study) == {tau: "failed" if tau == 0.9 else "done" for tau in MANY}
     # what nobody tried came first
-    first = [one.cell["guide.tau"] for one in order if one is not None]
+    first = [one.point["guide.tau"] for one in order if one is not None]
     assert first[-3:] == [0.2, 0.3, 0.4]
 
 
@@ -265,6 +283,6 @@ def test_other_failures_are_the_cells_own(tmp_path, drive, monkeypatch, fails, s
     assert drive(study, places=1, **settings).stopped_by is None
     assert states(study) == {tau: "failed" if tau in fails else "done" for tau in MANY}
     assert [
-        one.cell["guide.tau"]
+        one.point["guide.tau"]
         for one in Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]).failed
     ] == list(fails)  # which the next driver tries first

@@ -45,10 +45,10 @@ def test_a_second_folder_is_refused_and_told_whose_the_study_is(url):
         with pytest.raises(StoreError, match=f"process {os.getpid()} on .*, from /mine/runs"):
             opened(url, THEIRS)
         # its proposal still runs: nobody has closed it as a dead driver's
-        assert [one.state for one in study.proposals()] == ["running"]
+        assert [one.state for one in study.trials()] == ["running"]
     with opened(url, THEIRS) as study:  # at once
         assert study.before.folder == MINE.folder
-        assert [one.state for one in study.proposals()] == ["running"]
+        assert [one.state for one in study.trials()] == ["running"]
     with opened(url, THEIRS) as study:
         assert study.before is None
 

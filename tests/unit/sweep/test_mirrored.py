@@ -15,7 +15,7 @@ from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import SweepCell
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.sweep.mirrored import mirror_report
+from sage_cli.sweep.outcome import mirror_report
 
 FACTS = {"sampler": "grid", "objectives": ["pass@1"], "space": [{"name": "tau"}]}
 OFFLINE = TrackingSection()

@@ -4,9 +4,9 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sage_cli.sweep.optuna_space import OptunaSpace, ordered_lists
-from sage_cli.sweep.proposal import State
 from sage_cli.sweep.space import Range, Space, Values
 from sage_cli.sweep.study import Study
+from sage_cli.sweep.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.6, 0.2, 0.4))
 SPACE = Space(
@@ -55,7 +55,7 @@ def falling_from_08(folder, sampler, seed):
 
 def test_tpe_learns_from_values_nearby(tmp_path):
     study = falling_from_08(tmp_path, "tpe", 0)
-    proposed = sorted(study.propose().cell["guide.tau"] for _ in range(5))
+    proposed = sorted(study.propose().point["guide.tau"] for _ in range(5))
     # of 26 values left 6 are within .1 of .8; three of five are so once in 14 times without order
     assert proposed[2] == pytest.approx(0.8, abs=0.1)
 
@@ -63,7 +63,7 @@ def test_tpe_learns_from_values_nearby(tmp_path):
 def test_gp_learns_from_values_nearby(tmp_path):
     # of 26 values left 3 are within .05 of .8: the first of three studies are so once in 650 times
     for seed in range(3):
-        first = falling_from_08(tmp_path, "gp", seed).propose().cell["guide.tau"]
+        first = falling_from_08(tmp_path, "gp", seed).propose().point["guide.tau"]
         assert first == pytest.approx(0.8, abs=0.05)
 
 
@@ -76,9 +76,9 @@ def test_the_known_and_the_failed_come_back_as_values(tmp_path):
     failed = study.propose()
     study.fail(failed, "killed", "")
     again = opened()
-    assert again.propose().cell == failed.cell
-    states = {one.cell["guide.tau"]: one.state for one in opened().proposals()}
-    assert states == {0.4: State.DONE, failed.cell["guide.tau"]: State.RUNNING}
+    assert again.propose().point == failed.point
+    states = {one.point["guide.tau"]: one.state for one in opened().trials()}
+    assert states == {0.4: State.DONE, failed.point["guide.tau"]: State.RUNNING}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_studies_of_values_are_called_what_they_were(tmp_path, sampler, name):
 
 def test_a_view_from_before_there_was_an_order_is_read(tmp_path):
     study = Study.open(tmp_path, "s", Space(parameters={"tau": TAU}), "random", 0, ["pass@1"])
-    cell = study.propose().cell
+    cell = study.propose().point
     study._trials._study.set_user_attr("sampler", "tpe")
-    (found,) = Study.read(tmp_path, study.name).proposals()
-    assert found.cell == cell
+    (found,) = Study.read(tmp_path, study.name).trials()
+    assert found.point == cell

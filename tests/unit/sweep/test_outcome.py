@@ -12,10 +12,8 @@ from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.plain import from_data, to_data
 from sage_cli.store.json_files import json_text
 from sage_cli.sweep import outcome as outcomes
-from sage_cli.sweep.cells import Cells
 from sage_cli.sweep.outcome import lost, outcome
-from sage_cli.sweep.prepared import prepared
-from sage_cli.sweep.views import open_study
+from sage_cli.sweep.prepared import Sweep, prepared
 
 TAUS = (0.1, 0.2, 0.3, 0.4)
 RIGHT = {0.1: 10, 0.2: 40, 0.3: 20, 0.4: 30}
@@ -34,21 +32,20 @@ def swept(tmp_path, monkeypatch):
     store = {}
     for tau in TAUS:
         for seed in range(2):
-            training = sweep.cells.training({"guide.tau": tau}, seed)
+            run = run_of(sweep, tau, seed)
             c_P = np.full(P, RIGHT[tau]) + np.arange(P) % 3 - 1 + seed
             counts = Counts(tuple(f"p{i}" for i in range(P)), np.full(P, N), c_P)
-            store[training.run.id] = {"dev": counts}
+            store[run] = {"dev": counts}
 
-    def trained(self, training):
-        found = store.get(training.run.id)
+    def counts_of_one(self, one):
+        found = store.get(one.policy.label)
         if isinstance(found, Exception):
             raise found
         return found
 
-    monkeypatch.setattr(Cells, "trained", trained)
-    monkeypatch.setattr(Cells, "counts", lambda *_: None)
+    monkeypatch.setattr(Sweep, "counts", counts_of_one)
     monkeypatch.setattr(outcomes, "configured_provenance", lambda *_: Provenance())
-    study = open_study(sweep)
+    study = sweep.open_study()
     for tau in TAUS:
         study.tell(study.propose(), [RIGHT[tau] / N])
     return sweep, study, store
@@ -59,7 +56,7 @@ def read(document):
 
 
 def run_of(sweep, tau, seed):
-    return sweep.cells.training({"guide.tau": tau}, seed).run.id
+    return sweep.trial({"guide.tau": tau}, seed + 1).replicates[seed].policy.label
 
 
 def test_a_sweep_that_is_whole_has_lost_nothing(swept):
@@ -78,7 +75,7 @@ def test_a_cell_that_is_lost_is_named_and_takes_nothing_from_the_others(swept, w
         del store[name]
     else:
         store[name] = StoreError(f"part 3 of {name} is torn")
-    assert [one.cell for one in lost(study, sweep)] == [{"guide.tau": 0.2}]
+    assert [one.point for one in lost(study, sweep)] == [{"guide.tau": 0.2}]
     document = outcome(sweep, study, ())
     result = read(document)
     assert [cell.state for cell in result.cells] == ["done", "missing", "done", "done"]

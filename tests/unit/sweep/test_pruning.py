@@ -5,14 +5,14 @@ import random
 import optuna
 import pytest
 
-from sage_cli.sweep.proposal import Proposal, State
 from sage_cli.sweep.pruning import REDUCTION, reason_to_prune
+from sage_cli.sweep.study_trial import State, StudyTrial
 
 ONE, TWO = ("pass@1",), ("pass@1", "pass@64")
 
 
 def cell(number, looks, state=State.DONE):
-    return Proposal(number, {}, state, looks={step: tuple(v) for step, v in looks.items()})
+    return StudyTrial(number, {}, state, validations={step: tuple(v) for step, v in looks.items()})
 
 
 FIVE = [cell(i, {10: [i / 10, 0.9], 20: [i / 10, 0.9]}) for i in range(1, 6)]
@@ -55,7 +55,7 @@ def test_asha_keeps_a_quarter_at_each_rung():
         reason_to_prune("asha", cell(9, {5: [0.55]}, State.RUNNING), seven, ONE) is None
     )  # 2nd of 8
     assert reason_to_prune("asha", cell(9, {5: [0.45]}, State.RUNNING), seven, ONE) == (
-        "asha: pass@1 0.450 at step 5 isn't among the best 2 of 8 that came so far"
+        "asha: pass@1 0.450 at step 5 is not among the best 2 of 8 that came so far"
     )
 
 
@@ -87,10 +87,10 @@ def test_decisions_are_optunas(rule):
         if not running:
             break
         number = generator.choice(list(running))
-        step = 5 * (len(ours[number].looks) + 1)
+        step = 5 * (len(ours[number].validations) + 1)
         value = generator.random() + 0.02 * number
         running[number].report(value, step)
-        looks = {**ours[number].looks, step: [value]}
+        looks = {**ours[number].validations, step: [value]}
         ours[number] = cell(number, looks, State.RUNNING)
         others = [one for other, one in ours.items() if other != number]
         found = reason_to_prune(rule, ours[number], others, ONE)

@@ -18,7 +18,7 @@ def test_a_database_keeps_a_study(tmp_path):
     study.tell(study.propose(), [0.5])
     study.propose()
     again = Study.open(url, "mine", SPACE, "grid", 0, ["pass@1"])
-    assert [one.state for one in again.proposals()] == ["done", "running"]
+    assert [one.state for one in again.trials()] == ["done", "running"]
     assert studies(url) == [study.name]
 
 

@@ -7,11 +7,11 @@ import optuna
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.sweep.proposal import State
 from sage_cli.sweep.sampler_choice import choose_sampler
 from sage_cli.sweep.space import Range, Space, Values, cell_key
 from sage_cli.sweep.storage import JOURNAL
 from sage_cli.sweep.study import Study, studies
+from sage_cli.sweep.study_trial import State
 
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))
@@ -55,8 +55,8 @@ def take(study, count):
     """So many proposals, told one after the other."""
     cells = []
     for proposal in islice(iter(study.propose, None), count):
-        study.tell(proposal, judged(proposal.cell, study.objectives))
-        cells.append(proposal.cell)
+        study.tell(proposal, judged(proposal.point, study.objectives))
+        cells.append(proposal.point)
     return cells
 
 
@@ -66,17 +66,17 @@ def test_a_grid_is_proposed_in_order_and_once(opened):
     assert take(opened(), 9) == CELLS[2:]
     again = opened()
     assert again.propose() is None
-    assert [one.cell for one in again.proposals()] == CELLS
-    assert {one.state for one in again.proposals()} == {State.DONE}
+    assert [one.point for one in again.trials()] == CELLS
+    assert {one.state for one in again.trials()} == {State.DONE}
 
 
 def test_what_a_killed_driver_left_still_runs(opened):
     left = opened().propose()
     again = opened()
-    assert [(one.number, one.cell) for one in again.running()] == [(left.number, CELLS[0])]
-    assert again.propose().cell == CELLS[1]
+    assert [(one.number, one.point) for one in again.running()] == [(left.number, CELLS[0])]
+    assert again.propose().point == CELLS[1]
     again.tell(again.running()[0], [0.5])
-    assert [(one.cell, one.state, one.values) for one in opened().proposals()] == [
+    assert [(one.point, one.state, one.values) for one in opened().trials()] == [
         (CELLS[0], State.DONE, (0.5,)),
         (CELLS[1], State.RUNNING, None),
     ]
@@ -92,7 +92,7 @@ def test_an_ask_that_was_interrupted_is_no_proposal_and_changes_nothing(tmp_path
     study._trials._study.ask().suggest_float("tau", 0.2, 0.8)  # where a driver may be killed
     again = search("b")
     assert again.running() == []
-    assert len(again.proposals()) == 8
+    assert len(again.trials()) == 8
     assert take(again, 4) == straight[8:]
 
 
@@ -100,16 +100,16 @@ def test_failed_cells_come_again_for_the_next_driver_alone(opened):
     study = opened()
     first = study.propose()
     study.fail(first, "diverged", "loss is NaN at step 7")
-    assert study.propose().cell == CELLS[1]
-    (failed, _) = study.proposals()
+    assert study.propose().point == CELLS[1]
+    (failed, _) = study.trials()
     assert (failed.state, failed.values) == (State.FAILED, None)
     assert failed.attrs == {"failure": "diverged", "reason": "loss is NaN at step 7"}
     again = opened()
     second = again.propose()
-    assert second.cell == CELLS[0]
+    assert second.point == CELLS[0]
     assert second.attrs == {"again": first.number}
     again.tell(second, [0.3])
-    assert [one.state for one in opened().proposals()] == [State.DONE, State.RUNNING]
+    assert [one.state for one in opened().trials()] == [State.DONE, State.RUNNING]
     assert opened().failed == []
 
 
@@ -118,7 +118,7 @@ def test_a_result_outlives_a_later_failure(opened):
     take(study, 1)
     late = study._trials.begin(CELLS[0], {})
     study.fail(late, "error", "tried by hand")
-    assert [one.state for one in opened().proposals()] == [State.DONE]
+    assert [one.state for one in opened().trials()] == [State.DONE]
 
 
 def test_notes_and_looks_are_kept(opened):
@@ -129,7 +129,7 @@ def test_notes_and_looks_are_kept(opened):
     study.report(proposal, 20, [0.2, 0.6])
     (found,) = opened(objectives=("pass@1", "pass@64")).running()
     assert found.attrs == {"run": "rl-1", "jobs": ["7"]}
-    assert found.looks == {10: (0.1, 0.5), 20: (0.2, 0.6)}
+    assert found.validations == {10: (0.1, 0.5), 20: (0.2, 0.6)}
 
 
 @pytest.mark.parametrize("objectives", [("pass@1",), ("pass@1", "pass@64")])
@@ -140,7 +140,7 @@ def test_pruned_proposals_say_by_what_and_stay_out_of_the_samplers_way(opened, o
         study.report(proposal, 10, [0.1] * len(objectives))
         study.prune(proposal, "median: pass@1 is below", 10)
     take(study, 8)
-    pruned = opened(RANGES, "tpe", objectives=objectives).proposals()[:2]
+    pruned = opened(RANGES, "tpe", objectives=objectives).trials()[:2]
     assert [one.state for one in pruned] == [State.PRUNED] * 2
     assert pruned[0].attrs == {"reason": "median: pass@1 is below", "step": 10}
     assert opened(RANGES, "tpe", objectives=objectives).failed == []
@@ -150,7 +150,7 @@ def test_values_that_are_none_are_a_bug(opened):
     study = opened()
     proposal = study.propose()
     for values in ([], [0.1, 0.2], [math.nan]):
-        with pytest.raises(ValueError, match="pass@1 can't be"):
+        with pytest.raises(ValueError, match="pass@1 cannot be"):
             study.tell(proposal, values)
     assert len(study.running()) == 1
 
@@ -202,7 +202,7 @@ def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
     space = Space(parameters={"steps": steps})
     study = opened(space, "random")
     assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2, 3, 4, 5, 6}
-    assert len(study.proposals()) == 6
+    assert len(study.trials()) == 6
     trials = study._trials._all()
     assert len(trials) > 6
     repeated = [trial for trial in trials if "repeats" in trial.user_attrs]
@@ -216,11 +216,11 @@ def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
     blind = [study.propose() for _ in range(3)]
     for one in blind:
         study.withdraw(one, "timeout", "it took longer")
-    assert study.proposals() == []
+    assert study.trials() == []
     again = opened(RANGES, "tpe", seed=2)
     assert again.failed == []
     cells = take(again, 7)
-    assert not {cell_key(cell) for cell in cells} & {cell_key(one.cell) for one in blind}
+    assert not {cell_key(cell) for cell in cells} & {cell_key(one.point) for one in blind}
     assert again._trials.asked() == len(cells) == 7
 
 
@@ -247,26 +247,26 @@ def test_a_trial_that_somebody_enqueued_is_the_next_proposal(opened, tmp_path, s
     enqueue(**wanted)
     study = opened(space, sampler)  # a driver that begins with it waiting
     proposed = study.propose()
-    assert study._optuna_space.to_params(proposed.cell)[0] == wanted
+    assert study._optuna_space.to_params(proposed.point)[0] == wanted
     assert proposed.state is State.RUNNING
     study.tell(proposed, [0.5])
     if space is RANGES:  # the sampler chooses what isn't said
         enqueue(tau=wanted["tau"])
-        assert study.propose().cell["guide.tau"] == wanted["tau"]
+        assert study.propose().point["guide.tau"] == wanted["tau"]
     else:  # one that is known already is passed over
         enqueue(**wanted)
-        assert study.propose().cell not in [one.cell for one in study.proposals()[:-1]]
+        assert study.propose().point not in [one.point for one in study.trials()[:-1]]
 
 
 def test_an_enqueued_trial_outside_the_space_is_named_and_left_out(opened, caplog):
     study = opened(RANGES, "random")
     study._trials._study.enqueue_trial({"tau": 7.5, "steps": 20, "rho": 1})
     proposed = opened(RANGES, "random").propose()
-    assert proposed.cell in RANGES
+    assert proposed.point in RANGES
     assert caplog.messages == [
-        "trial 0, which was enqueued, is left out: the space doesn't hold tau=7.5, rho=1"
+        "trial 0, which was enqueued, is left out: the space does not hold tau=7.5, rho=1"
     ]
-    assert len(study.proposals()) == 1
+    assert len(study.trials()) == 1
 
 
 def test_what_is_known_from_elsewhere_is_entered_once(opened):
@@ -275,11 +275,11 @@ def test_what_is_known_from_elsewhere_is_entered_once(opened):
     assert not study.known(CELLS[1], [0.8], "another")
     assert not study.known({"guide.tau": 0.3, "guide.rho": 1.0}, [0.1], "outside")
     running = study.propose()
-    assert not study.known(running.cell, [0.1], "awaited")
-    (known, _) = study.proposals()
+    assert not study.known(running.point, [0.1], "awaited")
+    (known, _) = study.trials()
     assert (known.values, known.state) == ((0.7,), State.DONE)
     assert known.attrs == {"source": "mine/0123abcd", "run": "rl-9"}
-    assert [one.cell for one in iter(study.propose, None)] == CELLS[2:]
+    assert [one.point for one in iter(study.propose, None)] == CELLS[2:]
 
 
 def test_a_failed_cell_that_is_known_by_now_does_not_come_again(opened):
@@ -287,7 +287,7 @@ def test_a_failed_cell_that_is_known_by_now_does_not_come_again(opened):
     study.fail(study.propose(), "killed", "")
     again = opened()
     assert again.known(CELLS[0], [0.7], "elsewhere")
-    assert again.propose().cell == CELLS[1]
+    assert again.propose().point == CELLS[1]
 
 
 def test_bayes_learns_from_what_is_known(tmp_path):
@@ -295,7 +295,7 @@ def test_bayes_learns_from_what_is_known(tmp_path):
     study = Study.open(tmp_path, "s", x, "tpe", 0, ["pass@1"])
     for step in range(30):
         study.known({"guide.tau": step / 29}, [-abs(step / 29 - 0.8)], "grid")
-    proposed = [study.propose().cell["guide.tau"] for _ in range(10)]
+    proposed = [study.propose().point["guide.tau"] for _ in range(10)]
     # 10 at random would have a median within .15 of .8 once in 20 times
     assert sorted(proposed)[5] == pytest.approx(0.8, abs=0.15)
 
@@ -314,7 +314,7 @@ def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
     names = [one.name for one in (study, *views)]
     assert len(set(names)) == len(names)
     assert studies(tmp_path / "s") == sorted(names)
-    assert all(one.proposals() == [] for one in views)
+    assert all(one.trials() == [] for one in views)
 
 
 def test_a_stored_view_is_read_without_knowing_its_space(opened, tmp_path):
@@ -322,7 +322,7 @@ def test_a_stored_view_is_read_without_knowing_its_space(opened, tmp_path):
     take(study, 3)
     found = Study.read(tmp_path / "s", study.name)
     assert (found.space, found.objectives, found.sampler) == (CONDITIONAL, study.objectives, "tpe")
-    assert found.proposals() == study.proposals()
+    assert found.trials() == study.trials()
     with pytest.raises(StoreError, match="no study 'mine/none'"):
         Study.read(tmp_path / "s", "mine/none")
     with pytest.raises(StoreError, match="no study in"):
@@ -337,7 +337,7 @@ def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
     whole = journal.read_bytes()
     journal.write_bytes(whole + b'{"op_code": 5, "wor')
     journal.with_name(f"{JOURNAL}.lock").symlink_to(journal)
-    assert len(Study.read(tmp_path / "s", study.name).proposals()) == 1  # a reader mends nothing
+    assert len(Study.read(tmp_path / "s", study.name).trials()) == 1  # a reader mends nothing
     again = opened()
     assert take(again, 9) == CELLS[1:]
     assert journal.read_bytes().startswith(whole)
@@ -351,7 +351,7 @@ def test_importance_is_that_of_being_high(tmp_path):
     assert study.importances() == {"pass@1": {}, "pass@64": {}}
     for _ in range(60):
         proposal = study.propose()
-        tau, rho = proposal.cell.values()
+        tau, rho = proposal.point.values()
         # high where tau is near 1; rho matters to being low alone
         study.tell(proposal, [tau if tau > 0.7 else -rho, 0.5])
     shares = study.importances()

@@ -9,11 +9,11 @@ from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.suite.arms import Overrides
-from sage_cli.suite.plan import planned
-from sage_cli.workflows import suite
-from sage_cli.workflows.suite import report_suite
-from sage_cli.workflows.suite_plan import sweeps_of
+from sage_cli.suite.overrides import Overrides
+from sage_cli.suite.planned import planned
+from sage_cli.workflows import suite_report
+from sage_cli.workflows.suite import sweeps_of
+from sage_cli.workflows.suite_report import report_suite
 
 AXES = (
     Axis("tau", "guide.tau", (0.8, 1.2, 2.0)),
@@ -62,7 +62,8 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
         "analyses: [{name: dynamics, methods: [grpo, again]}]\n"
     )
     overrides = Overrides(("tiny",), (), 2, {"run": {"root": str(tmp_path / "runs")}})
-    base, first, second, *_ = (arm.policy for arm in planned(str(file), overrides).parts[0].arms)
+    replicates = planned(str(file), overrides).parts[0].replicates
+    base, first, second, *_ = (one.policy for one in replicates)
     for policy in (base, first):
         with policy.run.recording({}, kind="rl"):
             pass
@@ -72,7 +73,7 @@ def test_analyses_are_told_what_method_and_training_a_run_is(tmp_path, monkeypat
         heard.update(names=names, labels=labels)
         return Document(name, name, {}), tmp_path
 
-    monkeypatch.setattr(suite, "answer", answer)
+    monkeypatch.setattr(suite_report, "answer", answer)
     report_suite(str(file), overrides, Silent())
     # the second training isn't there; `again` leads to the same runs, and its label comes later
     assert set(heard["names"]) == {first.run.id}
@@ -88,7 +89,7 @@ def test_without_an_outcome_the_page_says_so(overrides):
         "planning table6", "counting what is stored of table6", "computing curves and differences",
         "drawing and writing the report",
     ]  # fmt: skip
-    assert sections(page)["sweep"]["notes"] == ["the sweep hasn't come to its end yet"]
+    assert sections(page)["sweep"]["notes"] == ["the sweep has not ended yet"]
     assert PRINTED in page.file.read_text(encoding="utf-8")
 
 

@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.executors.executor import Task
-from sage_cli.executors.work import Work
+from sage_cli.executors.executor import Command
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.progress import Silent
 from sage_cli.sweep.prepared import prepared
 from sage_cli.sweep.shared import shared_config
-from sage_cli.sweep.works import Works
+from sage_cli.trials.task import Task
+from sage_cli.trials.tasks import TaskList
 from sage_cli.workflows.sweep import _section, sweep
 
 
@@ -113,8 +113,8 @@ def typed(*words):
 def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypatch):
     """Two cells whose trainings take longer than anybody waits."""
     asleep = (sys.executable, "-c", "import time; time.sleep(9999)")
-    monkeypatch.setattr(Work, "task", lambda self, file, log: Task(self.name, asleep, log))
-    monkeypatch.setattr(Works, "base", lambda *_: None)  # nobody trains one
+    monkeypatch.setattr(Task, "command", lambda self, file, log: Command(self.name, asleep, log))
+    monkeypatch.setattr(TaskList, "initial", lambda *_: None)  # nobody trains one
     root = tmp_path / "runs"
     sets = ["sweep.space=rho=0.3|0.8", "sweep.study=mine", "executor.workers=3"]
     flags = {"guide": {"name": "branch"}, "run": {"root": root}}
@@ -131,7 +131,7 @@ def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypa
     assert (root / "sweeps/mine/sweep.md").read_text().count("| cancelled") == 2
     (listed,) = typed("sweeps", "list", "--runs", root, "--json")["sweeps"]
     counts = {"done": 0, "failed": 0, "pruned": 0, "cancelled": 2, "left": 0}
-    assert listed["cells"] == counts
+    assert listed["trials"] == counts
     assert "mine grid 0 0 0 2 0" in " ".join(typed("sweeps", "list", "--runs", root).split())
     shown = typed("sweeps", "show", "mine", "--runs", root, "--json")
     assert [cell["state"] for cell in shown["report"]["cells"]] == ["cancelled"] * 2

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.config.load import load
-from sage_cli.executors.executor import Resources, Task
-from sage_cli.executors.work import Work
+from sage_cli.executors.executor import Command, Resources
+from sage_cli.trials.task import Task
 
 
 @dataclass(eq=False, kw_only=True)
-class ShellWork(Work):
+class ShellTask(Task):
     """`line` under `sh`, in the folder of its result."""
 
     line: str
     folder: Path
 
-    def task(self, file: Path, log: Path) -> Task:
+    def command(self, file: Path, log: Path) -> Command:
         command = ("sh", "-c", f"cd '{self.folder}'; {self.line}")
-        return Task(self.name, command, log, self.resources)
+        return Command(self.name, command, log, self.resources)
 
 
-def shell_work(folder: Path, name: str, line: str | None = None, needs: Work | None = None) -> Work:
+def shell_task(folder: Path, name: str, line: str | None = None, needs: Task | None = None) -> Task:
     """A work that is done once `folder/name` is there, which its default line makes."""
-    return ShellWork(
+    return ShellTask(
         name, f"work {name}", (), load().config, (folder / name).exists, Resources(),
         needs=needs, line=line or f"echo {name} >> order; echo made > {name}", folder=folder,
     )  # fmt: skip

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from sage_cli import errors
 from sage_cli.executors.executor import End, Fate
+from sage_cli.json_value import json_value
+from sage_cli.store.atomic import write_json
 
 LINES = 12
-"""How many of a log's last lines are kept."""
+"""How many of a log's last lines are shown."""
 _TAIL_BYTES = 8192
 _NO_MEMORY = re.compile(
     r"out of memory|OutOfMemory|MemoryError|can't allocate memory|oom.kill", re.I
@@ -41,11 +43,14 @@ class Failure:
     reason: str
     lines: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.reason}"
+
 
 def failure(end: End, manifest: Mapping[str, Any], log: Path) -> Failure:
-    """Why a task ended as it did, from its executor, its run's manifest and its log.
+    """Why a task failed, from its executor, its run's manifest and its log.
 
-    `manifest` is {} where the task didn't come to begin or take up its run.
+    `manifest` is {} if the task did not start or resume its run.
     """
     lines = last_lines(log)
     reason = str(manifest.get("reason") or "")
@@ -74,7 +79,7 @@ def _kind(end: End, manifest: Mapping[str, Any], lines: Sequence[str]) -> Kind:
 
 def _killed(end: End) -> str:
     if end.fate is Fate.LOST:
-        return "nothing is known of its end: the node or the process that ran it is gone"
+        return "its end is unknown: the node or the process that ran it is gone"
     if end.fate is Fate.ENDED:
         return "it was ended from outside"
     number = -end.code if end.code is not None and end.code < 0 else (end.code or 0) - 128
@@ -84,7 +89,7 @@ def _killed(end: End) -> str:
 
 
 def last_lines(log: Path) -> tuple[str, ...]:
-    """The last lines of a log that say something, without colours and frames."""
+    """The last lines of a log that are not empty, without colours and frames."""
     try:
         with log.open("rb") as handle:
             handle.seek(max(0, log.stat().st_size - _TAIL_BYTES))
@@ -96,6 +101,30 @@ def last_lines(log: Path) -> tuple[str, ...]:
 
 
 def _last_message(lines: Sequence[str]) -> str:
-    """What an error panel says, or the last line."""
+    """The text of the last error panel, or the last line."""
     titles = [place for place, line in enumerate(lines) if line == "error"]
     return " ".join(lines[titles[-1] + 1 :]) if titles else (lines[-1] if lines else "")
+
+
+def all_failed(reasons: Iterable[str], logs: Path) -> errors.TrainingError:
+    """The error of a suite or a sweep without a result: every trial failed for these reasons."""
+    return errors.TrainingError(
+        "\n".join(["every trial failed", *dict.fromkeys(reasons)]),
+        f"read the logs in {logs}; the same command tries again",
+    )
+
+
+def write_failures(file: Path, failures: Mapping[str, Failure]) -> None:
+    """Write by task why it was given up."""
+    write_json(file, {name: asdict(why) for name, why in failures.items()})
+
+
+def stored_failures(file: Path) -> dict[str, str]:
+    """Why tasks were given up, by name; {} if the file is missing or torn."""
+    try:
+        return {
+            name: f"{why['kind']}: {why['reason']}"
+            for name, why in json_value(file.read_bytes()).items()
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}

@@ -14,8 +14,7 @@ from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.policy import Policy
-from sage_cli.suite.stored import StoredMeasurements
-from sage_cli.sweep.cells import Cells
+from sage_cli.trials.stored import StoredMeasurements
 
 
 @pytest.fixture
@@ -37,10 +36,10 @@ def policy(tmp_path: Path) -> Policy:
 def test_what_was_never_drawn_or_never_here_is_not_measured_yet(
     config: SageConfig, policy: Policy
 ) -> None:
-    cells = Cells(config, "study", load_benchmarks(config.evaluation, config.data))
+    given = StoredMeasurements(load_benchmarks(config.evaluation, config.data))
     for one in (policy, Policy("nobody/never-here")):
         assert StoredMeasurements().measured(one, config) is None
-        assert cells.counts(one, config) is None
+        assert given.measured(one, config) is None
 
 
 def test_what_can_not_be_counted_is_said_and_not_taken_for_missing(
@@ -52,6 +51,6 @@ def test_what_can_not_be_counted_is_said_and_not_taken_for_missing(
     (stored.folder / "set.json").write_text(json.dumps({"model": "another"}))
     with pytest.raises(StoreError, match="describes another set"):
         StoredMeasurements().measured(policy, config)
-    cells = Cells(config, "study", load_benchmarks(config.evaluation, config.data))
+    given = StoredMeasurements(load_benchmarks(config.evaluation, config.data))
     with pytest.raises(StoreError, match="describes another set"):
-        cells.counts(policy, config)
+        given.measured(policy, config)

@@ -1,4 +1,4 @@
-"""Works done by real processes: once each, in order, again where that may help."""
+"""Tasks done by real processes: once each, in order, again where that may help."""
 
 import json
 import os
@@ -7,31 +7,31 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from shell_work import shell_work
+from shell_task import shell_task
 
 from sage_cli.errors import EXIT_BUSY, StoreError
-from sage_cli.executors.failures import Kind
 from sage_cli.executors.local import LocalExecutor
-from sage_cli.executors.work_queue import WorkQueue
 from sage_cli.store.lock import writer
 from sage_cli.store.runs.run import Run
+from sage_cli.trials.failures import Kind
+from sage_cli.trials.queue import TaskQueue
 
 
 class Ears:
-    """Hears what becomes of works."""
+    """Hears what becomes of tasks."""
 
     def __init__(self):
         self.ends, self.failures, self.waited_for = [], [], []
 
-    def done(self, work):
-        self.ends.append((work.name, "done" if work.since_s is not None else "found"))
+    def done(self, task):
+        self.ends.append((task.name, "done" if task.since_s is not None else "found"))
 
-    def failed(self, work, why, log, *, again):
+    def failed(self, task, why, log, *, again):
         self.failures.append(why)
-        self.ends.append((work.name, "again" if again else "lost"))
+        self.ends.append((task.name, "again" if again else "lost"))
 
-    def waits(self, work, who):
-        self.ends.append((work.name, "waits"))
+    def waits(self, task, who):
+        self.ends.append((task.name, "waits"))
         self.waited_for.append(who)
 
 
@@ -42,7 +42,7 @@ def ears():
 
 @pytest.fixture
 def queue(tmp_path, ears):
-    made = WorkQueue(LocalExecutor(2, grace_s=1), tmp_path / "logs", retries=1, listener=ears)
+    made = TaskQueue(LocalExecutor(2, grace_s=1), tmp_path / "logs", retries=1, listener=ears)
     yield made
     made.close()
 
@@ -56,10 +56,10 @@ def finish(queue, seconds=30):
 
 
 def test_what_is_needed_is_done_before_and_once(queue, ears, tmp_path):
-    base = shell_work(tmp_path, "base", "sleep 0.3; echo base >> order; touch base")
-    queue.add(shell_work(tmp_path, "one", needs=base))
-    again = shell_work(tmp_path, "base")  # the same work, asked for by another
-    queue.add(shell_work(tmp_path, "two", needs=again))
+    base = shell_task(tmp_path, "base", "sleep 0.3; echo base >> order; touch base")
+    queue.add(shell_task(tmp_path, "one", needs=base))
+    again = shell_task(tmp_path, "base")  # the same task, asked for by another
+    queue.add(shell_task(tmp_path, "two", needs=again))
     finish(queue)
     order = (tmp_path / "order").read_text().split()
     assert (order[0], sorted(order[1:])) == ("base", ["one", "two"])
@@ -68,15 +68,15 @@ def test_what_is_needed_is_done_before_and_once(queue, ears, tmp_path):
 
 def test_what_is_in_the_store_is_not_done_again(queue, ears, tmp_path):
     (tmp_path / "one").touch()
-    queue.add(shell_work(tmp_path, "one"))
+    queue.add(shell_task(tmp_path, "one"))
     assert queue.idle
     assert ears.ends == [("one", "found")]
     assert not (tmp_path / "order").exists()
 
 
 def test_a_failure_is_tried_again_and_then_kept_with_its_reason(queue, ears, tmp_path):
-    queue.add(shell_work(tmp_path, "once", "test -e seen && touch once; touch seen; exit 1"))
-    queue.add(shell_work(tmp_path, "never", "echo no luck; exit 1"))
+    queue.add(shell_task(tmp_path, "once", "test -e seen && touch once; touch seen; exit 1"))
+    queue.add(shell_task(tmp_path, "never", "echo no luck; exit 1"))
     finish(queue)
     assert ears.ends.count(("once", "again")) == 1
     assert ("once", "done") in ears.ends
@@ -86,21 +86,21 @@ def test_a_failure_is_tried_again_and_then_kept_with_its_reason(queue, ears, tmp
 
 
 def test_a_refusal_is_not_repeated(queue, ears, tmp_path):
-    queue.add(shell_work(tmp_path, "no", "exit 2"))
+    queue.add(shell_task(tmp_path, "no", "exit 2"))
     finish(queue)
     assert ears.ends == [("no", "lost")]
     assert ears.failures[0].kind is Kind.REFUSED
 
 
 def test_a_result_counts_whatever_the_exit_code_says(queue, ears, tmp_path):
-    queue.add(shell_work(tmp_path, "odd", "touch odd; exit 7"))
+    queue.add(shell_task(tmp_path, "odd", "touch odd; exit 7"))
     finish(queue)
     assert ears.ends == [("odd", "done")]
 
 
 def test_what_needs_something_lost_is_lost_with_its_reason(queue, ears, tmp_path):
-    base = shell_work(tmp_path, "base", "echo no base; exit 2")
-    queue.add(shell_work(tmp_path, "one", needs=base))
+    base = shell_task(tmp_path, "base", "echo no base; exit 2")
+    queue.add(shell_task(tmp_path, "one", needs=base))
     finish(queue)
     assert ears.ends == [("base", "lost"), ("one", "lost")]
     assert ears.failures[1] == ears.failures[0]
@@ -110,11 +110,11 @@ def test_a_work_whose_result_can_not_be_read_is_given_up_alone(queue, ears, tmp_
     def unreadable():
         raise StoreError("two texts for one sample")
 
-    lost = shell_work(tmp_path, "lost", "touch began")
+    lost = shell_task(tmp_path, "lost", "touch began")
     lost.done = unreadable
-    queue.add(shell_work(tmp_path, "after", "touch began", needs=lost))
+    queue.add(shell_task(tmp_path, "after", "touch began", needs=lost))
     queue.add(lost)
-    queue.add(shell_work(tmp_path, "other"))
+    queue.add(shell_task(tmp_path, "other"))
     finish(queue)
     assert not (tmp_path / "began").exists()
     assert {(why.kind, why.reason) for why in ears.failures} == {
@@ -125,10 +125,10 @@ def test_a_work_whose_result_can_not_be_read_is_given_up_alone(queue, ears, tmp_
 
 def test_works_of_others_are_waited_for(queue, ears, tmp_path):
     run = Run(tmp_path / "run")
-    work = shell_work(tmp_path, "one")
-    work.run = run
+    task = shell_task(tmp_path, "one")
+    task.run = run
     with writer(run.folder):
-        queue.add(work)
+        queue.add(task)
         for _ in range(10):
             queue.advance()
             time.sleep(0.01)
@@ -144,13 +144,13 @@ def test_works_of_others_are_waited_for(queue, ears, tmp_path):
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_one_that_lost_the_race_for_a_lock_waits_and_is_no_failure(queue, ears, tmp_path, dies):
-    """Both looked while nobody held the run; the writer then ends its work, or dies over it."""
-    work = shell_work(tmp_path, "base", f"test -e free || exit {EXIT_BUSY}; echo base > base")
-    work.run = Run(tmp_path / "run")
-    queue.add(work)
-    queue.add(shell_work(tmp_path, "one", needs=work))
+    """Both looked while nobody held the run; the writer then ends its task, or dies over it."""
+    task = shell_task(tmp_path, "base", f"test -e free || exit {EXIT_BUSY}; echo base > base")
+    task.run = Run(tmp_path / "run")
+    queue.add(task)
+    queue.add(shell_task(tmp_path, "one", needs=task))
     queue.advance()
-    with writer(work.run.folder):
+    with writer(task.run.folder):
         deadline = time.monotonic() + 30
         while queue.running:
             queue.advance()
@@ -165,19 +165,19 @@ def test_one_that_lost_the_race_for_a_lock_waits_and_is_no_failure(queue, ears, 
 
 def test_no_more_than_there_are_places_and_no_less(queue, tmp_path):
     for name in "abcd":
-        queue.add(shell_work(tmp_path, name, f"sleep 0.2; touch {name}"))
+        queue.add(shell_task(tmp_path, name, f"sleep 0.2; touch {name}"))
     queue.advance()
-    assert [work.name for work in queue.running] == ["a", "b"]
+    assert [task.name for task in queue.running] == ["a", "b"]
     assert not queue.has_room
     finish(queue)
     assert all((tmp_path / name).exists() for name in "abcd")
 
 
 def test_one_that_is_ended_leaves_its_place_and_nobody_is_told(queue, ears, tmp_path):
-    queue.add(shell_work(tmp_path, "long", "sleep 60; touch long"))
+    queue.add(shell_task(tmp_path, "long", "sleep 60; touch long"))
     queue.advance()
-    assert [one.name for one in queue.cancel(lambda work: work.name == "long")] == ["long"]
-    queue.add(shell_work(tmp_path, "next"))
+    assert [one.name for one in queue.cancel(lambda task: task.name == "long")] == ["long"]
+    queue.add(shell_task(tmp_path, "next"))
     finish(queue)
     assert ears.ends == [("next", "done")]
 
@@ -208,18 +208,18 @@ class Outliving(LocalExecutor):
 
 
 def test_jobs_that_outlive_a_driver_are_taken_up_by_the_next(tmp_path, ears):
-    first = WorkQueue(Outliving(2), tmp_path / "logs", 1, ears)
-    first.add(shell_work(tmp_path, "slow", "sleep 1; echo slow >> order; touch slow"))
-    first.add(shell_work(tmp_path, "gone", "sleep 1; touch gone"))
+    first = TaskQueue(Outliving(2), tmp_path / "logs", 1, ears)
+    first.add(shell_task(tmp_path, "slow", "sleep 1; echo slow >> order; touch slow"))
+    first.add(shell_task(tmp_path, "gone", "sleep 1; touch gone"))
     first.advance()
     kept = json.loads((tmp_path / "logs/jobs.json").read_text())
     assert sorted(kept.values()) == ["gone", "slow"]
     (job_gone,) = (job for job, name in kept.items() if name == "gone")
     del Outliving.known[job_gone]
-    second = WorkQueue(Outliving(2), tmp_path / "logs", 1, ears)
-    second.add(shell_work(tmp_path, "slow", "echo twice >> order; touch slow"))
-    second.add(shell_work(tmp_path, "gone", "touch gone"))
-    assert [work.name for work in second.running] == ["slow"]
+    second = TaskQueue(Outliving(2), tmp_path / "logs", 1, ears)
+    second.add(shell_task(tmp_path, "slow", "echo twice >> order; touch slow"))
+    second.add(shell_task(tmp_path, "gone", "touch gone"))
+    assert [task.name for task in second.running] == ["slow"]
     finish(second)
     assert (tmp_path / "order").read_text() == "slow\n"
     assert json.loads((tmp_path / "logs/jobs.json").read_text()) == {}
@@ -230,19 +230,19 @@ def left_jobs(folder):
 
 
 def test_jobs_that_nobody_asks_for_leave_the_list_when_they_end(tmp_path, ears):
-    first = WorkQueue(Outliving(3), tmp_path / "logs", 1, ears)
+    first = TaskQueue(Outliving(3), tmp_path / "logs", 1, ears)
     for name, line in (("short", "true"), ("long", "sleep 60"), ("wanted", "echo no; exit 1")):
-        first.add(shell_work(tmp_path, name, line))
+        first.add(shell_task(tmp_path, name, line))
     first.advance()
     assert sorted(left_jobs(tmp_path)) == ["long", "short", "wanted"]
-    second = WorkQueue(Outliving(3), tmp_path / "logs", 0, ears)
+    second = TaskQueue(Outliving(3), tmp_path / "logs", 0, ears)
     deadline = time.monotonic() + 30
     while left_jobs(tmp_path) != ["long"]:
         second.advance()
         assert time.monotonic() < deadline
         time.sleep(0.02)
     # one that is asked for only now is told how it ended, and isn't run again
-    second.add(shell_work(tmp_path, "wanted", "echo again >> order; exit 1"))
+    second.add(shell_task(tmp_path, "wanted", "echo again >> order; exit 1"))
     second.advance()
     assert (ears.ends, ears.failures[0].reason) == ([("wanted", "lost")], "no")
     assert not (tmp_path / "order").exists()
@@ -253,15 +253,15 @@ def test_jobs_that_nobody_asks_for_leave_the_list_when_they_end(tmp_path, ears):
 
 @pytest.mark.parametrize("when", ["before", "while it is queued again"])
 def test_a_job_whose_work_is_done_is_ended(tmp_path, ears, when, monkeypatch):
-    monkeypatch.setattr("sage_cli.executors.work_queue.LOOK_S", 0.0)
-    first = WorkQueue(Outliving(1), tmp_path / "logs", 1, ears)
-    first.add(shell_work(tmp_path, "one", "sleep 600"))
+    monkeypatch.setattr("sage_cli.trials.queue.CHECK_QUEUED_S", 0.0)
+    first = TaskQueue(Outliving(1), tmp_path / "logs", 1, ears)
+    first.add(shell_task(tmp_path, "one", "sleep 600"))
     first.advance()
     (job,) = json.loads((tmp_path / "logs/jobs.json").read_text())
     if when == "before":  # by another command
         (tmp_path / "one").touch()
-    second = WorkQueue(Outliving(1), tmp_path / "logs", 1, ears)
-    second.add(shell_work(tmp_path, "one"))
+    second = TaskQueue(Outliving(1), tmp_path / "logs", 1, ears)
+    second.add(shell_task(tmp_path, "one"))
     second.advance()
     if when != "before":
         assert second.running
@@ -270,11 +270,11 @@ def test_a_job_whose_work_is_done_is_ended(tmp_path, ears, when, monkeypatch):
         finish(second)
     second.close()
     assert ears.ends == [("one", "found" if when == "before" else "done")]
-    assert Outliving.known[job]._jobs[job].leashed.poll() is not None  # nothing of it runs
+    assert Outliving.known[job]._jobs[job].guarded.poll() is not None  # nothing of it runs
     assert left_jobs(tmp_path) == []
 
 
 def test_a_torn_list_of_jobs_is_named(tmp_path, ears):
     Path(tmp_path / "jobs.json").write_text('{"12": ')
     with pytest.raises(Exception, match=r"jobs\.json is torn or was edited"):
-        WorkQueue(LocalExecutor(1), tmp_path, 1, ears)
+        TaskQueue(LocalExecutor(1), tmp_path, 1, ears)

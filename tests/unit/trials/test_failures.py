@@ -3,7 +3,16 @@
 import pytest
 
 from sage_cli.executors.executor import End, Fate
-from sage_cli.executors.failures import LINES, Kind, failure, last_lines
+from sage_cli.trials.failures import (
+    LINES,
+    Failure,
+    Kind,
+    all_failed,
+    failure,
+    last_lines,
+    stored_failures,
+    write_failures,
+)
 
 PANEL = """loading libraries
 ╭─ error ──────────────────────╮
@@ -79,3 +88,17 @@ def test_only_the_last_lines_are_kept_without_colours_and_empty_ones(log):
 def test_no_log_is_no_lines(tmp_path):
     found = failure(End(Fate.EXITED, 3), {}, tmp_path / "none.log")
     assert (found.lines, found.reason) == ((), "exit code 3")
+
+
+def test_stored_failures_are_read_back_and_a_torn_file_tells_nothing(tmp_path):
+    file = tmp_path / "failures.json"
+    assert stored_failures(file) == {}
+    write_failures(file, {"rl-a": Failure(Kind.MEMORY, "2 GiB", ("a line",))})
+    assert stored_failures(file) == {"rl-a": "out of memory: 2 GiB"}
+    file.write_text('{"rl-a": ')
+    assert stored_failures(file) == {}
+
+
+def test_each_reason_is_told_once_where_every_trial_failed(tmp_path):
+    error = all_failed(["timeout: late", "timeout: late", "killed: SIGKILL"], tmp_path)
+    assert error.cause.splitlines() == ["every trial failed", "timeout: late", "killed: SIGKILL"]

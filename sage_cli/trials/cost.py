@@ -1,0 +1,169 @@
+"""The cost of tasks: steps, completions and tokens at most, GPU hours, and expected minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sage_cli.config.data import DataSection
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import DataError
+from sage_cli.methods.method import batch_of
+from sage_cli.models.policies.names import checkpoint_steps
+from sage_cli.planning.hours import gpu_hours
+from sage_cli.problems.data_set import DataSet, Group
+from sage_cli.problems.load import benchmark_names, load_problems
+from sage_cli.problems.registry import find, is_file_name, members
+from sage_cli.problems.sources import local_files
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.trials.task import Task
+from sage_cli.trials.tasks import CHECKPOINTS, RL, SFT
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one task or several; `unknown` names what cannot be counted and is left out."""
+
+    steps: int = 0
+    completions: int = 0
+    tokens: int = 0
+    gpu_hours: float = 0.0
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.steps + other.steps,
+            self.completions + other.completions,
+            self.tokens + other.tokens,
+            self.gpu_hours + other.gpu_hours,
+            tuple(dict.fromkeys((*self.unknown, *other.unknown))),
+        )
+
+    def describe(self) -> str:
+        """The cost in words; what is not counted at the end."""
+        said = [f"{self.steps:,} steps", f"{self.completions:,} completions"]
+        said.append(f"{self.tokens:,} tokens at most")
+        if self.gpu_hours:
+            said.append(f"{self.gpu_hours:.0f} GPU hours at most, by stated throughputs")
+        return "; ".join([*said, *(f"not counted: {one}" for one in self.unknown)])
+
+
+def cost(tasks: Iterable[Task]) -> Cost:
+    """The cost of `tasks` from the beginning, whatever is stored of them."""
+    return sum(map(cost_of, tasks), Cost())
+
+
+def cost_of(task: Task) -> Cost:
+    """The cost of a task; demonstrations are not counted, since their data would be read."""
+    return training_cost(task) + measuring_cost(task)
+
+
+def cost_left(tasks: Iterable[Task]) -> Cost:
+    """The cost that is left of `tasks` that are not done; a finished training costs nothing."""
+    return sum(map(_left, tasks), Cost())
+
+
+def _left(task: Task) -> Cost:
+    trained = task.run is not None and task.run.finished
+    return measuring_cost(task) if trained else cost_of(task)
+
+
+def training_cost(task: Task) -> Cost:
+    """The cost of the training that a task does."""
+    config = task.config
+    if task.kind == SFT:
+        steps = config.sft.steps
+        return Cost(steps=steps) if steps else Cost(unknown=("the steps of supervised warm-up",))
+    if task.kind != RL:
+        return Cost()
+    completions = config.rl.steps * batch_of(config.rl, config.rl.processes).completions
+    tokens = completions * config.rollout.max_tokens
+    hours = gpu_hours(config.model, sampled=tokens, trained=tokens)
+    return Cost(config.rl.steps, completions, tokens, hours)
+
+
+def measuring_cost(task: Task) -> Cost:
+    """The cost of the measurement that a task does."""
+    if not task.measures:
+        return Cost()
+    return _measurement(task.config, _kept(task) if task.kind == CHECKPOINTS else 1)
+
+
+def _measurement(config: SageConfig, policies: int) -> Cost:
+    evaluation = config.evaluation
+    names = benchmark_names(evaluation.benchmark)
+    counts = {name: problem_count(name, config.data) for name in names}
+    problems = sum(
+        min(count, evaluation.limit or count) for count in counts.values() if count is not None
+    )
+    completions = policies * problems * evaluation.samples * evaluation.seeds
+    tokens = completions * config.sampling.max_tokens
+    unknown = tuple(f"the problems of {name}" for name, count in counts.items() if count is None)
+    return Cost(0, completions, tokens, gpu_hours(config.model, sampled=tokens), unknown)
+
+
+def problem_count(name: str, data: DataSection) -> int | None:
+    """The number of a benchmark's problems; None if its data, which are not here, tell it."""
+    entry = None if is_file_name(name) else find(name)
+    if isinstance(entry, DataSet | Group) and entry.count is not None:
+        return entry.count
+    return _counted(name, data.model_dump_json())
+
+
+@cache
+def _counted(name: str, data_json: str) -> int | None:
+    """The number of problems by reading them, without the Hub."""
+    data = DataSection.model_validate_json(data_json)
+    try:
+        here = all(not isinstance(one, DataSet) or local_files(one, data) for one in members(name))
+        return len(load_problems(name, data)) if here else None
+    except DataError:
+        return None
+
+
+def _kept(task: Task) -> int:
+    """The number of a run's policies, now or at its end: its checkpoints, and the last one."""
+    rl, needs = task.config.rl, task.needs
+    if needs is not None and needs.run is not None and needs.run.finished:
+        return len(checkpoint_steps(needs.run)) + 1
+    most = rl.steps // rl.save_every
+    return 1 + (most if rl.keep_checkpoints is None else min(most, rl.keep_checkpoints))
+
+
+LATEST = 5
+"""Earlier runs on which an estimate of time rests."""
+_SHAPE = (
+    ("rl", "prompts_per_step"),
+    ("rl", "rollouts_per_prompt"),
+    ("rl", "iterations"),
+    ("rl", "processes"),
+    ("rollout", "max_tokens"),
+    ("rollout", "backend"),
+)
+"""Settings that decide how long a step takes, besides the model."""
+
+
+def seconds_per_step(runs: Runs, config: SageConfig) -> tuple[float, int] | None:
+    """The mean time of a step over the latest finished runs with the same model and batch.
+
+    Comes with the number of these runs; None if there are none.
+    """
+    wanted = _shape(config.model_dump(mode="json"))
+    found = [each for run in reversed(runs.whole()) if (each := _per_step(run, wanted)) is not None]
+    latest = found[:LATEST]
+    return (sum(latest) / len(latest), len(latest)) if latest else None
+
+
+def _per_step(run: Run, wanted: object) -> float | None:
+    manifest = run.manifest
+    if not run.finished or manifest.get("kind") != "rl" or not manifest.get("seconds"):
+        return None
+    config = run.config
+    steps = config.get("rl", {}).get("steps")
+    return float(manifest["seconds"]) / steps if steps and _shape(config) == wanted else None
+
+
+def _shape(config: Mapping[str, Mapping[str, Any]]) -> object:
+    return config.get("model"), [config.get(section, {}).get(key) for section, key in _SHAPE]

@@ -1,0 +1,144 @@
+"""The tasks of trials: what each replicate needs, the command that does it, and when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.schema import SageConfig
+from sage_cli.executors.build import local_places, task_resources
+from sage_cli.store.identity import identity_of
+from sage_cli.trials.stored import StoredMeasurements
+from sage_cli.trials.task import Task
+from sage_cli.trials.trial import Replicate
+
+_OF_SFT = ("model.", "prompt.", "data.", "sft.")
+_OF_MEASUREMENTS = ("model.", "prompt.", "data.", "evaluation.", "sampling.", "grading.")
+"""Sections that the commands read which train an initial policy, and which measure."""
+_SAMPLED = ("benchmark", "fields", "samples", "seeds", "seed", "limit")
+
+SFT, RL, EVALUATE, CHECKPOINTS, GUIDE = "sft", "rl", "eval", "checkpoints", "guide"
+REPORTED = 4
+"""Completions of a guided policy in its token report."""
+
+
+class TaskList:
+    """The tasks of trials, each once: trials may share trainings and measurements.
+
+    `flags` are options of every command line as a person types it, `training` further words of
+    every training.
+    """
+
+    def __init__(
+        self,
+        config: SageConfig,
+        stored: StoredMeasurements,
+        flags: tuple[str, ...] = (),
+        training: tuple[str, ...] = (),
+    ) -> None:
+        section, processes = config.executor, config.rl.processes
+        self._share = task_resources(section, processes)
+        # all tasks wait for the initial policy, which may have the threads of all on this machine
+        places = local_places(section, processes) if section.name == "local" else 1
+        self._alone = replace(self._share, threads=self._share.threads * places)
+        self._stored, self._flags, self._training = stored, flags, training
+        self.tasks: dict[str, Task] = {}
+
+    def initial(self, one: Replicate) -> Task | None:
+        """Train the initial policy; None if it is a model that is taken as it is."""
+        initial = one.initial
+        if initial.run is None:
+            return None
+        return self._add(
+            initial.label, f"initial policy {initial.label}", ("sft",), one, lambda: initial.exists,
+            SFT, one.words.about(*_OF_SFT), resources=self._alone, run=initial.run,
+        )  # fmt: skip
+
+    def training(self, one: Replicate, *, measure: bool = True) -> Task:
+        """Train a replicate, and measure it by the same command."""
+        policy, run = one.policy, one.policy.run
+        assert run is not None  # RL leads to one
+        if policy.label in self.tasks:
+            return self.tasks[policy.label]
+
+        def is_done() -> bool:
+            task.measured = self._stored.measured(policy, one.config) if measure else None
+            return run.finished and (not measure or task.measured is not None)
+
+        words = ("rl", "--measure") if measure else ("rl",)
+        task = self._add(
+            policy.label, one.title, (*words, *self._training), one, is_done, RL, one.words.all,
+            run=run, needs=self.initial(one), measures=measure, replicate=one,
+        )  # fmt: skip
+        return task
+
+    def measurement(self, one: Replicate) -> Task:
+        """Measure the policy of a replicate, unless its training does."""
+        policy, key = one.policy, _key(one.config)
+        training = self.tasks.get(policy.label)
+        if training is not None and training.measures and _key(training.config) == key:
+            return training
+        return self._evaluation(
+            one, f"{policy.label}-on-{key}", policy.word, EVALUATE,
+            lambda: self._stored.measured(policy, one.config) is not None,
+        )  # fmt: skip
+
+    def checkpoints(self, one: Replicate) -> Task:
+        """Measure all that a training keeps on its way."""
+        run = one.policy.run
+        assert run is not None  # RL leads to one
+        return self._evaluation(
+            one, f"{run.id}-checkpoints-{_key(one.config)}", f"{run.id}@all", CHECKPOINTS,
+            lambda: self._stored.checkpoints_are_measured(run, one.config),
+        )  # fmt: skip
+
+    def token_report(self, one: Replicate, label: str) -> Task:
+        """Keep what the guide does to some completions of a training, token by token."""
+        run = one.policy.run
+        assert run is not None  # RL leads to one
+        words = ("guide", "show", run.id, "--limit", str(REPORTED), "--keep")
+        return self._add(
+            f"{run.id}-guide", f"guide of {label}", words, one, lambda: run.guide.is_file(), GUIDE,
+            (), needs=self.tasks[run.id],
+        )  # fmt: skip
+
+    def _evaluation(
+        self, one: Replicate, name: str, of: str, kind: str, done: Callable[[], bool]
+    ) -> Task:
+        """`sage eval` of a policy, or of a run's checkpoints."""
+        needs = self.tasks.get(one.policy.label)
+        if needs is None and one.is_initial:
+            needs = self.initial(one)
+        return self._add(
+            name, f"{of} on {one.config.evaluation.benchmark}", ("eval", of), one, done, kind,
+            one.words.about(*_OF_MEASUREMENTS), needs=needs, measures=True,
+        )  # fmt: skip
+
+    def _add(
+        self,
+        name: str,
+        title: str,
+        words: tuple[str, ...],
+        one: Replicate,
+        done: Callable[[], bool],
+        kind: str,
+        options: tuple[str, ...],
+        **further: Any,
+    ) -> Task:
+        """The task of that name, made if it is not in the list."""
+        if name not in self.tasks:
+            self.tasks[name] = Task(
+                name, title, words, one.config, done, **{"resources": self._share, **further},
+                kind=kind, options=(*options, *self._flags),
+            )  # fmt: skip
+        return self.tasks[name]
+
+
+def _key(config: SageConfig) -> str:
+    """Eight digits of what decides the samples of a policy and their grades."""
+    recipe = EvaluationSpec.of(config)
+    sampled = recipe.evaluation.model_dump(mode="json", include=set(_SAMPLED))
+    settings = [sampled, recipe.sampling.determinants(), recipe.grading.determinants()]
+    return identity_of("measurement", {"settings": settings})[:8]
