@@ -18,6 +18,7 @@ from sage_cli.evaluation.drawing import PolicySampler
 from sage_cli.evaluation.measure import sample_and_grade
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.grading import Grader
+from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import policy_and_reference
 from sage_cli.problems.hints import hinted
@@ -27,7 +28,6 @@ from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.completion import Completion
 from sage_cli.training.lesson import Attempt, Lesson, lesson
 from sage_cli.training.order import training_order
-from sage_cli.training.preferences import guided
 
 if TYPE_CHECKING:
     from sage_cli.training.watch import Watch
@@ -72,7 +72,8 @@ def guided_lesson(
     progress: Progress,
 ) -> Lesson:
     """Have `start` try the problems that a training's steps would take, and learn from it."""
-    rl = guided(spec)
+    rl = spec.rl
+    assert isinstance(rl, GuidedDpo)
     chosen = [problems[row] for row in dict.fromkeys(training_order(len(problems), rl))]
     samples = PolicySamples.of_rollouts(start, spec, root)
     with (

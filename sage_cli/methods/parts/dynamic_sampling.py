@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from accelerate.utils import gather_object
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -36,6 +35,8 @@ class DynamicSampling:
 
     def draw(self, trainer: Trainer, rows: Sequence[Row]) -> tuple[list[Row], Drawn]:
         """Rows and their completions (in TRL's form) after replacement, for this process."""
+        from accelerate.utils import gather_object
+
         rows, drawn = list(rows), trainer.generate_rows(rows)
         tried = set(gather_object([row["row"] for row in rows]))
         self.record = {"groups/discarded": 0, "groups/extra_generations": 0}
@@ -65,6 +66,8 @@ class DynamicSampling:
 
         Every process generates the same number of rows, since generation is collective.
         """
+        from accelerate.utils import gather_object
+
         first = trainer.accelerator.process_index * len(rows)
         groups = [(first + index) // trainer.num_generations for index in range(len(rows))]
         places = [index for index, group in enumerate(groups) if group in replacement]

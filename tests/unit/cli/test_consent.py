@@ -107,7 +107,7 @@ def test_rl_from_such_a_run_needs_it_too(sage, runs, ran):
 def test_an_export_takes_no_other_settings(sage, runs):
     said = sage("export", "sft-silent", "exported", "--set", "rl.steps=3", "--runs", runs)
     assert said.code == 2
-    assert "an export has nothing to do with --set rl.steps=3" in said.words
+    assert "--set rl.steps=3 has no effect on an export" in said.words
     assert "it takes model.revision and model.trust_remote_code" in said.words
 
 

@@ -132,7 +132,7 @@ def test_a_model_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps([{**row, "c": 8} for row in rows]))
     a, copy, b = (str(tmp_path / name) for name in ("a.json", "copy.json", "b.json"))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    with pytest.raises(ConfigurationError, match=r"copy.json \(the same content as .*a.json\) st"):
+    with pytest.raises(ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"):
         compare(Evaluation.of_config(config), [a], [copy], None, Silent())
     with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
         compare(Evaluation.of_config(config), [a, copy], [b, b], None, Silent())
@@ -147,7 +147,7 @@ def test_weights_tell_models_apart_whatever_they_are_called(tmp_path: Path) -> N
         (folder / "model.safetensors").write_text(weights)
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
     one, two, x, y = (str(tmp_path / name) for name in ("one", "two", "x/m", "y/m"))
-    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) stands"):
+    with pytest.raises(ConfigurationError, match=r"two \(the same content as .*one\) is on both"):
         compare(Evaluation.of_config(config), [one], [two], None, Silent())
     # two models of one name would be one in every table
     with pytest.raises(ConfigurationError, match="the same name in tables and figures"):

@@ -147,8 +147,8 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
         RlTraining.of(settings, init=str(base)).carry_out(Silent())
     sampler.most = 1 << 30
 
-    def sealed_and_killed(checkpoint, seal=sft.seal):
-        seal(checkpoint)
+    def sealed_and_killed(checkpoint, lease, seal=sft.seal):
+        seal(checkpoint, lease)
         raise KilledError
 
     with monkeypatch.context() as patch:

@@ -12,7 +12,7 @@ from sage_cli.errors import ConfigurationError, StoreError, TrainingError
 from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import plan_of
-from sage_cli.problems.template import TemplateTokenizer
+from sage_cli.models.folders import TokenizerFacts
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.runs.run import Runs
@@ -184,7 +184,7 @@ def test_an_engines_memory_ends_with_the_process_that_trains(tmp_path, monkeypat
     where = []
     monkeypatch.setattr("sage_cli.training.rollout_engine.is_colocated", lambda _: True)
     monkeypatch.setattr(f"{RL}.train_together", lambda *_: where.append("a process of its own"))
-    monkeypatch.setattr(Policy, "tokenizer_facts", TemplateTokenizer("<eos>", None, "scratch"))
+    monkeypatch.setattr(Policy, "tokenizer_facts", TokenizerFacts("<eos>", None, "scratch"))
     monkeypatch.setattr(f"{RL}.RlTraining.train_here", lambda *_: where.append("here"))
     monkeypatch.setattr(f"{RL}.RlTraining.measure", lambda *_: None)
     monkeypatch.setattr("sage_cli.workflows.training_run.settled", lambda run: run)
