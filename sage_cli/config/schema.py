@@ -11,7 +11,7 @@ from sage_cli.config.data import DataSection
 from sage_cli.config.evaluation import EvaluationSection
 from sage_cli.config.executor import ExecutorSection
 from sage_cli.config.grading import GradingSection
-from sage_cli.config.launching import launch_problems, sharded_by
+from sage_cli.config.launching import launch_problems
 from sage_cli.config.model import (
     ModelSection,
     PretrainedModel,
@@ -22,6 +22,7 @@ from sage_cli.config.model import (
 from sage_cli.config.records import RunSection, TrackingSection
 from sage_cli.config.rollout import RolloutSection
 from sage_cli.config.sampling import SamplingSection
+from sage_cli.config.sharding import sharded_by
 from sage_cli.config.sweep import SweepSection
 from sage_cli.config.training import (
     AnchorSection,

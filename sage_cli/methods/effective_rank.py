@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.config.launching import sharded_by
+from sage_cli.config.sharding import sharded_by
 from sage_cli.methods.method import Beside
 from sage_cli.methods.policy_gradient import PolicyGradient
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sage_cli.config.launching import sharded_by, spread_over
+from sage_cli.config.launching import spread_over
 from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.config.sharding import sharded_by
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of

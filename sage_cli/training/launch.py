@@ -16,10 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
-from sage_cli.config.launching import SHARDED, distributed_type
 from sage_cli.config.presets import accelerate_file
 from sage_cli.config.recipe import RecordSpec
 from sage_cli.config.records import TrackingSection
+from sage_cli.config.sharding import SHARDED, distributed_type
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.method import Method
 from sage_cli.progress import Progress

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from sage_cli.config.fields import settings
-from sage_cli.config.launching import sharded_by, spread_over
+from sage_cli.config.launching import spread_over
 from sage_cli.config.recipe import RlSpec
+from sage_cli.config.sharding import sharded_by
 from sage_cli.config.training import SftSection
 from sage_cli.errors import OutOfMemoryError
 from sage_cli.methods.method import Method, batch_of

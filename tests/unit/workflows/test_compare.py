@@ -132,7 +132,9 @@ def test_a_model_is_named_once(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps([{**row, "c": 8} for row in rows]))
     a, copy, b = (str(tmp_path / name) for name in ("a.json", "copy.json", "b.json"))
     config = load(sets=[f"run.root={tmp_path}/runs"]).config
-    with pytest.raises(ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"):
+    with pytest.raises(
+        ConfigurationError, match=r"copy.json \(the same content as .*a.json\) is on"
+    ):
         compare(Evaluation.of_config(config), [a], [copy], None, Silent())
     with pytest.raises(ConfigurationError, match=r"the same content as .* is named twice on one"):
         compare(Evaluation.of_config(config), [a, copy], [b, b], None, Silent())

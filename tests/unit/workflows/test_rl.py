@@ -9,10 +9,10 @@ from sage_cli.cli.rl import sft_command
 from sage_cli.config.load import load
 from sage_cli.config.recipe import SftSpec
 from sage_cli.errors import ConfigurationError, StoreError, TrainingError
+from sage_cli.models.folders import TokenizerFacts
 from sage_cli.models.policies.planned import planned_base
 from sage_cli.models.policies.policy import Policy
 from sage_cli.planning.dry_run import plan_of
-from sage_cli.models.folders import TokenizerFacts
 from sage_cli.progress import Silent
 from sage_cli.store.lock import writer
 from sage_cli.store.runs.run import Runs
