@@ -6,7 +6,8 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from sage_cli.config.launching import Sharding, unfit_for
+from sage_cli.config.launching import unfit_for
+from sage_cli.config.sharding import Sharding
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import Method
