@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 import optuna
 
-from sage_cli.sweep.optuna_space import OptunaSpace
-from sage_cli.sweep.samplers import sampler
-from sage_cli.sweep.space import Range, Space
+from sage_cli.trials.search.space.space import Range, Space
+from sage_cli.trials.search.study.optuna_space import OptunaSpace
+from sage_cli.trials.search.study.samplers import sampler
 
 SURFACES = Path(__file__).parent / "surfaces"
 SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes")

@@ -47,11 +47,11 @@ def step_times(size: Size, folder: Path) -> dict[str, Any]:
     from rl_step import BRANCH, Bench, alternating_seconds, guided
     from step_clock import Clock
 
-    from sage_cli.config.model import LoraSection
     from sage_cli.config.schema import SageConfig
     from sage_cli.guides import NoGuide
     from sage_cli.models.load import attach_lora
     from sage_cli.problems.problem import Problem
+    from sage_cli.settings.sections.model import LoraSection
 
     class CardBench(Bench):
         """`rl_step`'s bench with a LoRA policy of the size."""

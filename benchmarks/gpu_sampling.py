@@ -37,10 +37,10 @@ def vllm(size: Size, folder: Path) -> dict[str, Any]:
     """Tokens a second of bare `LLM.generate`, and of what `sage passk` does with the engine."""
     import torch
 
-    from sage_cli.config.sampling import SamplingSection
     from sage_cli.sampling.engines.vllm_sampler import ON_CPU, VllmSampler
     from sage_cli.sampling.fill import fill
     from sage_cli.sampling.sampler import SamplerSetup, sample_seed
+    from sage_cli.settings.sections.sampling import SamplingSection
     from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
     path, requests = saved_model(size, folder), sample_requests(size)

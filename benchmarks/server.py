@@ -118,8 +118,8 @@ def made_up(latency_s: float) -> Iterator[tuple[str, str]]:
 @contextmanager
 def vllm(hidden: int) -> Iterator[tuple[str, str]]:
     """Address and model of vLLM's own server, on random weights of two layers."""
-    from sage_cli.config.model import ScratchModel
     from sage_cli.models.scratch import save_scratch
+    from sage_cli.settings.sections.model import ScratchModel
 
     section = ScratchModel(
         kind="scratch", hidden=hidden, layers=2, heads=hidden // 32, feed_forward=2 * hidden

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.cli.app import COMMANDS, command_named
-from sage_cli.cli.schemas import ANSWERS, ERROR, schema
-from sage_cli.config import plugins
+from sage_cli.cli.terminal.schemas import ANSWERS, ERROR, schema
 from sage_cli.config.meaning import Meaning, meanings
 from sage_cli.methods.registry import built_in
+from sage_cli.settings import plugins
 from sage_cli.store.runs.metric_keys import RECORDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]

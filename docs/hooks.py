@@ -5,7 +5,7 @@ from __future__ import annotations
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from sage_cli.cli.schemas import ANSWERS, schema
+from sage_cli.cli.terminal.schemas import ANSWERS, schema
 from sage_cli.store.json_files import json_text
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sage_cli.workflows.open_runs import OpenedRuns
+    from sage_cli.analysis.open_runs import OpenedRuns
 
 __version__ = "0.1.0"
 
@@ -17,6 +17,6 @@ RESULT_VERSION = 3
 
 def open_runs(root: Path | str | None = None) -> OpenedRuns:
     """The runs below a folder as data (docs/python.md); without one, as `sage` finds them."""
-    from sage_cli.workflows.open_runs import open_runs as opened
+    from sage_cli.analysis.open_runs import open_runs as opened
 
     return opened(root)

@@ -34,27 +34,26 @@ settings.load_profile("sage")
 
 TIERS = ("faults", "integration", "invariant", "contract")
 HEAVY = (
+    "commands",
     "guides",
+    "methods",
     "models",
     "objectives",
     "sampling",
     "training",
-    "workflows",
     "cli/test_consent.py",
     "cli/test_doctor.py",
-    "cli/test_guide.py",
     "cli/test_startup.py",
+    "cli/train/test_guide.py",
     "evaluation/test_kept.py",
     "grading/judges/test_plain.py",
     "grading/workers",
     "metrics/test_coverage.py",
-    "policies/test_compatibility.py",
-    "policies/test_reference.py",
-    "reports/test_curves.py",
+    "reports/figures/test_curves.py",
     "reports/sweeps/test_heatmap.py",
     "reports/test_token_report.py",
-    "store/test_tensorboard_mirror.py",
-    "store/test_wandb_mirror.py",
+    "store/mirrors/test_tensorboard_mirror.py",
+    "store/mirrors/test_wandb_mirror.py",
 )
 """Folders and files of units that load torch, Math-Verify or matplotlib, simulate throughout or
 start processes: `make test-fast` doesn't even read them."""

@@ -2,9 +2,9 @@
 
 import random
 
-from sage_cli.config.base import Section
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.problem import Demonstration, Problem
+from sage_cli.settings.base import Section
 
 
 class ClockSettings(Section):

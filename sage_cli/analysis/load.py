@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sage_cli.analysis.analysis import TrainedRun
 from sage_cli.analysis.answers import Answers
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples

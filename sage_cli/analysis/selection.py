@@ -9,8 +9,7 @@ from pathlib import Path
 from sage_cli.analysis.analysis import Analysis, Options
 from sage_cli.analysis.load import Subject
 from sage_cli.analysis.texts import read_detectors
-from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
@@ -24,6 +23,7 @@ from sage_cli.models.policies.names import (
     refuse_equal_labels,
 )
 from sage_cli.models.policies.policy import Policy
+from sage_cli.settings.sections.evaluation import EvaluationSection
 from sage_cli.store.runs.run import Run, Runs
 
 

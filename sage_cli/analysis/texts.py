@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from sage_cli.config.presets import read_yaml, shipped
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.presets import read_yaml, shipped
 
 _TAGGED = re.compile(r"<[^<>\s]+>")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")

@@ -15,40 +15,40 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from sage_cli import __version__
-from sage_cli.cli.console import wants_json
 from sage_cli.cli.group import SageGroup, new_app
-from sage_cli.cli.surroundings import prepare
-from sage_cli.config.passwords import word_without_passwords
+from sage_cli.cli.terminal.console import wants_json
+from sage_cli.cli.terminal.surroundings import prepare
 from sage_cli.errors import Interrupted
+from sage_cli.settings.passwords import word_without_passwords
 
 COMMANDS = {
-    "sft": "sft",
-    "rl": "rl",
-    "eval": "evaluate",
-    "passk": "passk",
-    "compare": "compare",
-    "power": "power",
-    "analyze": "analyze",
-    "sweep": "sweep",
-    "sweeps": "sweeps",
-    "suite": "suite",
-    "grade": "grade",
-    "export": "export",
-    "algos": "algos",
+    "sft": "train.sft",
+    "rl": "train.rl",
+    "eval": "measure.evaluate",
+    "passk": "measure.passk",
+    "compare": "measure.compare",
+    "power": "measure.power",
+    "analyze": "measure.analyze",
+    "sweep": "trials.sweep",
+    "sweeps": "trials.sweeps",
+    "suite": "trials.suite",
+    "grade": "measure.grade",
+    "export": "stored.export",
+    "algos": "train.algos",
     "demo": "demo",
-    "theory": "theory",
+    "theory": "train.theory",
     "data": "data",
-    "guide": "guide",
-    "runs": "runs",
-    "reports": "reports",
-    "plot": "plot",
-    "samples": "samples",
+    "guide": "train.guide",
+    "runs": "stored.runs",
+    "reports": "stored.reports",
+    "plot": "measure.plot",
+    "samples": "measure.samples",
     "config": "config",
     "schema": "schema",
     "doctor": "doctor",
     "init": "init",
 }
-"""Every command and its module beside this one, in the order of `sage --help`."""
+"""Every command and its module below this folder, in the order of `sage --help`."""
 
 
 class Commands(SageGroup):

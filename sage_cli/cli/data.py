@@ -10,13 +10,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sage_cli.cli.console import console, emit
 from sage_cli.cli.group import new_app
-from sage_cli.cli.live import doing
 from sage_cli.cli.options import Json, Presets, Sets, load_config
+from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.live import doing
 
 if TYPE_CHECKING:
-    from sage_cli.cli.answers import SourceAnswer, SourcesAnswer
+    from sage_cli.cli.terminal.answers import SourceAnswer, SourcesAnswer
     from sage_cli.config.schema import SageConfig
 
 SHOWN = 160
@@ -38,7 +38,7 @@ GoldField = Annotated[
 @app.command("list")
 def list_(preset: Presets = None, set_: Sets = None, root: Root = None, json: Json = False) -> None:
     """List the registered sources of problems and where they are."""
-    from sage_cli.workflows.data import list_sources
+    from sage_cli.commands.data import list_sources
 
     with doing("reading local copies"):
         sources = list_sources(_configured(preset, set_, root).data)
@@ -69,7 +69,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a source's count, columns and first problems."""
-    from sage_cli.workflows.data import show_source
+    from sage_cli.commands.data import show_source
 
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"reading {name}"):
@@ -110,7 +110,7 @@ def overlap(
     json: Json = False,
 ) -> None:
     """Find benchmark problems that the training problems contain."""
-    from sage_cli.workflows.data import compare_sources
+    from sage_cli.commands.data import compare_sources
 
     config = _configured(preset, set_, root, question_field, gold_field)
     with doing(f"comparing {train} with {bench}"):

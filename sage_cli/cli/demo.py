@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import Live
 from sage_cli.cli.options import DryRun, Json, Sets
-from sage_cli.cli.plans import show_plan
-from sage_cli.cli.reporting import show_report
+from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.live import Live
+from sage_cli.cli.terminal.plans import show_plan
+from sage_cli.cli.terminal.reporting import show_report
 from sage_cli.planning.dry_run import plan_of
 
 
 def command(set_: Sets = None, dry_run: DryRun = False, json: Json = False) -> None:
     """Train by SFT, then by DAPO without KL and with the branch guide, and plot pass@k."""
     settings = tuple(set_ or ())
-    from sage_cli.workflows.demo import demo, stages
+    from sage_cli.commands.demo import demo, stages
 
     if dry_run:
         show_plan(lambda: plan_of(stages("tiny", settings)), json)

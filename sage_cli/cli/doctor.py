@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 from rich.text import Text
 
-from sage_cli.cli.console import console, emit
-from sage_cli.cli.live import doing
 from sage_cli.cli.options import ConfigFile, Json, Presets, RunRoot, Sets, load_config
+from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.live import doing
 from sage_cli.errors import EXIT_OTHER
 
 if TYPE_CHECKING:
-    from sage_cli.cli.answers import CheckJson, DoctorAnswer
-    from sage_cli.workflows.doctor import Finding
+    from sage_cli.cli.terminal.answers import CheckJson, DoctorAnswer
+    from sage_cli.commands.doctor import Finding
 
 
 def command(
@@ -31,7 +31,7 @@ def command(
     """
     settings = load_config(preset, config, set_, run={"root": runs}).config
     with doing("loading libraries"):
-        from sage_cli.workflows.doctor import checks
+        from sage_cli.commands.doctor import checks
 
     findings: list[Finding] = []
     for check in checks(settings):

@@ -10,10 +10,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sage_cli.cli.console import console, emit_error, one_object, show_error, wants_json
-from sage_cli.cli.visible import visible
-from sage_cli.config.passwords import without_passwords
+from sage_cli.cli.terminal.console import console, emit_error, one_object, show_error, wants_json
+from sage_cli.cli.terminal.visible import visible
 from sage_cli.errors import EXIT_INTERRUPTED, EXIT_OTHER, EXIT_USER, SageError, StoreError
+from sage_cli.settings.passwords import without_passwords
 
 SURROUNDINGS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 """Errors of a file system that no program can help: it is full, or somebody else's."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit
 from sage_cli.cli.options import Json
+from sage_cli.cli.terminal.console import console, emit
 from sage_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sage_cli.cli.answers import WrittenAnswer
+    from sage_cli.cli.terminal.answers import WrittenAnswer
 
 
 def command(
@@ -37,7 +37,7 @@ def _written(folder: Path) -> list[Path]:
 
     Raises ConfigurationError where `folder` is a file or holds anything.
     """
-    from sage_cli.config.presets import shipped
+    from sage_cli.settings.presets import shipped
     from sage_cli.store.atomic import write_text
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -113,7 +113,7 @@ def load_config(
 ) -> Loaded:
     """Resolve presets, flags (nested by section) and `--set` into a checked configuration."""
     from sage_cli.config.load import load
-    from sage_cli.config.presets import read_layer
+    from sage_cli.settings.presets import read_layer
 
     stored = read_layer(config) if config is not None else None
     return load(presets or (), flags, sets or (), stored)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sage_cli.cli.console import console, emit
+from sage_cli.cli.terminal.console import console, emit
 from sage_cli.errors import ConfigurationError
 
 
@@ -18,7 +18,7 @@ def command(
     ] = None,
 ) -> None:
     """Print the JSON schema of what a command prints with --json, or list these commands."""
-    from sage_cli.cli.schemas import ANSWERS, schema
+    from sage_cli.cli.terminal.schemas import ANSWERS, schema
 
     name = " ".join(names or ())
     if not name:

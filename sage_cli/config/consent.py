@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 CONSENT = "model.trust_remote_code"
 HOW_TO_CONSENT = f"read that code, and add --set {CONSENT}=true if it may be run here"

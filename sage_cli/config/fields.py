@@ -10,10 +10,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from sage_cli.config.base import Section, is_cosmetic
 from sage_cli.config.schema import SageConfig
 from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
+from sage_cli.settings.base import Section, is_cosmetic
 
 UNIONS = {"rl": "algo", "guide": "name", "model": "kind"}
 """Sections that are unions, and the key that tells their members apart."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sage_cli.config.model import ScratchModel
-from sage_cli.config.recipe import RlSpec, SftSpec
+from sage_cli.config.specs import RlSpec, SftSpec
+from sage_cli.settings.sections.model import ScratchModel
 
 _HELD_BY = {"reverse": "kl", "forward": "forward-kl", "none": "no-kl"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sage_cli.config.presets import accelerate_file, read_yaml
-from sage_cli.config.sharding import FSDP_2, ZERO_3, Sharding, sharding_in
 from sage_cli.errors import SageError
+from sage_cli.settings.presets import accelerate_file, read_yaml
+from sage_cli.settings.sharding import FSDP_2, ZERO_3, Sharding, sharding_in
 
 if TYPE_CHECKING:
     from sage_cli.methods.method import Method

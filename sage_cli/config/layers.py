@@ -16,15 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sage_cli.config.compat import (
+from sage_cli.config.fields import LASTING, UNIONS, member, member_of, members, own_settings
+from sage_cli.methods.method import Method
+from sage_cli.settings.compat import (
     OFFICIAL,
     WARM_UP,
     official_evaluation_settings,
     official_settings,
 )
-from sage_cli.config.fields import LASTING, UNIONS, member, member_of, members, own_settings
-from sage_cli.config.presets import BLOCKS
-from sage_cli.methods.method import Method
+from sage_cli.settings.presets import BLOCKS
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ from sage_cli.config.consent import require_consent, without_consent
 from sage_cli.config.explain import explain, remedy
 from sage_cli.config.fields import UNIONS
 from sage_cli.config.layers import Layer, Merged, leaves, merge
-from sage_cli.config.passwords import taken
-from sage_cli.config.plugins import AS_STORED
-from sage_cli.config.presets import DEFAULT_PRESET, read_preset
-from sage_cli.config.records import default_root
-from sage_cli.config.rollout import SERVER_URL
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.stored import current
-from sage_cli.config.yaml_text import yaml_value
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
+from sage_cli.settings.passwords import taken
+from sage_cli.settings.plugins import AS_STORED
+from sage_cli.settings.presets import DEFAULT_PRESET, read_preset
+from sage_cli.settings.sections.records import default_root
+from sage_cli.settings.sections.rollout import SERVER_URL
+from sage_cli.settings.yaml_text import yaml_value
 
 STORED = "stored configuration"
 LAYERS = "layers"

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from sage_cli.config.base import Section, is_cosmetic
-from sage_cli.config.docstrings import docstrings
 from sage_cli.config.fields import sections_of
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
 from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
+from sage_cli.settings.base import Section, is_cosmetic
+from sage_cli.settings.docstrings import docstrings
 
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 _WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path",

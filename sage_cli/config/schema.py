@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
 
-from sage_cli.config.base import COSMETIC, Section
-from sage_cli.config.data import DataSection
-from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.executor import ExecutorSection
-from sage_cli.config.grading import GradingSection
 from sage_cli.config.launching import launch_problems
-from sage_cli.config.model import (
+from sage_cli.errors import ConfigurationError
+from sage_cli.guides import Guide, NoGuide
+from sage_cli.methods.grpo import Grpo
+from sage_cli.methods.method import Method, batch_of
+from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.evaluation import EvaluationSection
+from sage_cli.settings.sections.executor import ExecutorSection
+from sage_cli.settings.sections.grading import GradingSection
+from sage_cli.settings.sections.model import (
     ModelSection,
     PretrainedModel,
     PromptSection,
     ScratchModel,
     trained_dtype,
 )
-from sage_cli.config.records import RunSection, TrackingSection
-from sage_cli.config.rollout import RolloutSection
-from sage_cli.config.sampling import SamplingSection
-from sage_cli.config.sharding import sharded_by
-from sage_cli.config.sweep import SweepSection
-from sage_cli.config.training import (
+from sage_cli.settings.sections.records import RunSection, TrackingSection
+from sage_cli.settings.sections.rollout import RolloutSection
+from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sections.sweep import SweepSection
+from sage_cli.settings.sections.training import (
     AnchorSection,
     SftSection,
 )
-from sage_cli.errors import ConfigurationError
-from sage_cli.guides import Guide, NoGuide
-from sage_cli.methods.grpo import Grpo
-from sage_cli.methods.method import Method, batch_of
+from sage_cli.settings.sharding import sharded_by
 
 if TYPE_CHECKING:
     from sage_cli.config.layers import Layer

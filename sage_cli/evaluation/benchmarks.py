@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sage_cli.config.data import DataSection
-from sage_cli.config.evaluation import EvaluationSection
-from sage_cli.config.grading import GradingSection
-from sage_cli.config.model import PromptSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.grading import Grader
 from sage_cli.grading.grader import check_golds
@@ -18,6 +14,10 @@ from sage_cli.problems.data_set import Group
 from sage_cli.problems.load import benchmark_names, load_problems, load_training_problems
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import find, is_file_name
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.evaluation import EvaluationSection
+from sage_cli.settings.sections.grading import GradingSection
+from sage_cli.settings.sections.model import PromptSection
 
 
 @dataclass(frozen=True)

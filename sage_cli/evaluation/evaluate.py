@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.consent import consents
-from sage_cli.config.in_words import evaluation_facts
-from sage_cli.config.recipe import EvaluationSpec
-from sage_cli.config.records import TrackingSection
+from sage_cli.config.describe import evaluation_facts
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
 from sage_cli.evaluation.measure import Measurements, measure
@@ -31,6 +30,7 @@ from sage_cli.planning.stages import sampling_memory
 from sage_cli.progress import Progress
 from sage_cli.reports.measurement import Measured
 from sage_cli.reports.provenance import Provenance
+from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.mirrors.follower import Follower, mirrors_of

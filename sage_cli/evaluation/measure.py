@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import RefusedPromptsError, StoreError
 from sage_cli.evaluation.benchmarks import Benchmark, grader_for
-from sage_cli.evaluation.drawing import PolicySampler
+from sage_cli.evaluation.policy_sampler import PolicySampler
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import counts_of
 from sage_cli.grading import Grade, Grader

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from sage_cli.config.model import PromptSection, sampled_dtype
-from sage_cli.config.recipe import EvaluationSpec, RlSpec
+from sage_cli.config.specs import EvaluationSpec, RlSpec
 from sage_cli.models.policies.compatibility import refuse_other_template
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.settings.sections.model import PromptSection, sampled_dtype
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 

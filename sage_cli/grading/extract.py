@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sage_cli.config.judging import Extraction
 from sage_cli.latex_boxed import last_boxes
+from sage_cli.settings.sections.judging import Extraction
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from sage_cli.config.extensible import Extensible
-from sage_cli.config.plugins import load_plugin, named
 from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.guides.signals import OPTIONAL_SIGNALS, OptionalSignal, Signals
+from sage_cli.settings.extensible import Extensible
+from sage_cli.settings.plugins import load_plugin, named
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from sage_cli.config.sharding import sharded_by
 from sage_cli.methods.method import Beside
 from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.settings.sharding import sharded_by
 
 if TYPE_CHECKING:
     from torch import Tensor

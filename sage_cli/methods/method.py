@@ -17,14 +17,14 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from sage_cli.config.base import COSMETIC, Section
-from sage_cli.config.training import AnchorSection, Optimizer, Scheduler
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.sections.training import AnchorSection, Optimizer, Scheduler
 
 if TYPE_CHECKING:
-    from sage_cli.config.model import ModelSection, PromptSection
-    from sage_cli.config.rollout import RolloutSection
     from sage_cli.guides import Guide
+    from sage_cli.settings.sections.model import ModelSection, PromptSection
+    from sage_cli.settings.sections.rollout import RolloutSection
 
 
 class Beside(Protocol):
@@ -55,7 +55,7 @@ class Method(Section):
     algo: str = "grpo"
     """The method; `sage algos` lists them."""
     compat: Literal["none", "official"] = Field("none", json_schema_extra=COSMETIC)
-    """`official` fills in the authors' values where they differ (`sage_cli.config.compat`)."""
+    """`official` fills in the authors' values where they differ (`sage_cli.settings.compat`)."""
     steps: int = Field(1000, ge=1)
     """Optimiser steps."""
     prompts_per_step: int = Field(8, ge=1)

@@ -13,10 +13,10 @@ from pydantic import ConfigDict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 import sage_cli.methods as package
-from sage_cli.config.plugins import NAMED_BY, Plugin, load_plugin, plugin_names
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.method import Method
 from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.settings.plugins import NAMED_BY, Plugin, load_plugin, plugin_names
 
 METHODS_GROUP = "sage_cli.methods"
 

@@ -1,6 +1,5 @@
 """pass@k from counts, with intervals: pure functions on arrays."""
 
-from sage_cli.config.ks import curve_ks, parse_ks
 from sage_cli.metrics.comparisons.comparison import About, Comparison, Side, about, compare_sides
 from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
 from sage_cli.metrics.comparisons.method_difference import method_difference
@@ -11,6 +10,7 @@ from sage_cli.metrics.counts.counts_file import read_counts
 from sage_cli.metrics.counts.estimator import pass_at_k
 from sage_cli.metrics.intervals.bands import Curve, curve
 from sage_cli.metrics.intervals.variance_components import VarianceComponents, variance_components
+from sage_cli.settings.ks import curve_ks, parse_ks
 
 __all__ = [
     "About",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.models.folders import adapter_base, is_adapter, read_json
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 Facts = Mapping[str, Any]
 _SHAPE = (

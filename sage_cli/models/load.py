@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT
-from sage_cli.config.model import LoraSection, PretrainedModel, trained_dtype
 from sage_cli.errors import DataError
 from sage_cli.models.allocator import keep_freed_memory
 from sage_cli.models.folders import (
@@ -18,6 +17,7 @@ from sage_cli.models.folders import (
     pinned_revision,
     without_weights,
 )
+from sage_cli.settings.sections.model import LoraSection, PretrainedModel, trained_dtype
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -12,7 +12,7 @@ import torch
 from tokenizers import AddedToken, trainers
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
-from sage_cli.config.model import ScratchModel
+from sage_cli.settings.sections.model import ScratchModel
 
 END, PAD = "<|end|>", "<|pad|>"
 _SPACE = "Ġ"  # how byte-level tokenizers spell a space

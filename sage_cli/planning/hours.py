@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage_cli.config.model import PretrainedModel, ScratchModel
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 TOKENS_PER_S = {
     "Qwen/Qwen2.5-Math-7B": (4000, 4000),

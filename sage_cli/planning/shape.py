@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.errors import DataError
 from sage_cli.models.folders import adapter_base, is_adapter, model_files, read_json
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 CHARACTERS, TAGS_AND_ENDS = 95, 6
 """Printable characters; four tags, end and padding (`sage_cli.models.scratch`)."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sage_cli.config.launching import spread_over
-from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
-from sage_cli.config.recipe import EvaluationSpec, RlSpec, SftSpec
-from sage_cli.config.sharding import sharded_by
+from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
@@ -27,6 +25,8 @@ from sage_cli.planning.memory import (
 from sage_cli.planning.shape import Shape, shape_of
 from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.sharding import sharded_by
 
 PROMPT_TOKENS = 512
 """Taken for the longest prompt of a model whose tokenizer isn't asked."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sage_cli.config.data import SourceSection
 from sage_cli.errors import DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.demonstrations import THINK
 from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.settings.sections.data import SourceSection
 
 _PLACES = re.compile(r"\{(question|hint)\}")
 

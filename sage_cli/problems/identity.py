@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sage_cli.config.data import DataSection, FieldsSection
-from sage_cli.config.plugins import named
-from sage_cli.config.training import SftSection
 from sage_cli.problems.demonstrations import demonstrator, wanted
 from sage_cli.problems.generated.generator import Generated
 from sage_cli.problems.load import benchmark_names
 from sage_cli.problems.registry import Member, members, trained_on
 from sage_cli.problems.sources import source_identity
+from sage_cli.settings.plugins import named
+from sage_cli.settings.sections.data import DataSection, FieldsSection
+from sage_cli.settings.sections.training import SftSection
 
 
 def problems_identity(

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sage_cli.config.data import DataSection, FieldsSection, SourceSection
-from sage_cli.config.plugins import named
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.generated.generator import Generated
@@ -16,6 +14,8 @@ from sage_cli.problems.gold import is_number
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.registry import Member, is_file_name, members, trained_on
 from sage_cli.problems.sources import open_source
+from sage_cli.settings.plugins import named
+from sage_cli.settings.sections.data import DataSection, FieldsSection, SourceSection
 
 log = logging.getLogger(__name__)
 

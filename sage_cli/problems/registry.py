@@ -7,9 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from sage_cli.config.base import Section
-from sage_cli.config.data import GENERATORS_GROUP
-from sage_cli.config.plugins import Plugin, plugins
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.files import SUFFIXES
@@ -18,6 +15,9 @@ from sage_cli.problems.generated.generator import SPLITS, Generated, Generator
 from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
 from sage_cli.problems.generated.word_problems.generator import WordProblems
 from sage_cli.problems.published import PUBLISHED
+from sage_cli.settings.base import Section
+from sage_cli.settings.plugins import Plugin, plugins
+from sage_cli.settings.sections.data import GENERATORS_GROUP
 
 BUILT_IN: tuple[type[Generator], ...] = (Arithmetic, KnightsKnaves, WordProblems)
 """A new one is a file or folder of `generated/`, a section of `data` and a name here."""
@@ -48,7 +48,7 @@ def _fault(name: str, registered: object) -> str | None:
     if not registered.splits or set(registered.splits) - set(SPLITS):
         return f"has the splits {registered.splits!r}: they can be {', '.join(SPLITS)}"
     if not (isinstance(registered.settings, type) and issubclass(registered.settings, Section)):
-        return "has settings that are no sage_cli.config.base.Section"
+        return "has settings that are no sage_cli.settings.base.Section"
     return None
 
 

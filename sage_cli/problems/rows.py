@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from sage_cli.config.data import FieldsSection
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.files import Row
 from sage_cli.problems.gold import GoldRule, as_text, whole
 from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.settings.sections.data import FieldsSection
 
 
 @dataclass(frozen=True)

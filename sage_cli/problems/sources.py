@@ -9,13 +9,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
 from sage_cli.problems.data_set import DataSet
 from sage_cli.problems.files import Row, content, read_file
 from sage_cli.problems.hub import known_commit, read_hub
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.rows import Layout
+from sage_cli.settings.sections.data import DataSection, FieldsSection
 
 ROOT_VARIABLE = "SAGE_DATA"
 _DIGITS = 12

@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sage_cli.config.model import QUESTION, PromptSection
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.sections.model import QUESTION, PromptSection
 
 BOXED = r"\boxed{"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sage_cli.config.plugins import in_words, load_plugin
-from sage_cli.config.sampling import SAMPLER_GROUP, SamplingSection
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
+from sage_cli.settings.plugins import in_words, load_plugin
+from sage_cli.settings.sections.sampling import SAMPLER_GROUP, SamplingSection
 
 
 def build_sampler(setup: SamplerSetup) -> Sampler:

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sage_cli.config.plugins import named
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.sampler import Sampler, SampleRequest
+from sage_cli.settings.plugins import named
 from sage_cli.store.samples.completion import FINISH_REASONS, Completion
 from sage_cli.store.samples.sample_set import SampleSet
 

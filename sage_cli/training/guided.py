@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.recipe import RlSpec
-from sage_cli.config.training import SftSection
+from sage_cli.config.specs import RlSpec
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.runs.manifest import Origin
 from sage_cli.store.runs.run import Run
-from sage_cli.training.hardware import release_memory
-from sage_cli.training.lesson import Lesson
+from sage_cli.training.callbacks import OnStep
+from sage_cli.training.launch.hardware import release_memory
+from sage_cli.training.preference_data import Lesson
 from sage_cli.training.preferences import guided, train_preferences
 from sage_cli.training.rl_inputs import Looks
 from sage_cli.training.sft import Example, train_sft
-from sage_cli.training.watch import OnStep
 
 Load = Callable[[Path | None], Any]
 """The policy from a folder, ready to be trained; None is where the training starts."""

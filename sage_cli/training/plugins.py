@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sage_cli.config.plugins import load_plugin
-from sage_cli.config.recipe import RlSpec
+from sage_cli.config.specs import RlSpec
 from sage_cli.methods.registry import METHODS_GROUP, StoredMethod
+from sage_cli.settings.plugins import load_plugin
 
 
 def require_plugins(recipe: RlSpec) -> None:

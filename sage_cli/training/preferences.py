@@ -9,22 +9,22 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import DPOConfig, DPOTrainer
 
-from sage_cli.config.recipe import RlSpec
+from sage_cli.config.specs import RlSpec
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.models.load import switch_off_own_dropout
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.store.runs.run import Run
-from sage_cli.training.carry_out import carry_out, save_policy
-from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.hardware import precision
-from sage_cli.training.interruption import Interruption
-from sage_cli.training.lesson import Pair
-from sage_cli.training.memory_errors import MemoryNeed
-from sage_cli.training.optimizers import optimizer_name, scheduler_name
-from sage_cli.training.order import training_order
+from sage_cli.training.callbacks import OnStep
+from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
+from sage_cli.training.checkpoints.interruption import Interruption
+from sage_cli.training.checkpoints.sealed import SealedCheckpoints
+from sage_cli.training.launch.hardware import precision
+from sage_cli.training.launch.memory_errors import MemoryNeed
+from sage_cli.training.preference_data import Pair
 from sage_cli.training.rl_inputs import Looks
-from sage_cli.training.sealed_checkpoints import SealedCheckpoints
-from sage_cli.training.watch import OnStep
+from sage_cli.training.rollouts.order import training_order
+from sage_cli.training.run_training import carry_out, save_policy
+from sage_cli.training.trainer.optimizers import optimizer_name, scheduler_name
 
 LOGGED = {
     "loss": "loss",

@@ -11,31 +11,31 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl.rewards import get_soft_overlong_punishment
 
-from sage_cli.config.recipe import RlSpec
-from sage_cli.config.records import TrackingSection
-from sage_cli.config.rollout import RolloutSection
+from sage_cli.config.specs import RlSpec
 from sage_cli.errors import TrainingError
 from sage_cli.grading.extract import AnswerTags, answer_begin
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.hooks import Setup
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.rollout import RolloutSection
 from sage_cli.store.runs.run import Run
-from sage_cli.training.carry_out import carry_out, save_policy
-from sage_cli.training.checkpoints import prepare_resume, step_of
-from sage_cli.training.forward_kl import ReferenceCompletions
-from sage_cli.training.hardware import without_cpu_number
-from sage_cli.training.interruption import Interruption
-from sage_cli.training.memory_errors import loading, memory_explained, training
-from sage_cli.training.order import rows_seen, training_order
-from sage_cli.training.processes import join_processes, world_size
+from sage_cli.training.callbacks import OnStep
+from sage_cli.training.checkpoints.checkpoints import prepare_resume, step_of
+from sage_cli.training.checkpoints.interruption import Interruption
+from sage_cli.training.launch.hardware import without_cpu_number
+from sage_cli.training.launch.memory_errors import loading, memory_explained, training
+from sage_cli.training.launch.processes import join_processes, world_size
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments
 from sage_cli.training.rl_inputs import RlInputs
-from sage_cli.training.rl_trainer import RlTrainer
-from sage_cli.training.rollout_engine import settled_engine
-from sage_cli.training.step_writer import StepWriter
-from sage_cli.training.vllm_rollouts import as_launched, context_length, engine_as_asked
-from sage_cli.training.watch import OnStep
+from sage_cli.training.rollouts.engine import settled_engine
+from sage_cli.training.rollouts.order import rows_seen, training_order
+from sage_cli.training.rollouts.vllm import as_launched, context_length, engine_as_asked
+from sage_cli.training.run_training import carry_out, save_policy
+from sage_cli.training.trainer.forward_kl import ReferenceCompletions
+from sage_cli.training.trainer.rl_trainer import RlTrainer
+from sage_cli.training.trainer.step_writer import StepWriter
 
 
 def train_rl(

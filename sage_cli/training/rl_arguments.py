@@ -7,14 +7,14 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from sage_cli.config.model import PretrainedModel
-from sage_cli.config.recipe import RlSpec
-from sage_cli.config.rollout import RolloutSection, VllmRolloutSection
+from sage_cli.config.specs import RlSpec
 from sage_cli.methods.method import Method, batch_of
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.problems.template import PromptTemplate
-from sage_cli.training.hardware import precision
-from sage_cli.training.optimizers import optimizer_name, scheduler_name
+from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.settings.sections.rollout import RolloutSection, VllmRolloutSection
+from sage_cli.training.launch.hardware import precision
+from sage_cli.training.trainer.optimizers import optimizer_name, scheduler_name
 
 
 def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOConfig:

@@ -11,21 +11,21 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
-from sage_cli.config.model import ComputeDtype
-from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
+from sage_cli.settings.sections.model import ComputeDtype
+from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.lease import Lease
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
-from sage_cli.training.carry_out import carry_out
-from sage_cli.training.checkpoints import newest_sealed, seal, step_of
-from sage_cli.training.disk_errors import disk_explained
-from sage_cli.training.hardware import precision
-from sage_cli.training.interruption import Interruption
-from sage_cli.training.memory_errors import warming_up
-from sage_cli.training.muon import Muon
-from sage_cli.training.optimizers import optimizer_name
-from sage_cli.training.watch import OnStep
+from sage_cli.training.callbacks import OnStep
+from sage_cli.training.checkpoints.checkpoints import newest_sealed, seal, step_of
+from sage_cli.training.checkpoints.disk_errors import disk_explained
+from sage_cli.training.checkpoints.interruption import Interruption
+from sage_cli.training.launch.hardware import precision
+from sage_cli.training.launch.memory_errors import warming_up
+from sage_cli.training.run_training import carry_out
+from sage_cli.training.trainer.muon import Muon
+from sage_cli.training.trainer.optimizers import optimizer_name
 
 IGNORED = -100
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sage_cli.config.data import DataSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import DataError
 from sage_cli.methods.method import batch_of
@@ -17,6 +16,7 @@ from sage_cli.problems.data_set import DataSet, Group
 from sage_cli.problems.load import benchmark_names, load_problems
 from sage_cli.problems.registry import find, is_file_name, members
 from sage_cli.problems.sources import local_files
+from sage_cli.settings.sections.data import DataSection
 from sage_cli.store.runs.run import Run, Runs
 from sage_cli.trials.task import Task
 from sage_cli.trials.tasks import CHECKPOINTS, RL, SFT

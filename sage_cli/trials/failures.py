@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli import errors
-from sage_cli.executors.executor import End, Fate
 from sage_cli.json_value import json_value
 from sage_cli.store.atomic import write_json
+from sage_cli.trials.executors.executor import End, Fate
 
 LINES = 12
 """How many of a log's last lines are shown."""

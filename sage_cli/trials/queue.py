@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 from sage_cli.errors import EXIT_BUSY, SageError
-from sage_cli.executors.executor import Command, End, Executor, Fate
 from sage_cli.progress import Progress
 from sage_cli.store.atomic import write_json
 from sage_cli.store.json_files import read_object
 from sage_cli.store.lock import is_held, writer_of
+from sage_cli.trials.executors.executor import Command, End, Executor, Fate
 from sage_cli.trials.failures import Failure, Kind, failure
 from sage_cli.trials.progress import TaskProgress
 from sage_cli.trials.task import Task

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.models.policies.names import checkpoint_steps, named_policies
 from sage_cli.models.policies.policy import Policy
 from sage_cli.store.runs.run import Run, Runs

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from sage_cli.config.consent import typed_again
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import SageError
-from sage_cli.executors.executor import Command, Resources
 from sage_cli.models.policies.planned import state
 from sage_cli.store.runs.run import Run
+from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.trial import Replicate
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
-from sage_cli.executors.build import local_places, task_resources
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.store.identity import identity_of
+from sage_cli.trials.executors.build import local_places, task_resources
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.task import Task
 from sage_cli.trials.trial import Replicate

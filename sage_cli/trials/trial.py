@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from sage_cli.config.consent import consents
-from sage_cli.config.recipe import RlSpec, SftSpec
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.models.policies.planned import planned_base, rl_run
 from sage_cli.models.policies.policy import Policy
 from sage_cli.store.runs.run import Runs

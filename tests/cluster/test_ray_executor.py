@@ -12,8 +12,8 @@ import pytest
 from free_port import free_port
 
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.contract import ExecutorContract, escaped, living, shell
-from sage_cli.executors.executor import End, Fate, Resources
+from sage_cli.trials.executors.contract import ExecutorContract, escaped, living, shell
+from sage_cli.trials.executors.executor import End, Fate, Resources
 
 
 def contents(files):
@@ -25,8 +25,8 @@ def contents(files):
 @pytest.mark.usefixtures("ray_cluster")
 class TestRay(ExecutorContract):
     source = """
-from sage_cli.executors.executor import Resources
-from sage_cli.executors.on_ray import RayExecutor
+from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.executors.ray_executor import RayExecutor
 executor = RayExecutor(None, Resources(), grace_s=1)
 """
 
@@ -68,7 +68,7 @@ executor = RayExecutor(None, Resources(), grace_s=1)
         assert not any(token.encode() in text for text in (*lines, *files))
 
     def test_what_no_node_has(self):
-        from sage_cli.executors.on_ray import RayExecutor
+        from sage_cli.trials.executors.ray_executor import RayExecutor
 
         with pytest.raises(ExecutorError, match="what a task needs: 1 CPU, 1 GPU") as refused:
             RayExecutor(None, Resources(gpus=1))
@@ -84,7 +84,7 @@ executor = RayExecutor(None, Resources(), grace_s=1)
 
 
 def test_a_cluster_that_cannot_be_reached(monkeypatch):
-    from sage_cli.executors.on_ray import RayExecutor
+    from sage_cli.trials.executors.ray_executor import RayExecutor
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     address = f"127.0.0.1:{free_port()}"
@@ -97,8 +97,10 @@ def test_a_cluster_that_cannot_be_reached(monkeypatch):
 
 def test_a_task_that_is_cancelled_while_it_is_started_may_save(tmp_path, monkeypatch):
     """Ray interrupts a worker wherever it is, also between the command's start and its handle."""
-    on_ray = pytest.importorskip("sage_cli.executors.on_ray", reason="Ray isn't installed")
-    from sage_cli.executors.leashed import GuardedProcess
+    on_ray = pytest.importorskip(
+        "sage_cli.trials.executors.ray_executor", reason="Ray isn't installed"
+    )
+    from sage_cli.trials.executors.guarded_process import GuardedProcess
 
     started, saved = tmp_path / "started", tmp_path / "saved"
     before = signal.getsignal(signal.SIGINT)

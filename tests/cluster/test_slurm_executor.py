@@ -2,10 +2,10 @@
 
 import pytest
 
-from sage_cli.config.executor import ExecutorSection
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.contract import ExecutorContract, living, shell
-from sage_cli.executors.executor import End, Fate
+from sage_cli.settings.sections.executor import ExecutorSection
+from sage_cli.trials.executors.contract import ExecutorContract, living, shell
+from sage_cli.trials.executors.executor import End, Fate
 
 SECTION = ExecutorSection(name="slurm")
 
@@ -13,13 +13,13 @@ SECTION = ExecutorSection(name="slurm")
 @pytest.mark.usefixtures("slurm_cluster")
 class TestSlurm(ExecutorContract):
     source = """
-from sage_cli.config.executor import ExecutorSection
-from sage_cli.executors.on_slurm import SlurmExecutor
+from sage_cli.settings.sections.executor import ExecutorSection
+from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_s=1)
 """
 
     def test_tasks_of_one_submission_are_an_array_with_its_lines(self, tmp_path, slurm_cluster):
-        from sage_cli.executors.on_slurm import SlurmExecutor
+        from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 
         section = ExecutorSection(
             name="slurm",
@@ -73,7 +73,7 @@ executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_
         assert "Slurm says: nothing of it any more" in end.reason
 
     def test_what_slurm_refuses(self, tmp_path):
-        from sage_cli.executors.on_slurm import SlurmExecutor
+        from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 
         section = ExecutorSection(name="slurm", partition="nosuch")
         executor = SlurmExecutor(section, tmp_path / "slurm")
@@ -109,7 +109,7 @@ executor = SlurmExecutor(ExecutorSection(name="slurm"), folder / "slurm", grace_
 
 def test_no_slurm(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
-    from sage_cli.executors.on_slurm import SlurmExecutor
+    from sage_cli.trials.executors.slurm_executor import SlurmExecutor
 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ExecutorError, match="Slurm can't be reached: sinfo"):

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from word_problem_rows import made_up
 
-from sage_cli.config.data import ArithmeticSection, DataSection, KnightsKnavesSection
 from sage_cli.problems.generated.arithmetic import Arithmetic
 from sage_cli.problems.generated.contract import GeneratorContract
 from sage_cli.problems.generated.generator import Generator
 from sage_cli.problems.generated.knights_knaves.generator import KnightsKnaves
 from sage_cli.problems.generated.word_problems.generator import WordProblems
+from sage_cli.settings.sections.data import ArithmeticSection, DataSection, KnightsKnavesSection
 
 
 class TestArithmetic(GeneratorContract):

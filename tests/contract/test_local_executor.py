@@ -6,14 +6,14 @@ import signal
 import pytest
 
 from sage_cli.errors import ExecutorError
-from sage_cli.executors.contract import ExecutorContract, escaped, living, shell
-from sage_cli.executors.executor import Command, End, Fate, Resources
-from sage_cli.executors.local import LocalExecutor
+from sage_cli.trials.executors.contract import ExecutorContract, escaped, living, shell
+from sage_cli.trials.executors.executor import Command, End, Fate, Resources
+from sage_cli.trials.executors.local_executor import LocalExecutor
 
 
 class TestLocal(ExecutorContract):
     source = """
-from sage_cli.executors.local import LocalExecutor
+from sage_cli.trials.executors.local_executor import LocalExecutor
 executor = LocalExecutor(3, grace_s=1)
 """
 

@@ -21,8 +21,6 @@ import httpx
 import pytest
 from endpoint import Answer, Endpoint, serving, text_for
 
-from sage_cli.config.model import PromptSection
-from sage_cli.config.passwords import VARIABLE
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.fill import fill
@@ -32,6 +30,8 @@ from sage_cli.sampling.server.client import Patience
 from sage_cli.sampling.server.forms import Chat
 from sage_cli.sampling.server.http import Login, ServerHttp
 from sage_cli.sampling.server.sampler import HOPELESS, ServerSampler
+from sage_cli.settings.passwords import VARIABLE
+from sage_cli.settings.sections.model import PromptSection
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 OFF = SamplingParameters(0.7, 1.0, 0, 0.0, 16, None)

@@ -16,7 +16,7 @@ from json_answers import ERROR, command_of, misfits, require_fit
 from small import write_small
 from warm import Warm
 
-from sage_cli.cli.schemas import ANSWERS
+from sage_cli.cli.terminal.schemas import ANSWERS
 
 pytestmark = pytest.mark.slow
 
@@ -198,7 +198,7 @@ def test_sweeps_suites_and_archives_answer_as_their_schemas_say(
 
 
 ELSEWHERE = {"sweeps importance", "sweeps cancel", "sweeps dashboard"}
-"""Typed in tests/unit/cli/test_sweeps.py, on sweeps that a driver left."""
+"""Typed in tests/unit/cli/trials/test_sweeps.py, on sweeps that a driver left."""
 
 
 def test_no_command_is_left_out() -> None:

@@ -15,13 +15,13 @@ from suite_results import result
 from sage_cli.reports.chapters import Chapter, join_chapters
 from sage_cli.reports.page import Page, ShownSample, ShownToken, to_html
 from sage_cli.reports.provenance import Provenance
-from sage_cli.suite.read import read_suite
-from sage_cli.suite.report import MARKS
-from sage_cli.suite.sections.differences import differences
-from sage_cli.suite.sections.measured import curves, measured
-from sage_cli.suite.sections.power import power
-from sage_cli.suite.sections.problems import problems
-from sage_cli.suite.sections.runs import runs
+from sage_cli.trials.suites.read import read_suite
+from sage_cli.trials.suites.report import MARKS
+from sage_cli.trials.suites.sections.differences import differences
+from sage_cli.trials.suites.sections.measured import curves, measured
+from sage_cli.trials.suites.sections.power import power
+from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.runs import runs
 
 pytestmark = needs_chromium
 PROBLEMS, N = 60, 32

@@ -14,13 +14,13 @@ import pytest
 import torch
 from toy_policy import adapted
 
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import Interrupted
 from sage_cli.evaluation.benchmarks import Benchmark
-from sage_cli.evaluation.development import Development
 from sage_cli.models.load import load_model
 from sage_cli.problems.problem import Problem
 from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.validation import Development
 
 APART = Benchmark(
     "apart.jsonl", tuple(Problem(f"d{a}", "apart", f"{a}+{a}=?", str(a)) for a in range(5)), "math",

@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from sage_cli.cli.schemas import ANSWERS, ERROR, schema
+from sage_cli.cli.terminal.schemas import ANSWERS, ERROR, schema
 
 
 @cache

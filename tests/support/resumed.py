@@ -13,14 +13,14 @@ from toy_policy import Bench, adapted, configuration
 from toy_run import TAGS
 from trl import GRPOTrainer
 
-from sage_cli.config.compat import WARM_UP, official_settings
-from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import RlSpec
 from sage_cli.methods.registry import built_in
 from sage_cli.models.load import load_model
+from sage_cli.settings.compat import WARM_UP, official_settings
 from sage_cli.store.runs.run import Run
 from sage_cli.training.guided import train_guided
-from sage_cli.training.lesson import Lesson, Pair
+from sage_cli.training.preference_data import Lesson, Pair
 
 OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL = "official"

@@ -21,10 +21,10 @@ from toy_run import fixed_completions
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
-from sage_cli.config.presets import read_yaml, shipped
 from sage_cli.methods.rlpr.reward import ProbabilityReward
 from sage_cli.models.load import load_model
-from sage_cli.training.processes import join_processes
+from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.training.launch.processes import join_processes
 
 STEPS, SAVED = 4, 2
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sage_cli.config.load import load
-from sage_cli.executors.executor import Command, Resources
+from sage_cli.trials.executors.executor import Command, Resources
 from sage_cli.trials.task import Task
 
 

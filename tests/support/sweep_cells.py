@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sage_cli.config.objective import Objective, parse_objective
 from sage_cli.metrics import Counts
 from sage_cli.metrics.comparisons.objective import objective_values
 from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, Value
+from sage_cli.settings.objective import Objective, parse_objective
 
 P, N = 40, 64
 PASS_1 = parse_objective("pass@1")

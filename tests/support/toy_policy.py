@@ -11,8 +11,8 @@ import pytest
 import torch
 from random_model import random_model
 
-from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import RlSpec
 from sage_cli.models.load import attach_lora, load_model
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.problems.problem import Problem
@@ -20,7 +20,7 @@ from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.completion import Completion
 from sage_cli.training.rl import build_trainer, train_rl
 from sage_cli.training.rl_inputs import RlInputs
-from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 
 @dataclass(frozen=True)

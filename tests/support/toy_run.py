@@ -22,14 +22,14 @@ from toy_policy import Bench, configuration
 from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
-from sage_cli.config import plugins
 from sage_cli.methods.dars.second_stage import SecondStage
 from sage_cli.methods.parts.formulas import group_advantages
 from sage_cli.methods.parts.inputs import AdvantageInputs
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.methods.registry import METHODS_GROUP
+from sage_cli.settings import plugins
+from sage_cli.training.checkpoints.safeguards import Safeguards
 from sage_cli.training.rl_inputs import Looks
-from sage_cli.training.safeguards import Safeguards
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]
 

@@ -26,8 +26,8 @@ from typing import Any
 
 LIBRARIES = (
     "torch", "transformers", "peft", "datasets", "trl", "wandb", "optuna", "matplotlib.pyplot",
-    "sage_cli.training.rl", "sage_cli.training.sft", "sage_cli.workflows.passk",
-    "sage_cli.workflows.sweep", "sage_cli.workflows.suite",
+    "sage_cli.training.rl", "sage_cli.training.sft", "sage_cli.commands.measure.passk",
+    "sage_cli.commands.trials.sweep", "sage_cli.commands.trials.suite",
 )  # fmt: skip
 """Nothing of `sage_cli.cli`, which looks at the terminal and the environment when it is loaded."""
 LOOK_S = 10.0
@@ -169,7 +169,7 @@ def become(asked: dict[str, Any], temporary: list[TemporaryDirectory[str]]) -> N
 
 def main(path: str) -> None:
     """Serve, and in each process that is forked run its command."""
-    importlib.import_module("sage_cli.cli.surroundings").prepare()
+    importlib.import_module("sage_cli.cli.terminal.surroundings").prepare()
     for name in LIBRARIES:
         importlib.import_module(name)
     temporary = [one for one in gc.get_objects() if isinstance(one, TemporaryDirectory)]

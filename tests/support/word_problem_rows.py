@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from sage_cli.config.data import DataSection, WordProblemsSection
+from sage_cli.settings.sections.data import DataSection, WordProblemsSection
 
 
 def made_up(folder: Path) -> DataSection:

@@ -14,7 +14,7 @@ SEES = """
 import os
 from pathlib import Path
 
-from sage_cli.config.records import default_root
+from sage_cli.settings.sections.records import default_root
 
 def test_sees():
     assert default_root() == Path("runs")

@@ -14,14 +14,14 @@ from peft import LoraConfig, get_peft_model
 from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
-from sage_cli.config.engine import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.load import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
 from sage_cli.sampling.engines.engine_settings import LORA_RANKS, known_settings
 from sage_cli.sampling.engines.vllm_sampler import VllmSampler
 from sage_cli.sampling.sampler import SampleRequest, SamplerSetup, SamplingParameters
+from sage_cli.settings.sections.engine import DECIDED_ELSEWHERE, OF_ANOTHER_MODEL
+from sage_cli.settings.sections.sampling import SamplingSection
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -19,16 +19,16 @@ from toy_policy import PROMPTS, parity_grader
 from transformers import AutoModelForCausalLM
 from trl.generation import vllm_generation
 
-from sage_cli.config.recipe import RlSpec
-from sage_cli.config.rollout import LogprobsMode
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import RlSpec
 from sage_cli.models.load import load_model, load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
+from sage_cli.settings.sections.rollout import LogprobsMode
 from sage_cli.store.runs.run import Run
-from sage_cli.training.mismatch import kept_mass_record, mismatch_statistics
 from sage_cli.training.rl import build_trainer
 from sage_cli.training.rl_inputs import RlInputs
-from sage_cli.training.vllm_rollouts import as_launched, engine_as_asked
+from sage_cli.training.rollouts.vllm import as_launched, engine_as_asked
+from sage_cli.training.trainer.mismatch import kept_mass_record, mismatch_statistics
 
 pytestmark = pytest.mark.timeout(1800)
 

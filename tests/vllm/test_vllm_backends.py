@@ -17,7 +17,6 @@ from peft import LoraConfig, get_peft_model
 from random_model import random_model
 from transformers import Qwen2ForCausalLM
 
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import SamplingError
 from sage_cli.models.load import load_tokenizer
 from sage_cli.models.scratch import character_tokenizer
@@ -33,6 +32,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
 )
 from sage_cli.sampling.server.sampler import ServerSampler
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 

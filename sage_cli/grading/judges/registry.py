@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from sage_cli.config.judging import (
+from sage_cli.errors import ConfigurationError
+from sage_cli.grading.judges.judge import Judge
+from sage_cli.grading.judges.math_judges import PlainMathVerify, SearchingMathVerify, StrictMath
+from sage_cli.grading.judges.roles import Roles
+from sage_cli.settings.plugins import load_plugin
+from sage_cli.settings.sections.judging import (
     BUILT_IN_JUDGES,
     EXTRACTIONS,
     JUDGES_GROUP,
@@ -10,11 +15,6 @@ from sage_cli.config.judging import (
     Extraction,
     judge_names,
 )
-from sage_cli.config.plugins import load_plugin
-from sage_cli.errors import ConfigurationError
-from sage_cli.grading.judges.judge import Judge
-from sage_cli.grading.judges.math_judges import PlainMathVerify, SearchingMathVerify, StrictMath
-from sage_cli.grading.judges.roles import Roles
 
 _NEXT_STEP = "register a subclass of sage_cli.grading.judges.Judge that defines quick and full"
 

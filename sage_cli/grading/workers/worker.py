@@ -19,10 +19,10 @@ import time
 import warnings
 from typing import Any, cast
 
-from sage_cli.config.judging import Extraction
 from sage_cli.grading.grades import STATUSES
 from sage_cli.grading.judges.judge import Judge
 from sage_cli.grading.judges.registry import find_judge
+from sage_cli.settings.sections.judging import Extraction
 
 _GRACE_S = 2
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sage_cli.config.model import QUESTION
 from sage_cli.methods.method import Beside, Method
+from sage_cli.settings.sections.model import QUESTION
 
 HINT = "{hint}"
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sage_cli.config.ks import curve_ks
 from sage_cli.metrics.comparisons.crossing import Crossing, find_crossing
 from sage_cli.metrics.comparisons.method_difference import method_difference
 from sage_cli.metrics.comparisons.paired_difference import Difference, paired_difference
@@ -14,6 +13,7 @@ from sage_cli.metrics.comparisons.support import Support, compare_support
 from sage_cli.metrics.counts import Counts, pooled
 from sage_cli.metrics.intervals.bands import Curve, curve
 from sage_cli.metrics.intervals.variance_components import VarianceComponents, variance_components
+from sage_cli.settings.ks import curve_ks
 
 About = Literal["models", "methods"]
 """The subject of a difference: the models at hand, or the methods that train such."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage_cli.config.objective import Objective
 from sage_cli.metrics.comparisons.seed_noise import SeedNoise
 from sage_cli.metrics.counts import Counts, FloatArray
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.metrics.intervals.distributions import two_sided_reach
 from sage_cli.metrics.intervals.gaffke import gaffke
+from sage_cli.settings.objective import Objective
 
 Measured = Sequence[Mapping[str, Counts]]
 """A model's measurements: for each training seed, benchmark -> counts."""

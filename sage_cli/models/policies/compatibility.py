@@ -6,12 +6,17 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from sage_cli.config.model import ModelSection, PretrainedModel, PromptSection, ScratchModel
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.architecture import Facts, differences, facts_of_folder, facts_of_section
 from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.model import (
+    ModelSection,
+    PretrainedModel,
+    PromptSection,
+    ScratchModel,
+)
 from sage_cli.store.runs.run import Run, Runs, run_of
 
 _MODEL: TypeAdapter[PretrainedModel | ScratchModel] = TypeAdapter(ModelSection)

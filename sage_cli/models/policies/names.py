@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from sage_cli.config.consent import consents
-from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.folders import is_model_folder
 from sage_cli.models.hub import is_hub_name
 from sage_cli.models.policies.policy import Policy
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 from sage_cli.store.runs.run import SEAL, Run, Runs, run_of
 
 Model = PretrainedModel | ScratchModel | None

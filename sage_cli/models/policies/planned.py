@@ -10,12 +10,12 @@ from typing import Any
 
 from sage_cli.config.consent import consents
 from sage_cli.config.labels import base_label, rl_label
-from sage_cli.config.model import PretrainedModel, ScratchModel, trained_dtype
-from sage_cli.config.recipe import RlSpec, SftSpec
+from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import fingerprint, require_model
 from sage_cli.models.policies.policy import Policy
 from sage_cli.problems.identity import demonstrations_identity, training_identity
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
 from sage_cli.store.identity import identity_of
 from sage_cli.store.runs.manifest import FAILED, FINISHED, PRUNED
 from sage_cli.store.runs.run import TORN, Run, Runs

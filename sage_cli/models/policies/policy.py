@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sage_cli.config.consent import HOW_TO_CONSENT, asks_for_code
-from sage_cli.config.model import PretrainedModel
 from sage_cli.errors import AbsentModelError, ConfigurationError
 from sage_cli.models.folders import (
     TokenizerFacts,
@@ -24,6 +23,7 @@ from sage_cli.models.policies.prompting import (
     exported_template,
     settings_to_export,
 )
+from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.runs.run import Run
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.decoding import DecodingSection
-from sage_cli.config.presets import preset_for
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import read_json
+from sage_cli.settings.presets import preset_for
+from sage_cli.settings.sections.decoding import DecodingSection
 
 SAGE_FILE = "sage.json"
 

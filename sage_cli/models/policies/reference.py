@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.model import trained_dtype
-from sage_cli.config.recipe import RlSpec
+from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.folders import adapter_base, is_adapter
 from sage_cli.models.policies.policy import Policy
+from sage_cli.settings.sections.model import trained_dtype
 from sage_cli.store.runs.run import run_of
 
 

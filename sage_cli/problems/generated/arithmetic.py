@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from itertools import accumulate, combinations_with_replacement
 from typing import Self
 
-from sage_cli.config.data import ArithmeticSection, DataSection, PhaseSection
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
+from sage_cli.settings.sections.data import ArithmeticSection, DataSection, PhaseSection
 
 Operands = tuple[int, int]
 BENCHMARK = "arithmetic"

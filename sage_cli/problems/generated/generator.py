@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ValidationError
 
-from sage_cli.config.base import Section
-from sage_cli.config.data import DataSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.problem import Demonstration, Problem, problem_id
+from sage_cli.settings.base import Section
+from sage_cli.settings.sections.data import DataSection
 
 Split = Literal["test", "development", "training"]
 SPLITS: Mapping[Split, str] = {"test": "", "development": "-dev", "training": "-train"}

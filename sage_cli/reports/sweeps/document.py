@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from sage_cli.config.objective import Objective
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult
@@ -17,6 +16,7 @@ from sage_cli.reports.sweeps.plain import to_data
 from sage_cli.reports.sweeps.slices import draw_slices
 from sage_cli.reports.sweeps.surface import draw_surfaces
 from sage_cli.reports.sweeps.table import sweep_tables
+from sage_cli.settings.objective import Objective
 
 
 def sweep_document(

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sage_cli.config.objective import Objective
 from sage_cli.metrics.comparisons.objective import objective_intervals, objective_values
 from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
 from sage_cli.reports.sweeps.data import Findings, SweepCell
+from sage_cli.settings.objective import Objective
 
 
 def findings(

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.plugins import in_words
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.models.folders import (
     ADAPTER_FILE,
@@ -27,6 +26,7 @@ from sage_cli.sampling.engines.engine_settings import (
     refuse_unknown,
 )
 from sage_cli.sampling.sampler import Sampler, SampleRequest, SamplerSetup, sample_seed
+from sage_cli.settings.plugins import in_words
 from sage_cli.store.samples.completion import Completion
 
 ON_CPU = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from sage_cli.config.model import PromptSection
 from sage_cli.problems.template import chat_messages
 from sage_cli.sampling.sampler import SamplingParameters
+from sage_cli.settings.sections.model import PromptSection
 
 
 class Form(Protocol):

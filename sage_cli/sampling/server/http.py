@@ -15,8 +15,8 @@ from typing import Any
 import httpcore
 import httpx
 
-from sage_cli.config.passwords import secrets_of, taken
 from sage_cli.errors import SamplingError
+from sage_cli.settings.passwords import secrets_of, taken
 
 CONNECT_S = 10.0
 IDLE_S = 2.0

@@ -9,9 +9,9 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from sage_cli.config.objective import Objective, parse_objective
-from sage_cli.config.records import TrackingSection
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.objective import Objective, parse_objective
+from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.ledger import Ledger
 from sage_cli.store.mirrors.tensorboard_mirror import TensorboardMirror
 from sage_cli.store.mirrors.wandb_mirror import WandbMirror

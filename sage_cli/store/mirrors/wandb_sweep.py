@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sage_cli.config.records import TrackingSection
+from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.wandb_mirror import available_mode, begin, staging_in
 
 log = logging.getLogger(__name__)

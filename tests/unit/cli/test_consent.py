@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from sage_cli.config.model import ScratchModel
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.scratch import save_scratch
+from sage_cli.settings.sections.model import ScratchModel
 from sage_cli.store.runs.run import Runs
 
 YES = ("--set", "model.trust_remote_code=true")

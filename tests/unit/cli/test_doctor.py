@@ -5,9 +5,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from sage_cli.executors import build
 from sage_cli.store import surroundings
 from sage_cli.store.mirrors import follower as mirrors
+from sage_cli.trials.executors import build
 
 QUICK = ("--set", "evaluation.limit=3", "--set", "data.rl.limit=5")
 

@@ -9,8 +9,9 @@ import warnings
 
 import pytest
 
-from sage_cli.cli import app, surroundings
+from sage_cli.cli import app
 from sage_cli.cli.app import COMMANDS
+from sage_cli.cli.terminal import surroundings
 
 HEAVY = ("torch", "trl", "transformers", "datasets", "peft", "wandb", "optuna", "matplotlib")
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sage_cli.config.compat import (
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import load
+from sage_cli.config.specs import SftSpec
+from sage_cli.settings.compat import (
     DIFFERENCES,
     EVALUATION_DIFFERENCES,
     OFFICIAL_SYSTEM_PROMPT,
     Difference,
     official_settings,
 )
-from sage_cli.config.layers import leaves
-from sage_cli.config.load import load
-from sage_cli.config.recipe import SftSpec
 
 ORIGIN = "compat official"
 PAPER = ["qwen2.5-math-7b"]

@@ -6,10 +6,10 @@ import pytest
 
 from sage_cli.config.consent import typed_again, without_consent
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RecordSpec
+from sage_cli.config.specs import RecordSpec
 from sage_cli.errors import ConfigurationError
-from sage_cli.executors.executor import Resources
-from sage_cli.training import launch
+from sage_cli.training.launch import launch
+from sage_cli.trials.executors.executor import Resources
 from sage_cli.trials.task import Task
 
 TRUSTING = {"kind": "pretrained", "path": "some/model", "trust_remote_code": True}

@@ -5,9 +5,9 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from sage_cli.config.base import is_cosmetic
 from sage_cli.config.load import changed, load
 from sage_cli.config.schema import SageConfig
+from sage_cli.settings.base import is_cosmetic
 
 COSMETIC = {
     "model.allow_lost_updates",

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.load import changed, load, runs_root
-from sage_cli.config.presets import read_layer
 from sage_cli.errors import ConfigurationError
+from sage_cli.settings.presets import read_layer
 
 
 def branch(**more):

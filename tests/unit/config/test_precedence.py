@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sage_cli.config.load import Loaded, changed, load, with_layers
-from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 
 ALGOS = st.sampled_from(["grpo", "dapo", "gspo", "pkpo", "pass-at-k", "clip-cov"])

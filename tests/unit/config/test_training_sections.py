@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sage_cli.config.decoding import DecodingSection
 from sage_cli.config.load import load
-from sage_cli.config.rollout import RolloutSection
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.methods.grpo import Grpo
 from sage_cli.methods.method import Batch, batch_of
+from sage_cli.settings.sections.decoding import DecodingSection
+from sage_cli.settings.sections.rollout import RolloutSection
+from sage_cli.settings.sections.sampling import SamplingSection
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from sage_cli import file_hash as content
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import DataError, RefusedPromptsError
-from sage_cli.evaluation import drawing
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from sage_cli.cli.app import app
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationSpec
-from sage_cli.evaluation import drawing
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.measure import measure
 from sage_cli.evaluation.sample_sets import PolicySamples

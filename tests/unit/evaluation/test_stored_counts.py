@@ -7,11 +7,13 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from sage_cli.commands.measure.evaluate import evaluate
+from sage_cli.commands.measure.passk import Measuring
+from sage_cli.commands.measure.power import power
 from sage_cli.config.load import load
-from sage_cli.config.model import PretrainedModel
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
-from sage_cli.evaluation import drawing
+from sage_cli.evaluation import policy_sampler as drawing
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.evaluation.measure import measure
@@ -19,10 +21,8 @@ from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.evaluation.stored import stored_counts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.progress import Silent
+from sage_cli.settings.sections.model import PretrainedModel
 from sage_cli.store.samples.completion import Completion
-from sage_cli.workflows.evaluate import evaluate
-from sage_cli.workflows.passk import Measuring
-from sage_cli.workflows.power import power
 
 N, SEEDS = 4, 2
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.model import ScratchModel
 from sage_cli.models.scratch import save_scratch
+from sage_cli.settings.sections.model import ScratchModel
 
 PAGE_KB, BLOCK_MB, TIMES = os.sysconf("SC_PAGE_SIZE") // 1024, 100, 10
 PAGES = BLOCK_MB * 1024 // PAGE_KB

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from sage_cli.config.model import LoraSection, PretrainedModel, ScratchModel
 from sage_cli.errors import DataError
 from sage_cli.models.folders import fingerprint, is_model_folder
 from sage_cli.models.load import attach_lora, load_model, load_section, load_tokenizer
 from sage_cli.models.scratch import build_scratch, build_tokenizer, save_scratch
+from sage_cli.settings.sections.model import LoraSection, PretrainedModel, ScratchModel
 
 TAGS = ("<a>", "</a>")
 SMALL = ScratchModel(kind="scratch", hidden=16, layers=1, heads=2, feed_forward=32, seed=3)

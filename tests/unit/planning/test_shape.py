@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sage_cli.config.model import PretrainedModel, ScratchModel
 from sage_cli.planning.shape import PUBLISHED, Shape, shape_in, shape_of
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
 
 TOY = Shape(
     hidden=4, feed_forward=6, layers=2, heads=2, kv_heads=1, head_size=2, vocabulary=10,

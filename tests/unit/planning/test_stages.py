@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from sage_cli.commands.train.rl import RlTraining
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlSpec
+from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.planning.cards import CARDS, card
 from sage_cli.planning.dry_run import Described, memory_of
 from sage_cli.planning.hours import gpu_hours, hours_fact
 from sage_cli.planning.stages import prompt_tokens
-from sage_cli.workflows.rl import RlTraining
 
 PAPER = "qwen2.5-math-7b"
 

@@ -5,7 +5,6 @@ import json
 import pytest
 from plugged_in import plug_in
 
-from sage_cli.config.data import DataSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.contract import BenchmarkContract
 from sage_cli.problems.data_set import DataSet, Group
@@ -13,6 +12,7 @@ from sage_cli.problems.gold import in_last_box, whole
 from sage_cli.problems.load import load_problems
 from sage_cli.problems.published import PUBLISHED, data_set
 from sage_cli.problems.registry import BENCHMARKS_GROUP, entries
+from sage_cli.settings.sections.data import DataSection
 
 RIDDLES = DataSet(
     "riddles", "Riddles", "someone/riddles", ("test",), ("riddles.jsonl",),

@@ -8,8 +8,6 @@ import httpx
 import pytest
 from huggingface_hub import HfApi, constants
 
-from sage_cli.config.data import DataSection
-from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.hub import read_hub
@@ -18,6 +16,8 @@ from sage_cli.problems.load import load_training_problems
 from sage_cli.problems.published import data_set
 from sage_cli.problems.registry import _SHIPPED
 from sage_cli.problems.sources import open_source
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.training import SftSection
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

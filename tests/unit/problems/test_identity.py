@@ -10,8 +10,6 @@ import pytest
 from huggingface_hub import constants
 from word_problem_rows import made_up
 
-from sage_cli.config.data import DataSection, FieldsSection
-from sage_cli.config.training import SftSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.gold import whole
 from sage_cli.problems.identity import (
@@ -22,6 +20,8 @@ from sage_cli.problems.identity import (
 from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import source_identity
+from sage_cli.settings.sections.data import DataSection, FieldsSection
+from sage_cli.settings.sections.training import SftSection
 
 OLD, NEW = "0" * 39 + "1", "0" * 39 + "2"
 
@@ -175,8 +175,8 @@ def test_a_group_is_its_members():
 def test_it_is_told_with_nothing_made_and_without_a_library_of_machine_learning():
     code = """
 import sys
-from sage_cli.config.data import DataSection
-from sage_cli.config.training import SftSection
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.training import SftSection
 from sage_cli.problems.identity import demonstrations_identity, training_identity
 from sage_cli.problems.problem import Demonstration, Problem
 Problem.__init__ = Demonstration.__init__ = None  # which can't be called

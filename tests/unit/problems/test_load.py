@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sage_cli.config.data import DataSection, FieldsSection
 from sage_cli.errors import DataError
 from sage_cli.problems.load import benchmark_names, load_problems, read_problems
 from sage_cli.problems.problem import problem_id
+from sage_cli.settings.sections.data import DataSection, FieldsSection
 
 
 def jsonl(path, *rows):

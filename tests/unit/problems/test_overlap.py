@@ -56,8 +56,8 @@ def test_duplicates_are_grouped_whatever_their_golds():
 
 
 def test_dapo_sample_is_found_in_math500(shared):
-    from sage_cli.config.data import DataSection
     from sage_cli.problems.load import load_problems
+    from sage_cli.settings.sections.data import DataSection
 
     data = DataSection(root=shared / "data")
     train, bench = load_problems("dapo-math-17k", data), load_problems("math500", data)

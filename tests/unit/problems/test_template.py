@@ -4,9 +4,9 @@ import pytest
 from jinja2 import TemplateError
 
 from sage_cli.config.load import load
-from sage_cli.config.model import PAPER_SYSTEM_PROMPT, PromptSection
 from sage_cli.errors import ConfigurationError
 from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.model import PAPER_SYSTEM_PROMPT, PromptSection
 
 
 class Tokenizer:

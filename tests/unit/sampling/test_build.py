@@ -15,7 +15,6 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import PreTrainedTokenizerBase
 
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError, DataError, SamplingError
 from sage_cli.sampling.build import build_sampler, chosen_backend
@@ -27,6 +26,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.completion import Completion
 
 SECTION = SamplingSection(temperature=0.0, max_tokens=12, batch_rows=8)
@@ -149,7 +149,7 @@ class Echo(Sampler):
 
 def registered(monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
     point = EntryPoint("echo", f"package:{target.__name__}", "sage_cli.samplers")
-    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: (point,))
+    monkeypatch.setattr("sage_cli.settings.plugins.entry_points", lambda **_: (point,))
     monkeypatch.setattr(EntryPoint, "load", lambda _: target)
 
 
@@ -185,7 +185,7 @@ def test_a_sampler_that_cannot_be_made_is_named_with_its_options(
     with pytest.raises(ConfigurationError, match=said) as caught:
         build_sampler(setup(Path("anywhere"), section))
     assert "sampling.options.NAME=VALUE" in str(caught.value.next_step)
-    monkeypatch.setattr("sage_cli.config.plugins.entry_points", lambda **_: ())
+    monkeypatch.setattr("sage_cli.settings.plugins.entry_points", lambda **_: ())
     said = "no installed package registers the sampler 'echo'"
     with pytest.raises(ConfigurationError, match=said) as caught:
         build_sampler(setup(Path("anywhere"), section))

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from sage_examples.sampler import OneByOne
 
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.sampling.contract import SamplerContract
 from sage_cli.sampling.sampler import Sampler, SamplerSetup
+from sage_cli.settings.sections.sampling import SamplingSection
 
 
 class TestOneByOne(SamplerContract):

@@ -214,7 +214,7 @@ def test_the_next_writer_sweeps_what_killed_ones_left(tmp_path):
     subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False)
     left = [".driver.lease", ".launcher.lease"]
     assert sorted(path.name for path in tmp_path.glob(".*.lease")) == left
-    (tmp_path / "cells").mkdir()
+    (tmp_path / "tasks").mkdir()
     halves = [tmp_path / ".state.json.0a.tmp", tmp_path / "tasks/.rl-a.json.0b.tmp"]
     for half in (*halves, tmp_path / ".young.tmp", tmp_path / "kept.tmp"):
         half.write_text("half")

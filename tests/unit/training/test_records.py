@@ -19,10 +19,10 @@ from sage_cli.errors import StoreError
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
 from sage_cli.methods.parts.hooks import VerdictReward
-from sage_cli.training.batch_record import batch_record, unfinished
-from sage_cli.training.checkpoints import newest_sealed, refuse_foreign, rotate, seal
-from sage_cli.training.rollout_record import rollout_rows
-from sage_cli.training.token_record import TokenRecord, token_statistics
+from sage_cli.training.checkpoints.checkpoints import newest_sealed, refuse_foreign, rotate, seal
+from sage_cli.training.trainer.batch_record import batch_record, unfinished
+from sage_cli.training.trainer.rollout_record import rollout_rows
+from sage_cli.training.trainer.token_record import TokenRecord, token_statistics
 
 
 def test_token_statistics_by_hand():

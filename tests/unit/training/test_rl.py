@@ -19,9 +19,9 @@ from sage_cli.models.load import attach_lora, load_model
 from sage_cli.store.runs.metric_keys import meaning
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
-from sage_cli.training.checkpoints import seal
-from sage_cli.training.order import training_order
-from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.checkpoints.checkpoints import seal
+from sage_cli.training.rollouts.order import training_order
+from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 
 def weights(folder: Path) -> bytes:

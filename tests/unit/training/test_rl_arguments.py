@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from trl import GRPOConfig
 
-from sage_cli.config.recipe import RlSpec
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import RlSpec
 from sage_cli.methods.grpo import Grpo
 from sage_cli.training.rl_arguments import engine_stop, grpo_arguments, save_interval
 

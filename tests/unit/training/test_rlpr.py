@@ -16,7 +16,7 @@ from sage_cli.methods.rlpr import reward as through_trainer
 from sage_cli.methods.rlpr.formula import probability_reward
 from sage_cli.models.load import load_model
 from sage_cli.store.runs.run import SEAL
-from sage_cli.training.checkpoints import seal
+from sage_cli.training.checkpoints.checkpoints import seal
 
 RL = {"algo": "rlpr", "reward_filter": 0.0}
 OPEN, CLOSE = "<SOLUTION>", "</SOLUTION>"

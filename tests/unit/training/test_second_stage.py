@@ -15,7 +15,7 @@ from trl import GRPOTrainer
 
 from sage_cli.methods.dars.formula import extra_rollouts
 from sage_cli.models.load import load_model
-from sage_cli.training.rl_trainer import RlTrainer
+from sage_cli.training.trainer.rl_trainer import RlTrainer
 
 GROUP, MOST, LIMIT = 4, 10, 12
 DARS = {

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from sage_cli.config.training import SftSection
 from sage_cli.errors import DataError
 from sage_cli.models.load import load_model, load_tokenizer
+from sage_cli.settings.sections.training import SftSection
 from sage_cli.store.runs.metrics_file import MetricsFile
 from sage_cli.store.runs.run import Run
 from sage_cli.training.sft import Example, tokenized, train_sft, trainer_arguments

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sage_cli.executors.executor import End, Fate
+from sage_cli.trials.executors.executor import End, Fate
 from sage_cli.trials.failures import (
     LINES,
     Failure,

@@ -10,9 +10,9 @@ import pytest
 from shell_task import shell_task
 
 from sage_cli.errors import EXIT_BUSY, StoreError
-from sage_cli.executors.local import LocalExecutor
 from sage_cli.store.lock import writer
 from sage_cli.store.runs.run import Run
+from sage_cli.trials.executors.local_executor import LocalExecutor
 from sage_cli.trials.failures import Kind
 from sage_cli.trials.queue import TaskQueue
 

@@ -3,8 +3,8 @@
 import pytest
 from shell_task import shell_task
 
-from sage_cli.executors.local import LocalExecutor
 from sage_cli.progress import Silent
+from sage_cli.trials.executors.local_executor import LocalExecutor
 from sage_cli.trials.progress import TaskProgress
 from sage_cli.trials.queue import TaskQueue, run_tasks
 

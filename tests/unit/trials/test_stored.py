@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationSpec
 from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import load_benchmarks
 from sage_cli.evaluation.sample_sets import PolicySamples

@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator
 from typing import Self
 
-from sage_cli.config.data import DataSection, KnightsKnavesSection
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.generated.knights_knaves.logic import (
     CONNECTIVES,
@@ -18,6 +17,7 @@ from sage_cli.problems.generated.knights_knaves.logic import (
 from sage_cli.problems.generated.knights_knaves.perturb import perturb
 from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
 from sage_cli.problems.problem import Problem, problem_id
+from sage_cli.settings.sections.data import DataSection, KnightsKnavesSection
 
 BENCHMARK = "kk-generated"
 NAMES = (

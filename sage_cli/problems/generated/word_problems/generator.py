@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Self
 
-from sage_cli.config.data import DataSection, WordProblemsSection
 from sage_cli.problems.generated.generator import Generator, Split
 from sage_cli.problems.generated.word_problems.formula import infix, working_out
 from sage_cli.problems.generated.word_problems.numerals import numerals
@@ -16,6 +15,7 @@ from sage_cli.problems.generated.word_problems.splits import BENCHMARK, SOURCES,
 from sage_cli.problems.problem import Demonstration, Problem
 from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import source_identity
+from sage_cli.settings.sections.data import DataSection, WordProblemsSection
 
 
 class WordProblems(Generator):

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from sage_cli.config.data import DataSection
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.word_problems.formula import Formula, read_formula, value
 from sage_cli.problems.generated.word_problems.numerals import NUMERAL
 from sage_cli.problems.problem import Problem
 from sage_cli.problems.published import data_set
 from sage_cli.problems.sources import open_source
+from sage_cli.settings.sections.data import DataSection
 
 SOURCES = ("asdiv", "svamp")
 BENCHMARK = "word-problems"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sage_cli.config.objective import parse_objective
 from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, curve
 from sage_cli.metrics.comparisons.objective import objective_intervals, objective_values
+from sage_cli.settings.objective import parse_objective
 
 
 def counts(*solved: tuple[int, int], name: str = "p") -> Counts:

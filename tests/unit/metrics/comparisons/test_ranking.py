@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sage_cli.config.objective import parse_objective
 from sage_cli.metrics import Counts
 from sage_cli.metrics.comparisons.objective import ObjectiveValues, objective_values
 from sage_cli.metrics.comparisons.ranking import non_dominated, pareto_front, rank
+from sage_cli.settings.objective import parse_objective
 
 P, N = 40, 64
 

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from sage_cli.commands.train.rl import RlTraining
+from sage_cli.commands.train.sft import tags
 from sage_cli.config.load import load
 from sage_cli.errors import ConfigurationError
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
@@ -15,8 +17,6 @@ from sage_cli.models.scratch import save_scratch
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.progress import Silent
 from sage_cli.store.runs.run import Runs
-from sage_cli.workflows.rl import RlTraining
-from sage_cli.workflows.sft import tags
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlSpec, SftSpec
+from sage_cli.config.specs import RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, StoreError
 from sage_cli.models.policies.compatibility import (
     note_weights,

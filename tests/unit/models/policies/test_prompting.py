@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from sage_cli.cli.measuring import load_for_measuring, measured_names
+from sage_cli.cli.measure.measuring import load_for_measuring, measured_names
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import ConfigurationError, DataError, StoreError
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.names import named_policy
@@ -126,7 +126,7 @@ CACHED = """
 import json
 from pathlib import Path
 from sage_cli.config.load import load
-from sage_cli.config.recipe import EvaluationSpec
+from sage_cli.config.specs import EvaluationSpec
 from sage_cli.evaluation.sample_sets import PolicySamples
 from sage_cli.models.policies.names import named_policy
 from sage_cli.store.runs.run import Runs

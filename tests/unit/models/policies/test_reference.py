@@ -8,18 +8,18 @@ import pytest
 import torch
 from huggingface_hub import constants
 
+from sage_cli.commands.train.sft import tags
 from sage_cli.config.consent import consents
 from sage_cli.config.load import load
-from sage_cli.config.recipe import RlSpec
+from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError, DataError
-from sage_cli.evaluation.reference import reference_samples
 from sage_cli.models.folders import fingerprint
 from sage_cli.models.load import attach_lora, load_model, load_tokenizer
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import policy_and_reference, reference_policy
 from sage_cli.models.scratch import save_scratch
 from sage_cli.store.runs.run import Runs
-from sage_cli.workflows.sft import tags
+from sage_cli.training.rollouts.reference_samples import reference_samples
 
 SIZE = ["model.hidden=16", "model.layers=1", "model.heads=2", "model.feed_forward=32"]
 COMMITS = {"v1": "1" * 40, "v2": "2" * 40}

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sage_cli.config.data import KnightsKnavesSection
 from sage_cli.problems.generated.knights_knaves.generator import (
     draw_puzzle,
     draw_statement,
@@ -18,6 +17,7 @@ from sage_cli.problems.generated.knights_knaves.generator import (
 from sage_cli.problems.generated.knights_knaves.logic import holds, solutions, unique_solution
 from sage_cli.problems.generated.knights_knaves.perturb import OTHER_ROLES, UNCOMMON_NAMES, perturb
 from sage_cli.problems.generated.knights_knaves.puzzle import SAYINGS, Puzzle
+from sage_cli.settings.sections.data import KnightsKnavesSection
 
 A, B = ("telling-truth", 0), ("telling-truth", 1)
 

@@ -7,16 +7,16 @@ from dataclasses import asdict
 import pytest
 from word_problem_rows import made_up
 
-from sage_cli.config.data import (
+from sage_cli.problems.demonstrations import load_demonstrations
+from sage_cli.problems.load import load_problems
+from sage_cli.problems.problem import Problem
+from sage_cli.settings.sections.data import (
     ArithmeticSection,
     DataSection,
     KnightsKnavesSection,
     SourceSection,
 )
-from sage_cli.config.training import SftSection
-from sage_cli.problems.demonstrations import load_demonstrations
-from sage_cli.problems.load import load_problems
-from sage_cli.problems.problem import Problem
+from sage_cli.settings.sections.training import SftSection
 
 OTHER = DataSection(
     arithmetic=ArithmeticSection(

@@ -4,10 +4,7 @@ import pytest
 from plugged_in import plug_in
 from pydantic import Field, ValidationError
 
-from sage_cli.config.base import Section
-from sage_cli.config.data import DataSection
 from sage_cli.config.load import load
-from sage_cli.config.training import SftSection
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.generated.contract import GeneratorContract
@@ -16,6 +13,9 @@ from sage_cli.problems.identity import demonstrations_identity, problems_identit
 from sage_cli.problems.load import load_problems, load_training_problems
 from sage_cli.problems.problem import Demonstration
 from sage_cli.problems.registry import entries, find
+from sage_cli.settings.base import Section
+from sage_cli.settings.sections.data import DataSection
+from sage_cli.settings.sections.training import SftSection
 
 GROUP = "sage_cli.generators"
 
@@ -133,7 +133,7 @@ class Homonym(Sums):
         ("mine", Untitled, "has no title"),
         ("mine", Abstract, "lacks problems"),
         ("mine", OddSplits, "has the splits ('test', 'tests'): they can be test, development"),
-        ("mine", LooseSettings, "has settings that are no sage_cli.config.base.Section"),
+        ("mine", LooseSettings, "has settings that are no sage_cli.settings.base.Section"),
         ("arithmetic", Homonym, "takes the name 'arithmetic', which another data set has"),
         ("mine", ImportError("no such file"), "can't be imported: ImportError: no such file"),
         ("mine", Listless, "fails: ZeroDivisionError: division by zero"),

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from word_problem_rows import made_up
 
-from sage_cli.config.data import DataSection, WordProblemsSection
 from sage_cli.errors import DataError
 from sage_cli.problems.generated.word_problems.formula import (
     Operation,
@@ -29,6 +28,7 @@ from sage_cli.problems.generated.word_problems.numerals import numerals, rewritt
 from sage_cli.problems.generated.word_problems.redraw import Story, WordProblem, sensible
 from sage_cli.problems.generated.word_problems.splits import Splits, family, readable_rows
 from sage_cli.problems.problem import Demonstration, problem_id
+from sage_cli.settings.sections.data import DataSection, WordProblemsSection
 
 formulas = st.recursive(
     st.integers(0, 99), lambda inner: st.builds(Operation, st.sampled_from("+-*/"), inner, inner)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
-from sage_cli.config.objective import parse_objective
 from sage_cli.metrics.comparisons.ranking import Front
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps.data import Axis, SweepCell
 from sage_cli.reports.sweeps.document import document_of, sweep_document
 from sage_cli.reports.sweeps.plain import from_data, to_data
 from sage_cli.reports.tables.render import to_csv
+from sage_cli.settings.objective import parse_objective
 
 NOBODY = Provenance()
 CELLS = [

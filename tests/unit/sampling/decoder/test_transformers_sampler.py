@@ -14,7 +14,6 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import SamplingError
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.decoder.token_choice import choose, uniforms
@@ -25,6 +24,7 @@ from sage_cli.sampling.sampler import (
     SamplingParameters,
     sample_seed,
 )
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.completion import Completion
 
 PROMPTS = ["1+1=", "12*34=?", "x*y<SOLUTION>z", "12*34=!"]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from sage_cli.config.load import load
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import ConfigurationError, SamplingError
 from sage_cli.sampling.engines.engine_settings import (
     known_settings,
@@ -16,6 +15,7 @@ from sage_cli.sampling.engines.engine_settings import (
     refuse_missing_gpus,
     refuse_unknown,
 )
+from sage_cli.settings.sections.sampling import SamplingSection
 
 SOURCE = '''
 import dataclasses

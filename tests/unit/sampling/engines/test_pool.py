@@ -15,12 +15,12 @@ import pytest
 from answering import Answering, broken, slow, unable
 from transformers import PreTrainedTokenizerBase
 
-from sage_cli.config.sampling import SamplingSection
 from sage_cli.errors import RefusedPromptsError, SamplingError
 from sage_cli.sampling.build import build_sampler
 from sage_cli.sampling.engines.pool import Engines, gpu_shares
 from sage_cli.sampling.fill import fill
 from sage_cli.sampling.sampler import SamplerSetup, SamplingParameters
+from sage_cli.settings.sections.sampling import SamplingSection
 from sage_cli.store.samples.completion import Completion
 from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 

@@ -6,7 +6,7 @@ import pytest
 from mirrored_run import train
 from offline_wandb import read_offline
 
-from sage_cli.config.records import TrackingSection
+from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.ledger import Entry, Ledger
 from sage_cli.store.mirrors.follower import mirrors_of, sweep_figures
 from sage_cli.store.runs.evaluations import evaluation_figures, record_evaluation

@@ -3,7 +3,7 @@
 import pytest
 from mirrored_run import resume_at, train
 
-from sage_cli.config.records import TrackingSection
+from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.follower import mirrors_of
 from sage_cli.store.runs.evaluations import record_evaluation
 

@@ -7,7 +7,7 @@ import wandb
 from mirrored_run import resume_at, rollout, train
 from offline_wandb import read_offline
 
-from sage_cli.config.records import TrackingSection
+from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.follower import mirrors_of
 from sage_cli.store.runs.evaluations import record_evaluation
 

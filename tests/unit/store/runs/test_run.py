@@ -23,7 +23,7 @@ from sage_cli.store.identity import identity_of
 from sage_cli.store.lock import writer
 from sage_cli.store.runs.replacement import current, settled, stage_replacement
 from sage_cli.store.runs.run import Run, Runs, run_of
-from sage_cli.training.checkpoints import seal
+from sage_cli.training.checkpoints.checkpoints import seal
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Commands that sample, grade, count and compare."""

@@ -1,0 +1,98 @@
+"""`sage grade`: the grades of a file of golds and completions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.options import Json, Presets, Sets, load_config
+from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.live import Live
+from sage_cli.settings.sections.judging import BUILT_IN_JUDGES, MODES, Extraction, GradingMode
+
+if TYPE_CHECKING:
+    from sage_cli.cli.terminal.answers import GradeAnswer
+    from sage_cli.commands.measure.grade import GradedFile
+
+_SHOWN = 20
+_EXTRACT = "Where a completion's answer is (default: grading.extract, or the prompt's)."
+_JUDGES = ", ".join(BUILT_IN_JUDGES) + ", or one that a package registers."
+
+
+Mode = Literal[GradingMode, "both"]
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="JSONL: gold, and completion or completions.")],
+    mode: Annotated[
+        Mode | None, typer.Option("--mode", help="How answers are judged (default: grading.mode).")
+    ] = None,
+    boxed: Annotated[bool, typer.Option("--boxed", help="The same as --extract boxed.")] = False,
+    extract: Annotated[Extraction | None, typer.Option("--extract", help=_EXTRACT)] = None,
+    judge: Annotated[str, typer.Option("--judge", help=_JUDGES)] = "math",
+    preset: Presets = None,
+    set_: Sets = None,
+    json: Json = False,
+) -> None:
+    """Grade a file; --mode both shows where the strict judge and plain Math-Verify differ."""
+    from sage_cli.commands.measure.grade import grade_file
+
+    typed = {
+        "extract": extract or ("boxed" if boxed else None),
+        "mode": None if mode == "both" else mode,
+    }
+    flags = {"grading": {name: value for name, value in typed.items() if value}}
+    config = load_config(preset, None, set_, **flags).config
+    modes = MODES if mode == "both" else (config.grading.mode,)
+    with Live() as progress:
+        graded = grade_file(file, config.grading, config.prompt, modes, judge, progress)
+    if json:
+        emit(_answer(file, judge, graded))
+        return
+    _show(graded)
+
+
+def _answer(file: Path, judge: str, graded: GradedFile) -> GradeAnswer:
+    rows: list[Any] = [
+        {"line": item.line, "index": item.index}
+        | {mode: grades[number].status for mode, grades in graded.grades.items()}
+        | {"extracted": _encodable(next(iter(graded.grades.values()))[number].extracted)}
+        for number, item in enumerate(graded.items)
+    ]
+    return {
+        "file": str(file),
+        "judge": judge,
+        "statuses": {mode: graded.counts(mode) for mode in graded.grades},
+        "differences": [{"line": item.line, "index": item.index} for item, _ in graded.differences],
+        "malformed": graded.malformed,
+        "grades": rows,
+    }
+
+
+def _encodable(text: str | None) -> str | None:
+    """Lone surrogates, which no output stream takes, as escapes."""
+    return text and text.encode("utf-8", "backslashreplace").decode()
+
+
+def _show(graded: GradedFile) -> None:
+    table = Table("status", box=None, padding=(0, 2, 0, 0))
+    for mode in graded.grades:
+        table.add_column(mode, justify="right")
+    columns = [graded.counts(mode) for mode in graded.grades]
+    for status in columns[0]:
+        table.add_row(status, *(str(counts[status]) for counts in columns))
+    table.add_row("completions", *(str(len(graded.items)) for _ in columns), style="dim")
+    console.print(table)
+    for item, by_mode in graded.differences[:_SHOWN]:
+        statuses = ", ".join(f"{mode} {grade.status}" for mode, grade in by_mode.items())
+        answer = next(iter(by_mode.values())).extracted
+        shown = f"gold {str(item.gold)[:200]!r}, answer {str(answer)[:200]!r}"
+        console.print(f"line {item.line}, completion {item.index}: {statuses}; {escape(shown)}")
+    if len(graded.differences) > _SHOWN:
+        console.print(f"{len(graded.differences) - _SHOWN} more differences: --json lists them")
+    for line in graded.malformed:
+        console.print(f"[yellow]line {line.line} is left out[/]: {escape(line.why)}")

@@ -1,0 +1,68 @@
+"""`sage samples show`: stored completions in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.text import Text
+
+from sage_cli.cli.group import new_app
+from sage_cli.cli.measure.measuring import load_for_measuring
+from sage_cli.cli.options import Benchmark, ConfigFile, Json, Presets, RunRoot, Sets
+from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.live import doing
+from sage_cli.cli.terminal.visible import visible
+
+if TYPE_CHECKING:
+    from sage_cli.cli.terminal.answers import SamplesAnswer
+
+app = new_app("Read what policies wrote.")
+
+
+@app.callback()
+def _group() -> None:
+    """Read what policies wrote."""
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL.")],
+    problem: Annotated[
+        str | None, typer.Option("--problem", help="A prefix of a problem's id.")
+    ] = None,
+    verdict: Annotated[
+        str | None,
+        typer.Option("--verdict", help="right, wrong, unparseable, timeout or error."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many completions.")] = 8,
+    benchmark: Benchmark = None,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Show stored completions with their problems and verdicts; nothing is sampled or graded."""
+    evaluation = {"benchmark": benchmark}
+    settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
+    from sage_cli.commands.measure.samples_show import samples_show
+    from sage_cli.evaluation.evaluate import Evaluation
+
+    with doing(f"looking for stored completions of {run}"):
+        found = samples_show(Evaluation.of_config(settings), run, problem, verdict, limit)
+    if json:
+        samples: SamplesAnswer = {"samples": found}
+        emit(samples)
+        return
+    for one in found:
+        colour = "green" if one.status == "right" else "red"
+        answer = "no answer" if one.extracted is None else f"answer {one.extracted}"
+        told = visible(f"{answer}, gold {one.problem.gold}")
+        head = f"[{colour}]{one.status}[/]  {escape(told)}"
+        where = f"problem {one.problem.id}, seed {one.seed}, sample {one.completion.index}"
+        ended = ", truncated" if one.completion.finish_reason == "length" else ""
+        console.print(f"\n{head}  [dim]{escape(where)}{ended}[/]")
+        console.print(Text(visible(one.problem.question), style="bold"), soft_wrap=True)
+        console.print(Text(visible(one.completion.text)), soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Commands on stored runs, archives and reports."""

@@ -1,0 +1,52 @@
+"""`sage export`: a run's policy as an ordinary model folder."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli.options import Json, RunRoot
+from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.live import Live
+
+
+class Dtype(StrEnum):
+    """The type of the written weights."""
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+def command(
+    run: Annotated[
+        str, typer.Argument(help="A run, RUN@step, a model folder or ORG/MODEL of the Hub.")
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the model goes.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the model in DIR.")] = False,
+    dtype: Annotated[
+        Dtype, typer.Option(help="Type of the written weights; auto: as they are stored.")
+    ] = Dtype.AUTO,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="model.revision=... or model.trust_remote_code=true."),
+    ] = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Merge a run's adapter and write a Hugging Face folder that vLLM serves."""
+    from sage_cli.commands.stored.export import export
+    from sage_cli.settings.sections.records import default_root
+
+    root = runs or default_root()
+    with Live() as live:
+        exported = export(run, folder, root, live, force=force, dtype=dtype, sets=set_ or ())
+    if json:
+        emit({"folder": str(folder), **vars(exported)})
+        return
+    how = "adapter merged" if exported.merged else "no adapter to merge"
+    console.print(f"exported {exported.source} ({exported.dtype}, {how}): [bold]{folder}[/]")

@@ -1,0 +1,116 @@
+"""The JSON schema of each command's answer, from the types of `answers.py` and of the rooms.
+
+It imports every room, so only `sage schema`, the documentation's build and tests read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import new_class
+from typing import Any, get_type_hints
+
+from typing_extensions import TypedDict
+
+from sage_cli.analysis.registry import ANALYSES
+from sage_cli.cli.terminal import answers
+from sage_cli.cli.trials import sweep_answers
+from sage_cli.commands.data import Overlap
+from sage_cli.commands.measure.plot import PlotData
+from sage_cli.commands.stored.export import Exported
+from sage_cli.commands.train.theory import TheoryData
+from sage_cli.commands.trials.suite import SuitePlan
+from sage_cli.config.schema import SageConfig
+from sage_cli.reports.comparison import ComparisonData
+from sage_cli.reports.document import ReportJson
+from sage_cli.reports.evaluation import EvaluationData
+from sage_cli.reports.power import PowerData
+from sage_cli.reports.sweeps.plain import SweepData
+from sage_cli.reports.token_report import TokenReport
+from sage_cli.store.archives.listing import Archive
+from sage_cli.store.json_schema import DIALECT, json_schema
+
+VERSION = 1
+"""Raised when a key goes away, or gets another name, type or meaning; not when one is added."""
+ERROR = "error"
+
+
+def _report(name: str, data: type) -> type:
+    """Return the type of a report with these data: TypedDicts can't be joined at run time."""
+    names: Any = {"__module__": data.__module__, "__doc__": data.__doc__, "__annotations__": {}}
+    return new_class(name, (ReportJson, data), exec_body=lambda space: space.update(names))
+
+
+def _flat(name: str, of: type, said: str, **more: Any) -> Any:
+    """Return a TypedDict with the fields of a dataclass and `more` keys."""
+    make: Any = TypedDict
+    made = make(name, {**more, **get_type_hints(of, include_extras=True)})
+    made.__doc__ = said
+    return made
+
+
+_PLAN = answers.PlanAnswer
+
+ANSWERS: Mapping[str, tuple[Any, ...]] = {
+    "sft": (answers.Trained, _PLAN),
+    "rl": (answers.Trained, _PLAN),
+    "eval": (_report("EvaluationReport", EvaluationData), _PLAN),
+    "passk": (answers.PasskReport, _PLAN),
+    "compare": (_report("ComparisonReport", ComparisonData),),
+    "power": (_report("PowerReport", PowerData),),
+    "analyze": (
+        *(_report(f"{name.title()}Report", one.data) for name, one in ANALYSES.items()),
+        answers.AnalysesAnswer,
+        _PLAN,
+    ),
+    "sweep": (_report("SweepReport", SweepData), _PLAN),
+    "sweeps list": (sweep_answers.SweepsAnswer,),
+    "sweeps show": (sweep_answers.SweepAnswer,),
+    "sweeps best": (sweep_answers.BestAnswer,),
+    "sweeps importance": (sweep_answers.ImportanceAnswer,),
+    "sweeps cancel": (sweep_answers.CancelAnswer,),
+    "sweeps remove": (sweep_answers.RemovedSweepAnswer,),
+    "sweeps dashboard": (sweep_answers.CommandAnswer,),
+    "suite list": (answers.SuitesAnswer,),
+    "suite plan": (SuitePlan,),
+    "suite run": (answers.SuiteAnswer, SuitePlan),
+    "suite report": (answers.SuiteAnswer,),
+    "grade": (answers.GradeAnswer,),
+    "export": (_flat("ExportAnswer", Exported, "What was exported, and where to.", folder=str),),
+    "algos": (dict[str, answers.AlgorithmJson],),
+    "demo": (answers.DemoAnswer, _PLAN),
+    "theory": (_report("TheoryReport", TheoryData),),
+    "data list": (answers.SourcesAnswer,),
+    "data show": (answers.SourceAnswer,),
+    "data overlap": (
+        _flat("OverlapAnswer", Overlap, "What two sources share.", train=str, bench=str),
+    ),
+    "guide show": (TokenReport,),
+    "runs list": (answers.RunsAnswer, answers.RunColumnsAnswer),
+    "runs show": (answers.RunAnswer,),
+    "runs diff": (answers.DifferencesAnswer,),
+    "runs archive": (_flat("ArchiveAnswer", Archive, "What the file holds.", file=str),),
+    "runs restore": (answers.RestoredAnswer,),
+    "runs path": (answers.FolderAnswer,),
+    "runs remove": (answers.RemovedAnswer,),
+    "reports list": (answers.ReportsAnswer,),
+    "plot": (_report("PlotReport", PlotData),),
+    "samples show": (answers.SamplesAnswer,),
+    "config show": (SageConfig, answers.OriginsAnswer),
+    "config explain": (answers.SettingsAnswer,),
+    "config check": (answers.CheckedAnswer,),
+    "doctor": (answers.DoctorAnswer,),
+    "init": (answers.WrittenAnswer,),
+    ERROR: (answers.ErrorAnswer,),
+}
+"""Command without `sage` -> types of its output; `error` is that of a failed command."""
+
+
+def schema(command: str) -> dict[str, Any]:
+    """Return the schema (JSON Schema 2020-12) of what a command that succeeds prints."""
+    found = json_schema(*ANSWERS[command])
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:sage-rlvr:json:{VERSION}:{command.replace(' ', '-')}",
+        "title": "any command that fails" if command == ERROR else f"sage {command} --json",
+        **found,
+    }

@@ -1,0 +1,1 @@
+"""Commands that train, and that show methods and guides."""

@@ -1,0 +1,110 @@
+"""`sage rl`: train by RL with a shaped anchor."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from sage_cli.cli import options
+from sage_cli.cli.measure.trained import show_trained
+from sage_cli.cli.options import METHOD, TRAINING, option
+from sage_cli.cli.terminal.live import Live
+from sage_cli.cli.terminal.plans import refuse_card, show_plan
+from sage_cli.planning.dry_run import plan_of
+from sage_cli.settings.passwords import word_without_passwords
+
+Compat = Annotated[
+    str | None,
+    option(METHOD, "official: what the authors' code does (docs/fidelity.md).", "--compat"),
+]
+
+
+def command(
+    algo: options.Algo = None,
+    compat: Compat = None,
+    guide: options.Guide = None,
+    tau: options.Tau = None,
+    rho: options.Rho = None,
+    kl: Annotated[str | None, option(METHOD, "reverse, forward or none.", "--kl")] = None,
+    beta: Annotated[float | None, option(METHOD, "Weight of the KL term.")] = None,
+    advantage: Annotated[
+        str | None, option(METHOD, "group, none or beta, where the method leaves it open.")
+    ] = None,
+    steps: Annotated[int | None, option(TRAINING, "Optimiser steps.")] = None,
+    lr: options.LearningRate = None,
+    seed: Annotated[int | None, option(TRAINING, "Seed of the training.")] = None,
+    full: Annotated[bool, option(TRAINING, "Train all weights, not adapters.", "--full")] = False,
+    processes: Annotated[int | None, option(TRAINING, "How many processes train together.")] = None,
+    accelerate: Annotated[
+        str | None, option(TRAINING, "How accelerate launches them: ddp, fsdp2, zero3 or a file.")
+    ] = None,
+    init: Annotated[
+        str | None,
+        option(TRAINING, "Start from this run or model, not from the preset's initial policy."),
+    ] = None,
+    allow_template_mismatch: options.OtherTemplate = False,
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    runs: options.RunRoot = None,
+    fresh: options.Fresh = False,
+    replace_parent: options.ReplaceParent = False,
+    measure: options.Measure = False,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
+) -> None:
+    """Train a policy by RL whose KL anchor is shaped by a guide."""
+    refuse_card(gpu, dry_run)
+    loaded = options.load_config(
+        preset,
+        config,
+        set_,
+        model={"tuning": "full" if full else None},
+        rl={
+            "algo": algo,
+            "compat": compat,
+            "advantage": advantage,
+            "steps": steps,
+            "learning_rate": lr,
+            "seed": seed,
+            "processes": processes,
+            "accelerate": accelerate,
+            "allow_template_mismatch": allow_template_mismatch or None,
+        },
+        guide={"name": guide, "tau": tau, "rho": rho},
+        anchor={"kl": kl, "beta": beta},
+        run={"root": runs},
+    )
+    from sage_cli.commands.train.rl import RlTraining
+
+    training = RlTraining.of(
+        loaded.config,
+        init,
+        measure=measure,
+        base_command=sft_command(preset, config, set_, runs),
+    )
+    if dry_run:
+        show_plan(lambda: plan_of(training.stages, gpu), json)
+        return
+    with Live() as live:
+        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
+    more = "" if measure else "  (`sage passk` measures it)"
+    show_trained(f"trained: [bold]{run.folder}[/]{more}", run, measured=measure, json=json)
+
+
+def sft_command(
+    presets: Sequence[str] | None,
+    config: Path | None,
+    sets: Sequence[str] | None,
+    runs: Path | None,
+) -> str:
+    """The command that trains the initial policy of `sage rl` with these options."""
+    words = ["sage", "sft"]
+    words += [word for preset in presets or () for word in ("--preset", preset)]
+    words += [] if config is None else ["--config", str(config)]
+    words += [word for one in sets or () for word in ("--set", word_without_passwords(one))]
+    words += [] if runs is None else ["--runs", str(runs)]
+    return shlex.join(words)

@@ -1,0 +1,43 @@
+"""`sage sft`: train the initial policy of RL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sage_cli.cli import options
+from sage_cli.cli.measure.trained import show_trained
+from sage_cli.cli.terminal.live import Live
+from sage_cli.cli.terminal.plans import refuse_card, show_plan
+from sage_cli.planning.dry_run import plan_of
+
+
+def command(
+    preset: options.Presets = None,
+    config: options.ConfigFile = None,
+    set_: options.Sets = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    lr: options.LearningRate = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
+    runs: options.RunRoot = None,
+    fresh: options.Fresh = False,
+    replace_parent: options.ReplaceParent = False,
+    measure: options.Measure = False,
+    dry_run: options.DryRun = False,
+    gpu: options.Gpu = None,
+    json: options.Json = False,
+) -> None:
+    """Train the initial policy by supervised fine-tuning, or find it trained already."""
+    refuse_card(gpu, dry_run)
+    asked = {"steps": steps, "learning_rate": lr, "seed": seed}
+    loaded = options.load_config(preset, config, set_, sft=asked, run={"root": runs})
+    from sage_cli.commands.train.sft import SftTraining
+
+    training = SftTraining.of(loaded.config, measure=measure)
+    if dry_run:
+        show_plan(lambda: plan_of(training.stages, gpu), json)
+        return
+    with Live() as live:
+        run = training.carry_out(live, fresh=fresh, replace_parent=replace_parent)
+    show_trained(f"initial policy: [bold]{run.folder}[/]", run, measured=measure, json=json)

@@ -1,0 +1,173 @@
+"""`sage suite list|plan|run|report`: the paper's tables and figures as commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.group import new_app
+from sage_cli.cli.options import DryRun, Json, Presets, RunRoot, Sets
+from sage_cli.cli.terminal.console import console, emit
+from sage_cli.cli.terminal.live import Live, doing
+from sage_cli.cli.terminal.surroundings import ask_nobody
+
+if TYPE_CHECKING:
+    from sage_cli.reports.page import Page
+    from sage_cli.trials.suites.overrides import Overrides
+
+app = new_app("Run a table or a figure of the paper, or a study of your own.")
+
+SHOWN = {"measured": 2, "claims": 1}
+"""The sections of a report that the terminal shows, and the number of their tables."""
+MOST_ROWS = 40
+"""Rows of the longest table that the terminal shows."""
+
+Name = Annotated[str, typer.Argument(help="A suite of `sage suite list`, or a YAML file.")]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", min=1, help="Runs of each method, each with another seed.")
+]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List the suites."""
+    from sage_cli.trials.suites.read import read_suite, suite_names
+
+    suites = [read_suite(name) for name in suite_names()]
+    if json:
+        emit({"suites": [suite.model_dump(mode="json") for suite in suites]})
+        return
+    table = Table("suite", "what it is", "methods", box=None)
+    for suite in suites:
+        inside = suite.includes or suite.methods or ([f"sweep {suite.sweep}"])
+        table.add_row(suite.name, escape(suite.title), ", ".join(inside))
+    console.print(table)
+
+
+@app.command()
+def plan(
+    name: Name,
+    seeds: Seeds = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Show every task as a command, what it needs and its state."""
+    _show_plan(name, _overrides(preset, set_, seeds, runs), json)
+
+
+@app.command()
+def run(
+    name: Name,
+    seeds: Seeds = None,
+    executor: Annotated[str | None, typer.Option(help="local, ray or slurm.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Tasks at once.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Run every task that is not done, then report; run it again to resume."""
+    overrides = _overrides(
+        preset, set_, seeds, runs, name=executor, workers=workers, address=address
+    )
+    if dry_run:
+        _show_plan(name, overrides, json)
+        return
+    from sage_cli.commands.trials.suite import run_suite
+
+    with Live() as live:
+        page = run_suite(name, overrides, live)
+    _show(page, json)
+
+
+@app.command()
+def report(
+    name: Name,
+    seeds: Seeds = None,
+    preset: Presets = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Report what is stored; nothing is run."""
+    from sage_cli.commands.trials.suite_report import report_suite
+
+    overrides = _overrides(preset, set_, seeds, runs)
+    with Live() as live:
+        page = report_suite(name, overrides, live)
+    _show(page, json)
+
+
+def _overrides(
+    preset: list[str] | None,
+    sets: list[str] | None,
+    seeds: int | None,
+    runs: Path | None,
+    **executor: str | int | None,
+) -> Overrides:
+    from sage_cli.settings.presets import DEFAULT_PRESET
+    from sage_cli.trials.suites.overrides import Overrides
+
+    flags: dict[str, dict[str, Any]] = {"executor": executor, "run": {"root": runs}}
+    return Overrides(tuple(preset or (DEFAULT_PRESET,)), tuple(sets or ()), seeds, flags)
+
+
+def _show(page: Page, json: bool) -> None:
+    """Print measurements and claims; the rest is on the page."""
+    if json:
+        emit({**page.report.as_json(), "page": str(page.file)})
+        return
+    from dataclasses import replace
+
+    from sage_cli.reports.terminal import print_document
+
+    for chapter in page.chapters:
+        console.print(f"\n[bold]{escape(chapter.title)}[/]")
+        for section in chapter.sections:
+            tables = section.tables[: SHOWN.get(section.name, 0)]
+            short = tuple(table for table in tables if len(table.rows) <= MOST_ROWS)
+            print_document(replace(section, tables=short, notes=()), console)
+            for table in tables:
+                if len(table.rows) > MOST_ROWS:
+                    console.print(f"{escape(table.title)}: {len(table.rows)} rows, on the page")
+    for name, value in page.facts.items():
+        console.print(f"[dim]{escape(f'{name}: {value}')}[/]")
+    console.print(f"page: [bold]{escape(str(page.file))}[/]", soft_wrap=True)
+
+
+def _show_plan(name: str, overrides: Overrides, json: bool) -> None:
+    ask_nobody()
+    from sage_cli.commands.trials.suite import dry_run
+    from sage_cli.trials.task import DONE
+
+    with doing(f"planning {name}"):
+        found = dry_run(name, overrides)
+    if json:
+        emit(found)
+        return
+    numbers = {task["name"]: number for number, task in enumerate(found["tasks"], 1)}
+    table = Table("", "task", "needs", "state", box=None)
+    for task in found["tasks"]:
+        needs = numbers.get(task["needs"] or "", "")
+        number = numbers[task["name"]]
+        table.add_row(str(number), escape(task["title"]), str(needs), task["state"])
+    console.print(f"[bold]{escape(found['title'])}[/]", table, sep="\n")
+    if left := [task["command"] for task in found["tasks"] if task["state"] != DONE]:
+        console.print("commands that are left:")
+        for command in left:  # a line each, however long, so that they can be copied
+            console.print(command, markup=False, highlight=False, soft_wrap=True)
+    for title, cost in (("in all", found["cost"]), ("left", found["left"])):
+        console.print(f"{title}: {cost.describe()}")
+    for one in found["chosen"]:
+        console.print(f"[dim]chosen: {escape(one)}[/]")
+    for one in found["notes"]:
+        console.print(f"[dim]{escape(one)}[/]")
+    console.print(f"folder: [bold]{escape(found['folder'])}[/]", soft_wrap=True)

@@ -1,0 +1,140 @@
+"""`sage sweep`: a search over settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sage_cli.cli.options import (
+    METHOD,
+    ConfigFile,
+    DryRun,
+    Gpu,
+    Json,
+    Presets,
+    RunRoot,
+    Sets,
+    load_config,
+)
+from sage_cli.cli.terminal.live import Live
+from sage_cli.cli.terminal.plans import refuse_card, show_plan
+from sage_cli.cli.terminal.reporting import show_report
+from sage_cli.cli.train.rl import Compat
+
+RUNNING = "Where it runs"
+
+
+def command(
+    space: Annotated[
+        str | None,
+        typer.Option(
+            "--space",
+            help="A name as tau,rho; a YAML file; or tau=0.2:0.8,rho=0.1|0.3,lr=1e-5:1e-3:log.",
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option("--sampler", help="grid, random, qmc, tpe, gp, cmaes or nsga2.")
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", help="Points to try; seeds of a point count as one trial."),
+    ] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--objective",
+            help="Maximise pass@8 or 0.5*pass@1+0.5*pass@64; two give a Pareto front.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Runs of each trial, each with another seed.")
+    ] = None,
+    race: Annotated[
+        bool | None,
+        typer.Option(
+            "--race", help="Give further seeds only to trials that may still be the best."
+        ),
+    ] = None,
+    prune: Annotated[
+        str | None, typer.Option("--prune", help="median or asha: end trials that lag behind.")
+    ] = None,
+    algo: Annotated[
+        str | None, typer.Option("--algo", help="Algorithm of every trial.", rich_help_panel=METHOD)
+    ] = None,
+    compat: Compat = None,
+    guide: Annotated[
+        str | None,
+        typer.Option(
+            "--guide", help="Guide of every trial (default: the space's).", rich_help_panel=METHOD
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="RL steps of a trial.", rich_help_panel=METHOD)
+    ] = None,
+    executor: Annotated[
+        str | None, typer.Option("--executor", help="local, ray or slurm.", rich_help_panel=RUNNING)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Tasks at once.", rich_help_panel=RUNNING)
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="Address of the Ray cluster.", rich_help_panel=RUNNING),
+    ] = None,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach",
+            help="Slurm: submit tasks and return; run the same command later to collect results.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = False,
+    study: Annotated[
+        str | None, typer.Option("--study", help="The sweep's name.", rich_help_panel=RUNNING)
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage",
+            help="The study's database: sqlite:///FILE or postgresql://USER@HOST/NAME.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = None,
+    preset: Presets = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    runs: RunRoot = None,
+    dry_run: DryRun = False,
+    gpu: Gpu = None,
+    json: Json = False,
+) -> None:
+    """Train and measure trials of a search space on validation problems."""
+    refuse_card(gpu, dry_run)
+    flags: dict[str, dict[str, Any]] = {
+        "rl": {"algo": algo, "compat": compat},
+        "guide": {"name": guide},
+        "sweep": {
+            "space": space, "sampler": sampler, "trials": trials, "objective": objective,
+            "seeds": seeds, "race": race, "prune": prune, "steps": steps,
+            "study": study, "storage": storage,
+        },
+        "executor": {"name": executor, "workers": workers, "address": address},
+        "run": {"root": runs},
+    }  # fmt: skip
+    settings = load_config(preset, config, set_, **flags).config
+    if settings.guide.name == "none":
+        from sage_cli.trials.search.space.read import guide_of
+
+        flags["guide"] = {"name": guide_of(settings.sweep.space)}
+        settings = load_config(preset, config, set_, **flags).config
+    if dry_run:
+        from sage_cli.commands.trials.sweep import dry_run as planned
+
+        show_plan(lambda: planned(settings, gpu), json)
+        return
+    from sage_cli.commands.trials.sweep import sweep
+
+    with Live() as live:
+        report = sweep(settings, live, detach=detach)
+    show_report(report, json)

@@ -1,0 +1,65 @@
+"""The answers of `sage sweeps --json`."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from sage_cli.cli.terminal.answers import RemovedAnswer
+from sage_cli.commands.trials.sweeps import Best
+from sage_cli.reports.sweeps.plain import SweepData
+from sage_cli.trials.search.folder import SweepState
+
+
+class StoredSweepJson(SweepState):
+    """A sweep's state; `driven_by` is a phrase that names its present driver."""
+
+    driven_by: str | None
+    folder: str
+
+
+class SweepsAnswer(TypedDict):
+    """Sweeps, the latest at the end."""
+
+    sweeps: list[StoredSweepJson]
+
+
+class SweepAnswer(TypedDict):
+    """A sweep with its last report, once there is one."""
+
+    sweep: StoredSweepJson
+    report: SweepData | None
+
+
+class BestAnswer(TypedDict):
+    """A sweep's best trials, one for each objective."""
+
+    sweep: str
+    best: list[Best]
+
+
+class ImportanceAnswer(TypedDict):
+    """By objective, the share of each parameter."""
+
+    sweep: str
+    importances: dict[str, dict[str, float]]
+
+
+class CancelAnswer(TypedDict):
+    """The driver that was asked to stop, the jobs left with a cluster, and both in a sentence."""
+
+    sweep: str
+    asked: str | None
+    jobs: list[str]
+    said: str
+
+
+class RemovedSweepAnswer(RemovedAnswer):
+    """What was removed, and a sentence for each study in a database that stays."""
+
+    kept: list[str]
+
+
+class CommandAnswer(TypedDict):
+    """A command, word by word."""
+
+    command: list[str]

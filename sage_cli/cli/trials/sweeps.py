@@ -1,0 +1,200 @@
+"""`sage sweeps list|show|best|importance|cancel|remove|dashboard`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sage_cli.cli.group import new_app
+from sage_cli.cli.options import Json, RunRoot
+from sage_cli.cli.terminal.console import console, emit, name_column
+
+if TYPE_CHECKING:
+    from sage_cli.cli.trials.sweep_answers import (
+        BestAnswer,
+        CancelAnswer,
+        CommandAnswer,
+        RemovedSweepAnswer,
+    )
+    from sage_cli.trials.search.stored import StoredSweep, Sweeps
+
+app = new_app("List, show, cancel and remove sweeps; show their best trials.")
+Name = Annotated[str, typer.Argument(help="A sweep's name, or an unambiguous part of one.")]
+STATES = ("done", "failed", "pruned", "cancelled", "left")
+
+
+def _sweeps(root: Path | None) -> Sweeps:
+    from sage_cli.settings.sections.records import default_root
+    from sage_cli.trials.search.stored import Sweeps
+
+    return Sweeps(root or default_root())
+
+
+@app.command("list")
+def list_(runs: RunRoot = None, json: Json = False) -> None:
+    """List all sweeps, the latest at the end."""
+    found = _sweeps(runs).all()
+    if json:
+        emit({"sweeps": [_facts(sweep) for sweep in found]})
+        return
+    names = name_column("sweep", (sweep.name for sweep in found))
+    table = Table(names, "sampler", *STATES, "best", "driven by", box=None)
+    for sweep in found:
+        facts = _facts(sweep)
+        counts = (str(facts["trials"].get(state, 0)) for state in STATES)
+        best = escape(str(facts.get("best") or ""))
+        table.add_row(sweep.name, str(facts.get("sampler")), *counts, best, sweep.driven_by or "")
+    console.print(table if found else "no sweeps yet: `sage sweep` makes one")
+
+
+@app.command()
+def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """Show a sweep's report, which process drives it, and why trials failed."""
+    sweep = _sweeps(runs).find(name)
+    result = sweep.result
+    if json:
+        from sage_cli.reports.sweeps.plain import to_data
+
+        emit({"sweep": _facts(sweep), "report": result and to_data(result)})
+        return
+    facts = _facts(sweep)
+    counts = ", ".join(f"{facts['trials'].get(state, 0)} {state}" for state in STATES)
+    driver = f"driven by {sweep.driven_by}" if sweep.driven_by else "nobody drives it"
+    console.print(f"[bold]{sweep.name}[/]: {counts}; {driver}", soft_wrap=True)
+    if result is None:
+        console.print("no report yet: it is written when the driver ends")
+        return
+    from sage_cli.reports.sweeps.table import sweep_tables
+    from sage_cli.reports.terminal import print_table
+
+    if sweep.driven_by:
+        console.print("the report of the previous driver:", style="dim")
+    for table in sweep_tables(result):
+        print_table(table, console)
+    for place, cell in enumerate(result.cells):
+        if cell.failure is not None and cell.failure.log:
+            console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
+            console.print("\n".join(cell.failure.log), style="dim", markup=False, soft_wrap=True)
+    console.print(f"files: [bold]{escape(str(sweep.folder))}[/]", soft_wrap=True)
+
+
+@app.command()
+def best(
+    name: Name,
+    objective: Annotated[
+        str | None, typer.Option("--objective", help="Only by this objective (default: by each).")
+    ] = None,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Show the best trial: a command to paste, its runs, and the trials that may be as good."""
+    from sage_cli.commands.trials.sweeps import best_trials
+
+    sweep = _sweeps(runs).find(name)
+    found = best_trials(sweep, objective)
+    if json:
+        answer: BestAnswer = {"sweep": sweep.name, "best": found}
+        emit(answer)
+        return
+    for one in found:
+        ends = "" if one["interval"] is None else " [{:.3f}, {:.3f}]".format(*one["interval"])
+        text = escape(f"trial {one['number']}, {one['value']:.3f}{ends}")
+        console.print(f"[bold]{escape(one['objective'])}[/]: {text}", soft_wrap=True)
+        console.print(f"  {one['words']}", markup=False, soft_wrap=True)
+        console.print(f"  {' '.join(one['runs'])}", markup=False, soft_wrap=True)
+        if one["alike"] is None:
+            told = "the noise is unknown: other trials may be as good"
+        elif one["alike"]:
+            trials = "trial" if len(one["alike"]) == 1 else "trials"
+            told = f"indistinguishable from it: {trials} {', '.join(map(str, one['alike']))}"
+        else:
+            told = "all other trials are distinguishable from it"
+        console.print(f"  {told}", style="dim", soft_wrap=True)
+
+
+@app.command()
+def importance(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """Show how much each parameter matters to an objective."""
+    from sage_cli.commands.trials.sweeps import importances, reported
+
+    sweep = _sweeps(runs).find(name)
+    found = importances(sweep)
+    if json:
+        emit({"sweep": sweep.name, "importances": found})
+        return
+    from sage_cli.reports.sweeps.table import importance_table
+    from sage_cli.reports.terminal import print_table
+
+    print_table(importance_table(reported(sweep)), console)
+
+
+@app.command()
+def cancel(name: Name, runs: RunRoot = None, json: Json = False) -> None:
+    """Ask a sweep's driver to stop; the sweep can be resumed later."""
+    from sage_cli.commands.trials import sweeps
+
+    sweep = _sweeps(runs).find(name)
+    driven = sweep.driven_by
+    said = sweeps.cancel(sweep)
+    if json:
+        answer: CancelAnswer = {
+            "sweep": sweep.name, "asked": driven, "jobs": list(sweep.jobs), "said": said
+        }  # fmt: skip
+        emit(answer)
+    else:
+        console.print(said, markup=False, soft_wrap=True)
+
+
+@app.command()
+def remove(
+    name: Name,
+    runs: RunRoot = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete a sweep's folder and study, not its runs. It asks first; "no" exits with 1."""
+    from sage_cli.commands.trials import sweeps
+
+    sweep = _sweeps(runs).find(name)
+    if not yes:
+        question = f"delete {sweep.folder} and its study? Its runs stay."
+        typer.confirm(question, abort=True, err=json)
+    kept = sweeps.remove(sweep)
+    if json:
+        answer: RemovedSweepAnswer = {
+            "removed": sweep.name, "folder": str(sweep.folder), "kept": kept
+        }  # fmt: skip
+        emit(answer)
+    else:
+        console.print(f"removed {sweep.name}; its runs are still there")
+        for said in kept:
+            console.print(said, markup=False, soft_wrap=True)
+
+
+@app.command()
+def dashboard(
+    name: Name,
+    port: Annotated[int, typer.Option("--port", help="Where it listens, on this machine.")] = 8080,
+    runs: RunRoot = None,
+    json: Json = False,
+) -> None:
+    """Open optuna-dashboard on a sweep's study; with --json only say how."""
+    from sage_cli.commands.trials.sweeps import dashboard_command
+
+    command = dashboard_command(_sweeps(runs).find(name), port)
+    if json:
+        answer: CommandAnswer = {"command": command}
+        emit(answer)
+        return
+    os.execv(command[0], command)
+
+
+def _facts(sweep: StoredSweep) -> dict[str, Any]:
+    """The content of state.json, with the sweep's present driver and its folder."""
+    state = {"trials": {}, **sweep.state}
+    return {**state, "driven_by": sweep.driven_by, "folder": str(sweep.folder)}

@@ -1,0 +1,200 @@
+"""`sage doctor`: checks whether a configuration can run on this machine.
+
+An obstacle is an error of the commands themselves: the checks call the same functions, before
+anything is trained.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from platform import python_version
+
+from sage_cli import __version__
+from sage_cli.commands.train.sft import sft_inputs
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.errors import SageError
+from sage_cli.evaluation.benchmarks import load_benchmarks
+from sage_cli.methods.method import Method
+from sage_cli.models.folders import TokenizerFacts
+from sage_cli.models.policies.planned import planned_base
+from sage_cli.models.policies.policy import Policy
+from sage_cli.problems.load import load_training_problems
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.sampling.build import chosen_backend
+from sage_cli.settings.sections.executor import ExecutorSection
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.settings.sections.sampling import SamplingSection
+from sage_cli.settings.sections.sweep import SweepSection
+from sage_cli.settings.sections.training import SftSection
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.store.runs.run import Runs
+from sage_cli.store.storage_check import require_storage
+from sage_cli.store.surroundings import require_tested_versions
+from sage_cli.training.plugins import require_plugins
+from sage_cli.training.trainer.optimizers import require_optimizer
+from sage_cli.training.validation import development
+from sage_cli.trials.executors.build import local_places, require_executor
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer of a check. With an `obstacle`, a command of this configuration is refused."""
+
+    check: str
+    said: str
+    mend: str | None = None
+    obstacle: bool = False
+
+    @property
+    def fine(self) -> bool:
+        """Return True if there is nothing to mend."""
+        return self.mend is None and not self.obstacle
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check: `ask` returns a description, or raises the obstacle.
+
+    A check that is not `needed` is no obstacle for commands.
+    """
+
+    name: str
+    ask: Callable[[], str]
+    needed: bool = True
+
+    def run(self) -> Finding:
+        """Return the finding."""
+        try:
+            return Finding(self.name, self.ask())
+        except SageError as error:
+            return Finding(self.name, error.cause, error.next_step, obstacle=self.needed)
+
+
+def checks(config: SageConfig) -> Iterator[Check]:
+    """Every question about `config`, from what is quickly told to what loads data and libraries."""
+    sft, rl, evaluation = SftSpec.of(config), RlSpec.of(config), EvaluationSpec.of(config)
+    yield Check("sage", lambda: f"{__version__} on Python {python_version()}, {sys.executable}")
+    yield Check("versions", require_tested_versions, needed=False)
+    yield Check("runs folder", lambda: require_storage(config.run.root))
+    yield Check("mirrors", lambda: _mirrors(config.tracking))
+    yield Check("executor", lambda: _executor(config.executor, rl.rl.processes))
+    yield Check("plug-ins", lambda: _plugins(rl))
+    yield Check("model", lambda: _model(rl.model))
+    yield Check("prompt template", lambda: _template(sft, config.run.root))
+    if sft.sft.enabled:
+        yield Check(f"SFT data {sft.data.sft.name}", lambda: _demonstrations(sft))
+    yield Check(f"RL data {rl.data.rl.name}", lambda: _problems(evaluation, config.sweep))
+    yield Check(f"benchmark {config.evaluation.benchmark}", lambda: _benchmarks(evaluation))
+    yield Check("device", lambda: _device(rl.model))
+    yield Check("optimizers", lambda: _optimizers(sft.sft, rl.rl))
+    yield Check("rollouts", lambda: _rollouts(rl))
+    yield Check("sampling", lambda: _sampling(evaluation.sampling))
+
+
+def _mirrors(tracking: TrackingSection) -> str:
+    require_mirrors(tracking)
+    board = ", TensorBoard" if tracking.tensorboard else ""
+    if tracking.wandb != "online":
+        return f"W&B {tracking.wandb}{board}"
+    from sage_cli.store.mirrors.wandb_mirror import has_key
+
+    return f"W&B {'online' if has_key() else 'has no key: offline (`wandb login`)'}{board}"
+
+
+def _executor(executor: ExecutorSection, processes: int) -> str:
+    require_executor(executor)
+    if executor.name != "local":
+        return f"{executor.name}: its package is installed; the cluster wasn't asked"
+    places = local_places(executor, processes)
+    return f"this machine, {places} {'task' if places == 1 else 'tasks'} at once"
+
+
+def _plugins(spec: RlSpec) -> str:
+    require_plugins(spec)
+    return f"guide {spec.guide.name}, method {spec.rl.algo}"
+
+
+def _model(model: PretrainedModel | ScratchModel) -> str:
+    if isinstance(model, ScratchModel):
+        return f"from scratch, {model.layers} layers of {model.hidden}"
+    files = Policy(model.path, section=model).files
+    weights = any(files.glob("*.safetensors"))
+    return f"{model.path}: weights {'in' if weights else 'yet to be fetched into'} {files}"
+
+
+def _template(spec: SftSpec, root: Path) -> str:
+    if isinstance(spec.model, ScratchModel):
+        facts = TokenizerFacts("<eos>", None, "a model from scratch")
+        template = PromptTemplate.from_section(spec.prompt, facts)
+    else:
+        policy = planned_base(spec, Runs(root))
+        foundation = Policy(spec.model.path, section=spec.model)
+        tokenizer = (foundation if policy.run else policy).tokenizer()
+        template = PromptTemplate.from_section(spec.prompt, tokenizer)
+    return f"{spec.prompt.format}: a prompt has {len(template.render('1+1=?'))} characters"
+
+
+def _demonstrations(spec: SftSpec) -> str:
+    from sage_cli.training.sft import tokenized
+
+    tokenizer, _, examples = sft_inputs(spec)
+    most = spec.sft.max_length
+    fitting = len(tokenized(examples, tokenizer, most)["input_ids"])
+    return f"{fitting:,} of {len(examples):,} demonstrations fit in sft.max_length={most} tokens"
+
+
+def _problems(spec: EvaluationSpec, sweep: SweepSection) -> str:
+    problems = len(load_training_problems(spec.data))
+    development(spec, sweep)  # refuses to look at what is trained on
+    return f"{problems:,} problems"
+
+
+def _benchmarks(spec: EvaluationSpec) -> str:
+    found = load_benchmarks(spec.evaluation, spec.data)
+    counted = ", ".join(f"{one.name} {len(one.problems):,}" for one in found)
+    return f"problems whose golds are right by their judge: {counted}"
+
+
+def _device(model: PretrainedModel | ScratchModel) -> str:
+    from sage_cli.training.launch.hardware import device, precision
+
+    computed = precision(model.compute_dtype)
+    return f"{device()}; computes in {'bfloat16' if computed['bf16'] else 'float32'}"
+
+
+def _optimizers(sft: SftSection, rl: Method) -> str:
+    require_optimizer(rl.optimizer, "rl.optimizer")
+    if not sft.enabled:
+        return f"RL {rl.optimizer}"
+    require_optimizer(sft.optimizer, "sft.optimizer")
+    return f"SFT {sft.optimizer}, RL {rl.optimizer}"
+
+
+def _rollouts(spec: RlSpec) -> str:
+    backend, processes = spec.rollout.backend, spec.rl.processes
+    if spec.rollout.may_use_vllm:  # the others are always here
+        from sage_cli.training.rollouts.engine import settled_engine
+
+        backend = settled_engine(spec.rollout, processes).backend
+    if spec.rl.accelerate is not None:
+        from sage_cli.training.launch.launch import accelerate_configuration
+
+        accelerate_configuration(spec.rl.accelerate)
+    return f"{backend}, in {processes} {'process' if processes == 1 else 'processes'}"
+
+
+def _sampling(sampling: SamplingSection) -> str:
+    backend = chosen_backend(sampling)
+    if backend == "vllm":
+        from sage_cli.sampling.engines.vllm_sampler import require_vllm
+
+        require_vllm()
+    if backend == "server":
+        return f"servers {', '.join(sampling.servers)}, which are asked when sampling begins"
+    asked = sampling.backend
+    return backend if backend == asked else f"{backend} (sampling.backend is '{asked}')"

@@ -1,0 +1,119 @@
+"""`sage passk`: pass@k curves of runs, models or files of counts; and what `sage eval` shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sage_cli.commands.train.initial_policy import InitialPolicy
+from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.evaluate import Evaluated, Evaluation, report_folder
+from sage_cli.file_hash import file_hash
+from sage_cli.metrics import Counts, Curve, curve, curve_ks, parse_ks, read_counts
+from sage_cli.models.policies.names import NO_LABELS, Labels, NoRunsError
+from sage_cli.models.policies.policy import Policy
+from sage_cli.planning.dry_run import Stage
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Report
+from sage_cli.reports.passk import Line, passk_document
+from sage_cli.reports.provenance import Provenance
+from sage_cli.settings.sections.evaluation import EvaluationSection
+from sage_cli.store.identity import identity_of
+from sage_cli.store.surroundings import surroundings
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """An evaluation of the models called `names`; without names of the latest run.
+
+    `labels` are what tables and figures call a model, by the name that was typed. `start` is
+    measured where there is no run.
+    """
+
+    evaluation: Evaluation
+    start: InitialPolicy
+    names: Sequence[str]
+    labels: Labels
+
+    @classmethod
+    def of(cls, config: SageConfig, names: Sequence[str], labels: Labels = NO_LABELS) -> Measuring:
+        """The evaluation that `config` describes, of the models called `names`."""
+        return cls(Evaluation.of_config(config), InitialPolicy.of(config), names, labels)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command: an evaluation, of policies trained or not yet."""
+        try:
+            policies = self.evaluation.policies(self.names, self.labels)
+        except NoRunsError:
+            policies = [self.start.policy]
+        return [self.evaluation.of(policies)]
+
+    def carry_out(self, progress: Progress, *, train: bool) -> Evaluated:
+        """Measure the policies. With `train` the initial policy is trained where there is no run.
+
+        What is wrong with benchmarks or ks is raised before that.
+        """
+        _ = self.evaluation.ks
+        with progress.doing(f"reading {self.evaluation.spec.evaluation.benchmark}"):
+            _ = self.evaluation.benchmarks
+        return self.evaluation.of(self._policies(progress, train=train)).carry_out(progress)
+
+    def _policies(self, progress: Progress, *, train: bool) -> list[Policy]:
+        try:
+            policies = self.evaluation.policies(self.names, self.labels)
+        except NoRunsError:
+            if not train:
+                raise
+            root = self.evaluation.root.resolve()
+            progress.say(
+                f"{root} holds no finished run: the preset's initial policy is trained first"
+            )
+            return [self.start.carry_out(progress)]
+        if not self.names:
+            progress.say(f"measuring the latest run, [bold]{policies[0].label}[/]")
+        return policies
+
+
+def passk(measuring: Measuring, progress: Progress, *, train: bool = False) -> Report:
+    """Measure every named run or model; with `train` an initial policy where there is no run.
+
+    Curves are computed at all ks; `evaluation.k` says which of them the table shows.
+    """
+    found = measuring.carry_out(progress, train=train)
+    ks, evaluation = measuring.evaluation.ks, found.spec.evaluation
+    every = curve_ks(evaluation.samples, ks)
+    with progress.doing("computing curves and writing the report"):
+        lines = [
+            Line(policy, benchmark, _curve([one.counts for one in seeds], every, evaluation), seeds)
+            for (benchmark, policy), seeds in found.measured.items()
+        ]
+        document = passk_document(lines, found.provenance, ks)
+        return document.write(report_folder("passk", found, measuring.evaluation.root))
+
+
+def passk_of_files(
+    files: Sequence[Path], k: str | None, evaluation: EvaluationSection, root: Path
+) -> Report:
+    """Curves from anybody's counts or samples, one file a curve; no model is needed.
+
+    `k` says which ks the table shows, without it every k up to the smallest number of samples.
+    """
+    counts = [read_counts(path) for path in files]
+    n = min(int(one.n_P.min()) for one in counts)
+    ks = parse_ks(k or f"1..{n}", n)
+    lines = [
+        Line(path.stem, "counted elsewhere", _curve([one], curve_ks(n, ks), evaluation))
+        for path, one in zip(files, counts, strict=True)
+    ]
+    hashes = {str(path): file_hash(path) for path in files}
+    identity = identity_of("passk", list(hashes.values()))
+    folder = root / "reports" / f"passk-{files[0].stem}-{identity[:8]}"
+    provenance = replace(Provenance.here(surroundings()), files=hashes)
+    return passk_document(lines, provenance, ks).write(folder)
+
+
+def _curve(counts: Sequence[Counts], ks: Sequence[int], evaluation: EvaluationSection) -> Curve:
+    """The curve of counts, one per evaluation seed, with the configured band."""
+    return curve(counts, ks, confidence=evaluation.confidence, resamples=evaluation.bootstrap)

@@ -1,0 +1,1 @@
+"""Move and export what is stored."""

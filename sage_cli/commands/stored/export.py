@@ -1,0 +1,129 @@
+"""`sage export`: a run's policy becomes a model folder that stands on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sage_cli.config.consent import CONSENT
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.models.folders import is_model_folder
+from sage_cli.models.policies.names import named_policy
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.prompting import SAGE_FILE
+from sage_cli.progress import Progress
+from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.store.atomic import replacing_folder, write_json
+from sage_cli.store.runs.run import Runs, run_of
+from sage_cli.store.surroundings import surroundings
+
+LOADING = ("model.revision", CONSENT)
+"""The settings by which a model is loaded."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The `sage.json` of an exported model: its origin and how to prompt it.
+
+    `fingerprint` is the source's; `merged` is True if a LoRA adapter was merged. `template`,
+    `prompt` and `sampling` are None for a model without a run.
+    """
+
+    source: str
+    run: str | None
+    checkpoint: int | None
+    fingerprint: str
+    merged: bool
+    dtype: str
+    template: str | None
+    prompt: dict[str, Any] | None
+    sampling: dict[str, Any] | None
+    versions: dict[str, str]
+
+
+def export(
+    name: str,
+    folder: Path,
+    root: Path,
+    progress: Progress,
+    *,
+    force: bool = False,
+    dtype: str = "auto",
+    sets: Sequence[str] = (),
+) -> Exported:
+    """Write the policy called `name` to `folder`: merged weights, tokenizer and `sage.json`.
+
+    `name` is a run below `root`, RUN@step, a model folder or a name of the Hub. `dtype` is the
+    type in which weights are merged and written; "auto" keeps the stored one, in which an adapter
+    of a bfloat16 model is rounded once more. `sets` are `model.revision=...` and
+    `model.trust_remote_code=...` as they are typed. Raises StoreError if `folder` holds anything;
+    with `force` a model there is replaced, anything else never.
+    """
+    policy = named_policy(name, Runs(root), _model(name, sets))
+    check_destination(folder, policy, force)
+    with progress.doing(f"loading {policy.label}"):
+        tokenizer, model = policy.tokenizer(), policy.model(dtype=dtype)
+    adapted = hasattr(model, "peft_config")
+    if adapted:
+        with progress.doing("merging the adapter"):
+            model = model.merge_and_unload(safe_merge=True)
+    with progress.doing(f"hashing the weights of {policy.label}"):
+        fingerprint = policy.fingerprint
+    run = policy.run
+    settings = {"prompt": None, "sampling": None, **policy.own_settings}
+    exported = Exported(
+        source=policy.label,
+        run=run.id if run else None,
+        checkpoint=policy.checkpoint,
+        fingerprint=fingerprint,
+        merged=adapted,
+        dtype=str(model.dtype).removeprefix("torch."),
+        template=policy.template,
+        **settings,
+        versions=surroundings()["versions"],
+    )
+    with progress.doing(f"writing {folder}"), replacing_folder(folder) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+        write_json(temporary / SAGE_FILE, asdict(exported))
+    return exported
+
+
+def _model(name: str, sets: Sequence[str]) -> PretrainedModel:
+    """Return how to load the model `name`. Raises ConfigurationError for other settings."""
+    for text in sets:
+        if text.partition("=")[0].strip() not in LOADING:
+            raise ConfigurationError(
+                f"--set {text} has no effect on an export",
+                f"it takes {' and '.join(LOADING)}",
+            )
+    model = load(flags={"model": {"kind": "pretrained", "path": name}}, sets=sets).config.model
+    assert isinstance(model, PretrainedModel)  # as the flag says
+    return model
+
+
+def check_destination(folder: Path, policy: Policy, force: bool) -> None:
+    """Raise StoreError if `folder` holds anything but, with `force`, another model."""
+    here, source = folder.resolve(), Path(policy.path).resolve()
+    if here == source or here in source.parents or source in here.parents:
+        raise StoreError(
+            f"{folder} and the model to export, {policy.path}, are inside one another",
+            "name a folder elsewhere",
+        )
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise StoreError(f"{folder} is a file", "name a folder")
+    if not any(folder.iterdir()):
+        return
+    if run_of(folder) is not None:
+        raise StoreError(f"{folder} belongs to a run", "name a folder elsewhere")
+    if not is_model_folder(folder):
+        raise StoreError(f"{folder} is not empty and holds no model", "name a new or empty folder")
+    if not force:
+        raise StoreError(
+            f"{folder} holds a model already", "name another folder, or replace it with --force"
+        )

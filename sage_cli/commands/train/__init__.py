@@ -1,0 +1,1 @@
+"""Train policies, and show what guides and equations do."""

@@ -1,0 +1,282 @@
+"""`sage rl`: an initial policy, an anchor and verifiable rewards become a trained policy, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from sage_cli.commands.train.initial_policy import InitialPolicy
+from sage_cli.commands.train.training_run import TrainingRun
+from sage_cli.config.describe import rl_facts
+from sage_cli.config.schema import SageConfig
+from sage_cli.config.specs import EvaluationSpec, RecordSpec, RlSpec
+from sage_cli.config.warnings import remarks
+from sage_cli.errors import ConfigurationError
+from sage_cli.evaluation.benchmarks import origins
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.evaluation.policy_sampler import PolicySampler
+from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.models.policies.compatibility import (
+    refuse_adapter_in_full_tuning,
+    refuse_unfit_start,
+    require_own_weights,
+    require_same_parent,
+)
+from sage_cli.models.policies.planned import rl_run, run_facts
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import reference_policy
+from sage_cli.planning.cards import Card
+from sage_cli.planning.dry_run import Described, Stage
+from sage_cli.planning.stages import rl_hours, rl_memory
+from sage_cli.problems.hints import require_hints
+from sage_cli.problems.load import load_training_problems
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.progress import Progress
+from sage_cli.settings.sections.sweep import SweepSection
+from sage_cli.store.runs.manifest import Origin
+from sage_cli.store.runs.replacement import current
+from sage_cli.store.runs.run import Run, Runs
+from sage_cli.training.callbacks import Watch
+from sage_cli.training.guided_retries import train_by_retries
+from sage_cli.training.launch.launch import accelerate_configuration, train_together
+from sage_cli.training.launch.processes import (
+    is_launched,
+    join_processes,
+    processes_here,
+    require_all_processes,
+    require_alone,
+    require_fit,
+    world_size,
+)
+from sage_cli.training.launch.watchdog import ended_with, follow
+from sage_cli.training.plugins import require_plugins
+from sage_cli.training.reward_training import train_by_rewards
+from sage_cli.training.rollouts.policy_rollouts import require_rollouts
+from sage_cli.training.rollouts.reference_samples import (
+    problems_held,
+    reference_facts,
+    reference_samples,
+)
+from sage_cli.training.trainer.optimizers import require_optimizer
+from sage_cli.training.validation import Development, development
+
+
+@dataclass(frozen=True, kw_only=True)
+class RlTraining(TrainingRun):
+    """RL of a policy from `start`.
+
+    `looks` and `sweep` say how the policy is looked at while it is trained, `looks` also how
+    completions are sampled beforehand. `base_command` trains the initial policy, where this command
+    can't.
+    """
+
+    kind = "rl"
+    shown = {  # noqa: RUF012
+        "reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy",
+        "pairs/margin": "margin", "eval/pass@1": "dev pass@1",
+    }  # fmt: skip
+    called = "run"
+
+    spec: RlSpec
+    start: InitialPolicy
+    looks: EvaluationSpec
+    sweep: SweepSection
+    warnings: Sequence[str]
+    base_command: str = "sage sft"
+
+    @classmethod
+    def of(
+        cls,
+        config: SageConfig,
+        init: str | None = None,
+        *,
+        measure: bool = False,
+        base_command: str = "sage sft",
+    ) -> RlTraining:
+        """The training that `config` describes, from `init` or its own initial policy.
+
+        With `measure` evaluated at its end.
+        """
+        return cls(
+            spec=RlSpec.of(config),
+            start=InitialPolicy.of(config, init),
+            looks=EvaluationSpec.of(config),
+            sweep=config.sweep,
+            warnings=remarks(config),
+            record=RecordSpec.of(config),
+            evaluation=Evaluation.of_config(config) if measure else None,
+            base_command=base_command,
+        )
+
+    @cached_property
+    def planned(self) -> Run:
+        """The run that settings and initial policy name, whether it exists or not."""
+        return rl_run(self.spec, self.start.policy, Runs(self.record.root), self._processes)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages of the command, in order."""
+        return [self.start, *super().stages]
+
+    def describe(self) -> Described:
+        """Describe the training, how far the run is, and which reference samples are stored."""
+        facts = {
+            **run_facts(self.planned),
+            **rl_facts(self.spec),
+            **reference_facts(self.spec, self.start.policy, self.record.root),
+            **rl_hours(self.spec),
+        }
+        return Described("RL", facts)
+
+    def memory(self, card: Card) -> Described:
+        """Describe the GPU memory that the training takes on each `card`."""
+        return rl_memory(self.spec, card)
+
+    def join(self) -> Run | None:
+        """Train as one of several processes that a launcher started, unless it is the first.
+
+        The first prepares start and run, holds the run's folder and writes; the others wait, then
+        train.
+        """
+        spec = self.spec
+        require_all_processes()
+        if not is_launched():
+            if spec.rl.accelerate is not None:
+                accelerate_configuration(spec.rl.accelerate)
+            return None
+        _ = self._launcher_lives
+        require_fit(spec.rl, spec.model.tuning)
+        require_alone(spec.rl)
+        self._require_base()
+        if join_processes().is_main_process:
+            return None
+        join_processes().wait_for_everyone()
+        run = current(self.planned)
+        if not run.finished:
+            problems, apart = load_training_problems(spec.data), development(self.looks, self.sweep)
+            train_by_rewards(spec, self.record, self.start.policy, problems, apart, run)
+        return run
+
+    def found(self, run: Run, progress: Progress) -> None:
+        """Say that `run` was finished before, and note that it was asked for again."""
+        progress.say(f"[bold]{run.id}[/] is trained already")
+        if self.record.sweep is None:
+            run.ask()
+        if is_launched():
+            join_processes().wait_for_everyone()
+
+    def prepare(self, resumed: Run | None, progress: Progress) -> Callable[[Run], None]:
+        """Check machine, problems and initial policy, which is trained if need be."""
+        from sage_cli.training.checkpoints.checkpoints import refuse_foreign
+
+        spec = self.spec
+        require_plugins(spec)
+        self._require_machine()
+        with progress.doing(f"reading {spec.data.rl.name}"):
+            problems = load_training_problems(spec.data)
+            apart = development(self.looks, self.sweep)
+            if isinstance(spec.rl, GuidedDpo):
+                require_hints(problems, spec.data.rl, spec.rl)
+        start = self.start.carry_out(progress)
+        refuse_adapter_in_full_tuning(start, spec.model.tuning)
+        if spec.anchor.kl != "none":
+            reference_policy(start, spec)
+        require_own_weights(start)
+        if self.start.init:
+            allowed = spec.rl.allow_template_mismatch
+            refuse_unfit_start(start, spec.model, spec.prompt, other_template=allowed)
+        require_rollouts(spec.rollout, start, self._processes)
+        if resumed is not None:
+            require_same_parent(resumed, start)
+            refuse_foreign(resumed.checkpoints)
+        return partial(self._train, start, problems, apart, progress)
+
+    @cached_property
+    def _launcher_lives(self) -> Callable[[], bool]:
+        """Ask if the launcher lives. From the first access on, this process ends with it."""
+        return follow()
+
+    @property
+    def _processes(self) -> int:
+        """The number of processes that train together, launched or yet to be launched."""
+        return world_size() if is_launched() else self.spec.rl.processes
+
+    @property
+    def _trains_apart(self) -> bool:
+        """Return True if the training is left to processes of its own.
+
+        To several where several are asked for, and to one where its rollout engine would hold
+        memory of the GPU that the evaluation's engine needs: only the end of a process frees it.
+        """
+        from sage_cli.training.rollouts.engine import is_colocated
+
+        several = self.spec.rl.processes > 1
+        return several or (self.evaluation is not None and is_colocated(self.spec.rollout))
+
+    def _require_base(self) -> None:
+        """Under a launcher nothing but RL is trained: the other processes would wait in vain."""
+        if self.start.is_trained_here and not self.start.policy.exists:
+            raise ConfigurationError(
+                f"the initial policy {self.start.policy.label} isn't trained yet, and a command "
+                "that a launcher started can't train it: that takes one process",
+                f"train it first by `{self.base_command}`, then type this command again",
+            )
+
+    def _require_machine(self) -> None:
+        """Refuse what this machine can't train or sample from."""
+        from sage_cli.training.launch.hardware import require_hardware
+        from sage_cli.training.rollouts.engine import settled_engine
+
+        rl = self.spec.rl
+        require_hardware(self.spec.model, processes_here(rl.processes))
+        require_optimizer(rl.optimizer, "rl.optimizer")
+        settled_engine(self.spec.rollout, self._processes)
+
+    def _train(
+        self,
+        start: Policy,
+        problems: Sequence[Problem],
+        apart: Development | None,
+        progress: Progress,
+        run: Run,
+    ) -> None:
+        """Train `run` here or in processes of its own. Forward KL's reference is sampled first."""
+        for warning in self.warnings:
+            progress.say(warning)
+        progress.say(f"[bold]{run.id}[/]: loading libraries")
+        spec, root, sampling = self.spec, self.record.root, self.looks.sampling
+        if spec.anchor.kl == "forward":
+            reference = reference_samples(spec, start, root)
+            with PolicySampler(reference, sampling, progress) as sampler:
+                held = problems_held(problems, spec.rl)
+                sampler.sample(spec.rl.seed, held, spec.anchor.reference_samples)
+        if not is_launched() and self._trains_apart:
+            init = self.start.init or (str(start.run.folder) if start.run else None)
+            train_together(spec.rl, self.record, run, init, progress, self.shown)
+            run.note(sweep=self.record.sweep)  # the launched command knows of no sweep
+            self.measure(run, progress)
+            return
+
+        def train(run: Run, watch: Watch) -> None:
+            with ended_with(self._launcher_lives) if is_launched() else nullcontext():
+                join_processes().wait_for_everyone()
+                if isinstance(spec.rl, GuidedDpo):
+                    train_by_retries(
+                        spec, root, sampling, start, problems, apart, run, watch, progress
+                    )
+                else:
+                    train_by_rewards(spec, self.record, start, problems, apart, run, watch)
+
+        origin: Origin = {
+            "kind": self.kind,
+            "parent": start.run.id if start.run else start.path,
+            "parent_weights": start.fingerprint,
+            "seed": spec.rl.seed,
+            "template": PromptTemplate.from_section(spec.prompt, start.tokenizer_facts).hash,
+            "data": origins(problems) or spec.data.rl.name,
+            "sweep": self.record.sweep,
+        }
+        self.train_here(run, origin, train, progress)

@@ -1,0 +1,1 @@
+"""Carry out and report suites and sweeps."""

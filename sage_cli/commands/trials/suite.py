@@ -1,0 +1,200 @@
+"""`sage suite plan` and `sage suite run`: the tasks of a declared study, shown or carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from sage_cli.models.folders import pinned_revision
+from sage_cli.progress import Progress
+from sage_cli.settings.ks import capped_ks
+from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.store.lock import writer
+from sage_cli.store.mirrors.follower import require_mirrors
+from sage_cli.trials.cost import Cost, cost, cost_left, cost_of
+from sage_cli.trials.executors.build import build_executor
+from sage_cli.trials.executors.executor import Resources
+from sage_cli.trials.failures import all_failed, write_failures
+from sage_cli.trials.queue import run_tasks
+from sage_cli.trials.search.shared import shared_config, sweep_folder, sweep_name
+from sage_cli.trials.search.space.read import guide_of, read_space
+from sage_cli.trials.suites.overrides import Overrides
+from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
+from sage_cli.trials.task import DONE, TO_DO, Task
+
+if TYPE_CHECKING:
+    from sage_cli.reports.page import Page
+
+RETRIES = 1
+FAILURES = "failures.json"
+
+
+class TaskJson(TypedDict):
+    """A task: its command, the task that it needs, its state, and the suites that want it.
+
+    The cost of a sweep's trials is shown by `sage sweep --dry-run`.
+    """
+
+    name: str
+    title: str
+    command: str
+    needs: str | None
+    state: str
+    suites: list[str]
+    cost: NotRequired[Cost]
+
+
+class SuitePlan(TypedDict):
+    """A suite's tasks in the order in which they can be done, their cost, and notes on both."""
+
+    suite: str
+    title: str
+    folder: str
+    tasks: list[TaskJson]
+    cost: Cost
+    left: Cost
+    chosen: list[str]
+    notes: list[str]
+
+
+@dataclass(eq=False, kw_only=True)
+class SweepTask(Task):
+    """A suite's sweep, which has an executor and tasks of its own; `folder` holds its memory."""
+
+    folder: Path
+    resources: Resources = field(default_factory=Resources)
+
+    @property
+    def state(self) -> str:
+        """How many of its trials are done; nothing is read before it was started."""
+        if not self.folder.is_dir():
+            return TO_DO
+        from sage_cli.trials.search.prepared import prepared  # imports Optuna
+
+        states = [task.state for task in prepared(self.config).known_tasks()]
+        done = states.count(DONE)
+        return DONE if done == len(states) else f"{done}/{len(states)} runs done"
+
+    def carry_out(self, progress: Progress) -> None:
+        """Run `sage sweep` in this process; its tasks go to the same executor."""
+        from sage_cli.commands.trials.sweep import sweep
+
+        sweep(self.config, progress)
+
+
+def run_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
+    """Carry out every task that is not done, and report.
+
+    A task that fails does not affect the others. Raises TrainingError if all of them failed.
+    """
+    from sage_cli.commands.trials.suite_report import report_of, require_analyses
+
+    with progress.doing(f"planning {name}"):
+        plan = planned(name, overrides)
+    require_analyses(plan)
+    carry_out(plan, progress)
+    for task in sweeps_of(plan):
+        task.carry_out(progress)
+    return report_of(plan, progress)
+
+
+def carry_out(plan: PlannedSuite, progress: Progress) -> None:
+    """Carry out the tasks of a plan that are not done, and write why some failed.
+
+    Raises TrainingError if nothing is measured or trained in the end.
+    """
+    config, folder = plan.config, plan.folder / "tasks"
+    require_mirrors(config.tracking)
+    executor = build_executor(config.executor, folder=folder, processes=config.rl.processes)
+    with writer(plan.folder):
+        failures = run_tasks(plan.tasks, executor, folder, RETRIES, progress)
+        write_failures(plan.folder / FAILURES, failures)
+    if failures and not any(task.state == DONE for task in plan.tasks if task.needs):
+        raise all_failed(map(str, failures.values()), folder)
+
+
+def dry_run(name: str, overrides: Overrides) -> SuitePlan:
+    """The tasks that `run_suite` carries out, with their states and costs."""
+    plan = planned(name, overrides)
+    tasks: list[TaskJson] = [{**_shown(task), "cost": cost_of(task)} for task in plan.tasks]
+    states = [task["state"] for task in tasks]
+    left = [task for task, state in zip(plan.tasks, states, strict=True) if state != DONE]
+    return {
+        "suite": plan.suite.name,
+        "title": plan.suite.title,
+        "folder": str(plan.folder),
+        "tasks": [*tasks, *map(_shown, sweeps_of(plan))],
+        "cost": cost(plan.tasks),
+        "left": cost_left(left),
+        "chosen": [one for part in plan.parts for one in part.suite.chosen],
+        "notes": _notes(plan),
+    }
+
+
+def sweeps_of(plan: PlannedSuite) -> list[SweepTask]:
+    """The sweeps of all parts, each over as many seeds as the suite says."""
+    return [_sweep_task(part, part.suite.sweep, plan) for part in plan.parts if part.suite.sweep]
+
+
+def _sweep_task(part: Part, space: str, plan: PlannedSuite) -> SweepTask:
+    suite, overrides = part.suite, plan.overrides
+    seeds = overrides.seeds or suite.seeds
+    sections = {"guide": {"name": guide_of(space)}, "sweep": {"space": space, "seeds": seeds}}
+    presets = overrides.presets_with(suite.preset)
+    config = overrides.config(suite.preset, sections)
+    folder = sweep_folder(
+        config.run.root, sweep_name(shared_config(config), read_space(space, config).keys)
+    )
+    return SweepTask(
+        folder.name, suite.title, ("sweep", "--space", space), config, bool, kind="sweep",
+        folder=folder, wanted_by=[suite.name],
+        options=(
+            *(word for one in presets for word in ("--preset", one)),
+            "--seeds", str(seeds),
+            *(word for one in overrides.sets for word in ("--set", one)),
+        ),
+    )  # fmt: skip
+
+
+def _shown(task: Task) -> TaskJson:
+    return {
+        "name": task.name,
+        "title": task.title,
+        "command": task.typed,
+        "needs": task.needs.name if task.needs else None,
+        "state": task.state,
+        "suites": task.wanted_by,
+    }
+
+
+def _notes(plan: PlannedSuite) -> list[str]:
+    """Notes on the names and numbers of a plan."""
+    notes = ["measurements that share samples are counted as if each sampled its own"]
+    models: dict[str, str | None] = {}
+    for part in plan.parts:
+        notes += [
+            f"{part.suite.name}: {label} is {other} under these settings, and is run once"
+            for label, other in part.same.items()
+        ]
+        for one in part.replicates:
+            model = one.config.model
+            if isinstance(model, PretrainedModel):
+                models[model.path] = pinned_revision(model.path, model.revision)
+        if not part.suite.measured or not part.trials:
+            continue
+        samples = part.trials[0].config.evaluation.samples
+        if capped_ks(part.suite.k, samples) != part.suite.k:
+            notes.append(
+                f"{part.suite.name}: k ends at {samples}, not as in the suite's {part.suite.k}: "
+                f"evaluation.samples is {samples}"
+            )
+    unknown = [path for path, commit in models.items() if not commit and not Path(path).is_dir()]
+    if unknown:
+        notes.append(
+            f"the Hub wasn't asked for {', '.join(unknown)}, which its cache lacks: runs that grow "
+            "from there will have other ids than these"
+        )
+    return notes

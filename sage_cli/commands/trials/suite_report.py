@@ -1,0 +1,92 @@
+"""`sage suite report`: what the store has of a suite, beside what was published."""
+
+from __future__ import annotations
+
+from sage_cli.analysis.registry import find_analysis
+from sage_cli.analysis.selection import Request, options_of
+from sage_cli.commands.measure.analyze import answer
+from sage_cli.commands.trials.suite import FAILURES, SweepTask, sweeps_of
+from sage_cli.errors import SageError, StoreError
+from sage_cli.evaluation.evaluate import Evaluation
+from sage_cli.progress import Progress
+from sage_cli.reports.document import Document
+from sage_cli.reports.page import Page
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweeps.document import document_of
+from sage_cli.trials.failures import stored_failures
+from sage_cli.trials.search.stored import StoredSweep
+from sage_cli.trials.suites.declaration import Analysis
+from sage_cli.trials.suites.overrides import Overrides
+from sage_cli.trials.suites.planned import Part, PlannedSuite, planned
+from sage_cli.trials.suites.report import chapters, write_report
+from sage_cli.trials.suites.results import results
+
+
+def report_suite(name: str, overrides: Overrides, progress: Progress) -> Page:
+    """Report what is stored of a suite, and why the rest is missing; nothing is run."""
+    with progress.doing(f"planning {name}"):
+        plan = planned(name, overrides)
+    require_analyses(plan)
+    return report_of(plan, progress)
+
+
+def require_analyses(plan: PlannedSuite) -> None:
+    """Raise ConfigurationError for an unknown analysis, or an option that one does not take."""
+    for part in plan.parts:
+        for one in part.suite.analyses:
+            request = Request(**dict(one.options))
+            options_of(find_analysis(one.name), plan.config.evaluation, request)
+
+
+def report_of(plan: PlannedSuite, progress: Progress) -> Page:
+    """The report of a plan, as far as it is done."""
+    failures = stored_failures(plan.folder / FAILURES)
+    found = []
+    for part in plan.parts:
+        with progress.doing(f"counting what is stored of {part.suite.name}"):
+            found.append(results(part, plan.stored, failures))
+    analyses = {
+        part.suite.name: [_analysed(one, part, progress) for one in part.suite.analyses]
+        for part in plan.parts
+    }
+    for task in sweeps_of(plan):
+        analyses[task.wanted_by[0]].append(_swept(task))
+    with progress.doing("computing curves and differences"):
+        every = chapters(plan, found, analyses)
+    with progress.doing("drawing and writing the report"):
+        return write_report(plan, found, every)
+
+
+def _analysed(analysis: Analysis, part: Part, progress: Progress) -> Document:
+    """The answer of `sage analyze` about the policies that exist, or why there is none."""
+    wanted = [
+        one
+        for trial in part.trials
+        if not analysis.methods or trial.label in analysis.methods
+        for one in trial.replicates
+    ]
+    names = [one.policy.word for one in wanted if one.policy.exists]
+    title = f"Analysis: {analysis.name}"
+    if not names:
+        return Document(analysis.name, title, {}, notes=("none of its runs is there yet",))
+    # the first of those with the same policy; the initial one also where it is not named
+    labels = {one.policy.word: one.title for one in reversed(part.replicates)}
+    request = Request(**dict(analysis.options))
+    try:
+        evaluation = Evaluation.of_config(wanted[0].config)
+        return answer(evaluation, analysis.name, names, request, progress, labels)[0]
+    except SageError as error:
+        return Document(analysis.name, title, {}, notes=(f"refused: {error.cause}",))
+
+
+def _swept(task: SweepTask) -> Document:
+    """The last report of a sweep's driver, or why there is none."""
+    try:
+        result = StoredSweep(task.folder).result
+    except StoreError as error:
+        why = error.cause
+    else:
+        if result is not None:
+            return document_of(result, Provenance())
+        why = "the sweep has not ended yet"
+    return Document("sweep", "Sweep", {}, notes=(why,))

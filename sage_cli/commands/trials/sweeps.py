@@ -1,0 +1,191 @@
+"""`sage sweeps`: the best trials of stored sweeps; sweeps are cancelled and removed."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import socket
+import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from typing_extensions import TypedDict
+
+from sage_cli.config.command_line import options_for
+from sage_cli.config.load import load
+from sage_cli.config.stored import service_words
+from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.reports.sweeps.data import SweepCell, SweepResult, Value
+from sage_cli.settings.presets import read_layer
+from sage_cli.store.archives.listing import AGAIN
+from sage_cli.store.json_files import read_object
+from sage_cli.trials.search.folder import TASKS, mark_of
+from sage_cli.trials.search.shared import point_config, shared_config
+from sage_cli.trials.search.stored import StoredSweep
+
+
+class Best(TypedDict):
+    """The best trial by an objective, by its number in the report.
+
+    `words` are the command that trains its first run, or finds it. `alike` are the numbers of the
+    trials that are indistinguishable from it, null if the noise is unknown.
+    """
+
+    objective: str
+    number: int
+    value: float
+    interval: tuple[float, float] | None
+    words: str
+    alike: tuple[int, ...] | None
+    settings: dict[str, Value]
+    runs: tuple[str, ...]
+
+
+def best_trials(sweep: StoredSweep, objective: str | None = None) -> list[Best]:
+    """The best trial by each objective, or by the one that is named.
+
+    Raises StoreError if no trial is done, ConfigurationError for an unknown objective.
+    """
+    result = reported(sweep)
+    if objective is not None and objective not in result.objectives:
+        close = get_close_matches(objective, result.objectives, n=1)
+        there = ", ".join(result.objectives)
+        raise ConfigurationError(
+            f"{sweep.name} has no objective '{objective}'; it has {there}",
+            f"did you mean {close[0]}?" if close else "name one of those",
+        )
+    wanted = [objective] if objective is not None else list(result.objectives)
+    return [_best(result, one, sweep) for one in wanted]
+
+
+def reported(sweep: StoredSweep) -> SweepResult:
+    """The sweep's report. Raises StoreError while there is none."""
+    if (result := sweep.result) is None:
+        how = "it is written when the driver ends" if sweep.driven_by else _resume(sweep)
+        raise StoreError(f"{sweep.name} has no report yet", how)
+    return result
+
+
+def importances(sweep: StoredSweep) -> Mapping[str, Mapping[str, float]]:
+    """By objective the share of each parameter. Raises StoreError while they are unknown."""
+    result = reported(sweep)
+    if not result.importances:
+        done = len(result.done)
+        raise StoreError(
+            f"the importance of the parameters of {sweep.name} is not known yet: "
+            f"{done} of its trials {'is' if done == 1 else 'are'} done",
+            "it takes four done trials or more, of different values",
+        )
+    return result.importances
+
+
+def cancel(sweep: StoredSweep) -> str:
+    """Ask the driver to stop; returns a sentence about what was done, or is left to do by hand.
+
+    Raises StoreError if there is nothing to cancel.
+    """
+    if sweep.driven_by:
+        sweep.cancel()
+        return (
+            f"{sweep.driven_by} was asked to stop driving {sweep.name}: what its tasks have saved "
+            f"stays, and {_resume(sweep)}"
+        )
+    if not sweep.jobs:
+        raise StoreError(f"nobody drives {sweep.name}, and no jobs of it are left", _resume(sweep))
+    jobs = " ".join(sweep.jobs)
+    return (
+        f"nobody drives {sweep.name}, and {_jobs_left(sweep)}: "
+        f"`scancel {jobs}` ends those that still run; {_resume(sweep)}"
+    )
+
+
+def remove(sweep: StoredSweep) -> list[str]:
+    """Delete the sweep's folder and its study; runs stay. Raises StoreError while it is driven.
+
+    A study in a database that another folder drives, or drove last, stays; returns a sentence for
+    each of these.
+    """
+    if sweep.driven_by:
+        raise StoreError(
+            f"{sweep.name} is driven by {sweep.driven_by}",
+            f"`sage sweeps cancel {sweep.name}` stops it; remove it then",
+        )
+    if sweep.jobs:
+        raise StoreError(
+            _jobs_left(sweep),
+            f"end those that run with `scancel {' '.join(sweep.jobs)}`, delete "
+            f"{sweep.folder / TASKS / 'jobs.json'}, and remove the sweep then",
+        )
+    kept = []
+    if url := sweep.state.get("storage"):
+        from sage_cli.trials.search.study.storage import remove_studies
+
+        others = dict.fromkeys(map(str, remove_studies(url, sweep.name, mark_of(sweep.folder))))
+        kept = [f"its study in the database stays: it is driven by {other}" for other in others]
+    sweep.remove()
+    return kept
+
+
+def dashboard_command(sweep: StoredSweep, port: int) -> list[str]:
+    """The command that starts optuna-dashboard on the sweep's study, for this machine alone.
+
+    Raises ConfigurationError if it is not installed or the port is taken, StoreError if the sweep
+    has no study yet.
+    """
+    beside = Path(sys.executable).with_name("optuna-dashboard")
+    program = str(beside) if beside.is_file() else shutil.which("optuna-dashboard")
+    if program is None:
+        raise ConfigurationError(
+            "optuna-dashboard is not installed", "pip install 'sage-rlvr[dashboard]'"
+        )
+    url, journal = sweep.state.get("storage"), sweep.folder / "journal.log"
+    if url is None and not journal.is_file():
+        raise StoreError(f"{sweep.name} has no study yet", _resume(sweep))
+    with socket.socket() as taken:
+        if taken.connect_ex(("127.0.0.1", port)) == 0:
+            raise ConfigurationError(f"port {port} is taken", "name another one with --port")
+    return [program, url or str(journal), "--port", str(port)]
+
+
+def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
+    place = result.best(objective)
+    if place is None:
+        raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
+    cell = result.cells[place]
+    assert cell.values is not None  # the best of those that are done
+    same = sorted(one + 1 for one in result.indistinguishable(objective) - {place})
+    return {
+        "objective": objective,
+        "number": place + 1,
+        "value": cell.values[result.objectives.index(objective)],
+        "interval": result.interval(place, objective),
+        "words": command_of(sweep, cell),
+        "alike": tuple(same) if objective in result.findings.rankings else None,
+        "settings": dict(cell.settings),
+        "runs": cell.runs,
+    }
+
+
+def command_of(sweep: StoredSweep, cell: SweepCell) -> str:
+    """The `sage rl` that leads to the trial's first run, with all digits of its numbers.
+
+    It names the stored configuration of the run if no words make the settings.
+    """
+    stored = load(stored=read_layer(sweep.folder / "config.json")).config
+    words = options_for(point_config(shared_config(stored), cell.settings))
+    if words is None:
+        words = ("--config", str(sweep.folder / TASKS / f"{cell.runs[0]}.json"))
+    return shlex.join(("sage", "rl", *words))
+
+
+def _jobs_left(sweep: StoredSweep) -> str:
+    count = len(sweep.jobs)
+    jobs = "1 job" if count == 1 else f"{count} jobs"
+    return f"{jobs} of {sweep.name} {'is' if count == 1 else 'are'} left with the cluster"
+
+
+def _resume(sweep: StoredSweep) -> str:
+    file = sweep.folder / "config.json"
+    services = service_words(read_object(file, AGAIN)) if file.is_file() else []
+    return f"`{shlex.join(['sage', 'sweep', '--config', str(file), *services])}` resumes it"

@@ -1,0 +1,162 @@
+"""What recipes would do, as facts by name: for dry runs. Pure: nothing is looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
+from sage_cli.config.warnings import beta_in_words
+from sage_cli.methods.guided_dpo import GuidedDpo
+from sage_cli.methods.method import Method, batch_of
+from sage_cli.settings.presets import accelerate_file
+from sage_cli.settings.sections.evaluation import EvaluationSection
+from sage_cli.settings.sections.model import PretrainedModel, ScratchModel, trained_dtype
+from sage_cli.settings.sections.rollout import RolloutSection
+
+
+def sft_facts(recipe: SftSpec) -> dict[str, Any]:
+    """The supervised warm-up of a base."""
+    section, model = recipe.sft, recipe.model
+    length = f"{section.steps} steps" if section.steps else f"{section.epochs} epochs"
+    return {
+        "model": model.path if isinstance(model, PretrainedModel) else "from scratch",
+        "tuning": _tuning(model) if isinstance(model, PretrainedModel) else "full",
+        "weights": _weights(model),
+        "demonstrations": recipe.data.sft.name,
+        "length": f"{length}, {section.batch_size} rows a step",
+        "learning rate": f"{section.learning_rate:g}, {section.scheduler}",
+        "optimizer": section.optimizer,
+        "seed": section.seed,
+    }
+
+
+def rl_facts(recipe: RlSpec) -> dict[str, Any]:
+    """A training by RL: objective, anchor, batch arithmetic, completions and tokens in all."""
+    rl, anchor, rollout = recipe.rl, recipe.anchor, recipe.rollout
+    if isinstance(rl, GuidedDpo):
+        return _guided_facts(recipe, rl)
+    batch, ahead = batch_of(rl, rl.processes), rl.prompts_per_batch // rl.prompts_per_step
+    return {
+        "algorithm": f"{rl.algo} ({rl.source})",
+        "compat": rl.compat,
+        **rl.describe(),
+        "anchor": "none"
+        if anchor.kl == "none"
+        else f"{anchor.kl} KL, beta {beta_in_words(anchor)}, estimator {anchor.estimator}, "
+        f"reference {anchor.reference}",
+        "guide": recipe.guide.describe() if recipe.guide.name != "none" else "none",
+        **_trained(recipe),
+        "steps": rl.steps,
+        "batch": f"{rl.prompts_per_step} prompts x {rl.rollouts_per_prompt} rollouts = "
+        f"{batch.completions} completions = "
+        + (f"{rl.processes} processes x " if rl.processes > 1 else "")
+        + f"{batch.accumulation} x {batch.micro_batch}"
+        + (f", drawn for {ahead} steps" if ahead > 1 else ""),
+        "completions": f"{rl.steps * batch.completions:,}",
+        "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
+        "rollout": f"{_decoding(rollout)}, {_engine(rollout)}",
+        **_optimised(rl, rl.learning_rate),
+        "processes": _processes(rl),
+        "seed": rl.seed,
+    }
+
+
+def _guided_facts(recipe: RlSpec, rl: GuidedDpo) -> dict[str, Any]:
+    """Guided retries: tries, retries, supervised fine-tuning, pairs."""
+    limit = recipe.rollout.max_tokens
+    problems, tries = rl.steps * rl.prompts_per_step, rl.rollouts_per_prompt
+    preference_rate, sft_rate = rl.rates
+    return {
+        "algorithm": f"{rl.algo} ({rl.source})",
+        "tries": f"{problems:,} problems at most x {tries} = {problems * tries:,} completions",
+        "retries": f"{tries} more of each problem without a right one, shown the first "
+        f"{rl.hint_lines} lines of its worked solution",
+        "tokens at most": f"{2 * problems * tries * limit:,}",
+        "rollout": _decoding(recipe.rollout),
+        "SFT": f"{rl.sft_share:.0%} of the right tries, {rl.sft_epochs} times, at {sft_rate:g}"
+        if rl.sft_share
+        else "none",
+        **rl.describe(),
+        **_trained(recipe),
+        "steps": f"{rl.steps} of {rl.prompts_per_step} pairs, {rl.pairs_at_once} at once",
+        **_optimised(rl, preference_rate),
+        "seed": rl.seed,
+    }
+
+
+def _trained(recipe: RlSpec) -> dict[str, str]:
+    limit = recipe.data.rl.limit
+    return {
+        "tuning": _tuning(recipe.model),
+        "weights": _weights(recipe.model),
+        "problems": recipe.data.rl.name + (f", first {limit:,}" if limit else ""),
+    }
+
+
+def _decoding(rollout: RolloutSection) -> str:
+    return (
+        f"temperature {rollout.temperature:g}, min_p {rollout.min_p:g}, "
+        f"{rollout.max_tokens} new tokens"
+    )
+
+
+def _optimised(rl: Method, learning_rate: float) -> dict[str, str]:
+    return {
+        "learning rate": f"{learning_rate:g}, {rl.scheduler}, "
+        f"warm-up {rl.warmup_ratio:g} of the steps",
+        "weight decay": f"{rl.weight_decay:g}",
+        "optimizer": rl.optimizer,
+    }
+
+
+def samples_in_words(evaluation: EvaluationSection) -> str:
+    """How many completions of a problem are drawn."""
+    seeds = f", by each of {evaluation.seeds} seeds" if evaluation.seeds > 1 else ""
+    return f"{evaluation.samples} per problem{seeds}"
+
+
+def evaluation_facts(recipe: EvaluationSpec) -> dict[str, Any]:
+    """A measurement: benchmarks, samples, k, how they are drawn and graded."""
+    evaluation, sampling = recipe.evaluation, recipe.sampling
+    return {
+        "benchmarks": evaluation.benchmark,
+        "samples": samples_in_words(evaluation),
+        "k": evaluation.k,
+        "sampling": f"temperature {sampling.temperature:g}, min_p {sampling.min_p:g}, "
+        f"{sampling.max_tokens} new tokens, backend {sampling.backend}",
+        "grading": f"{recipe.grading.mode}, answers from "
+        + (recipe.grading.extract or recipe.prompt.answer),
+    }
+
+
+def _engine(rollout: RolloutSection) -> str:
+    if not rollout.may_use_vllm:
+        return rollout.backend
+    vllm = rollout.vllm
+    place = f"in {vllm.server_url}" if vllm.mode == "server" else "colocated"
+    if vllm.mode == "colocate" and vllm.tensor_parallel > 1:
+        place += f" over {vllm.tensor_parallel} GPUs each"
+    engine = f"vLLM {place}, importance correction {vllm.importance_correction}"
+    if vllm.importance_correction != "none":
+        engine += f" by {rollout.logprobs_mode.replace('_logprobs', '')} log-probabilities"
+    return engine if rollout.backend == "vllm" else f"{engine}; without a GPU the sampler of passk"
+
+
+def _processes(rl: Method) -> str:
+    by = f", launched by {accelerate_file(rl.accelerate)}" if rl.accelerate else ""
+    return f"{rl.processes}{by}"
+
+
+def _weights(model: PretrainedModel | ScratchModel) -> str:
+    """The types of weights and of matrix products."""
+    weights, products = trained_dtype(model), model.compute_dtype
+    kept = "as stored" if weights == "auto" else weights
+    where = "bfloat16 where the GPU has it" if products == "auto" else products
+    return f"{kept}, products in {where}"
+
+
+def _tuning(model: PretrainedModel | ScratchModel) -> str:
+    if model.tuning == "full":
+        return "full"
+    lora = model.lora
+    return f"LoRA r = {lora.rank}, alpha = {lora.alpha}, {', '.join(lora.targets)}"

@@ -1,0 +1,1 @@
+"""Settings: the machinery of sections, presets and plug-ins; no section knows another room."""

@@ -1,0 +1,175 @@
+"""Sections that are unions: one class a name, in a package's files or behind entry points."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
+
+from pydantic import (
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.base import Section
+from sage_cli.settings.plugins import Plugin, is_to_be_checked, load_plugin, named, plugin_names
+
+_Root = TypeVar("_Root", bound="Extensible")
+
+
+class Extensible(Section):
+    """A section of which each name has a class, with settings of its own.
+
+    The root of such a union is the class that sets `package`: the package of its classes, one file
+    each, and at the same time the entry-point group in which other packages register theirs. A
+    class belongs to the union under the name that its field `tag` has as its only value and
+    default, as in `name: Literal["branch"] = "branch"`.
+    """
+
+    package: ClassVar[str]
+    tag: ClassVar[str] = "name"
+    other_modules: ClassVar[tuple[str, ...]] = ()
+    """Modules of the package that hold no class of the union and are slow to import."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _choose(
+        cls, given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        """Validate settings with the class that they name."""
+        if not cls._is_root() or not isinstance(given, Mapping):
+            return handler(given)
+        name = given.get(cls.tag, cls.model_fields[cls.tag].default)
+        try:
+            chosen = cls.named(name)
+        except (ConfigurationError, ValidationError):
+            if not isinstance(name, str) or is_to_be_checked(info, cls.package):
+                raise
+            chosen = cls.stored()
+        return _validated(chosen, given, info)
+
+    @classmethod
+    def named(cls, name: object) -> type[Self]:
+        """Return the class of `name`.
+
+        Raises ValidationError for a name that nobody has, and ConfigurationError for a plug-in
+        that can't be used, with its package.
+        """
+        if isinstance(name, str):
+            if name in plugin_names(cls.package):
+                return _registered(cls, name)
+            if name in built_in(cls):
+                return built_in(cls)[name]
+        known = ", ".join(f"'{one}'" for one in (*built_in(cls), *plugin_names(cls.package)))
+        unknown = PydanticCustomError("literal_error", "unknown name", {"expected": known})
+        details = InitErrorDetails(type=unknown, loc=(cls.tag,), input=name)
+        raise ValidationError.from_exception_data(cls.__name__, [details])
+
+    @classmethod
+    def stored(cls) -> type[Self]:
+        """Return the class for the settings of a finished run whose plug-in can't be loaded."""
+        raise NotImplementedError
+
+    @classmethod
+    def defect(cls) -> tuple[str, str] | None:
+        """Return what is wrong with a plug-in's class and the next step; None if it is usable."""
+        return None
+
+    @classmethod
+    def members(cls) -> tuple[type[Section], ...]:
+        """Return the union's classes. Plug-ins that can't be loaded are left out."""
+        if not cls._is_root():
+            return (cls,)
+        found = dict(built_in(cls))
+        for name in plugin_names(cls.package):
+            try:
+                found[name] = _registered(cls, name)
+            except ConfigurationError:
+                continue
+        return tuple(found.values())
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        members = cls.members()
+        if members == (cls,):
+            return handler(core_schema)
+        return {"anyOf": [handler(member.__pydantic_core_schema__) for member in members]}
+
+    @classmethod
+    def _is_root(cls) -> bool:
+        return "package" in vars(cls)
+
+
+@cache
+def built_in(root: type[_Root]) -> dict[str, type[_Root]]:
+    """Return the classes of the union `root` in its own package, by name in alphabetical order.
+
+    Raises ConfigurationError if two of them claim one name.
+    """
+    found: dict[str, type[_Root]] = {}
+    for module in pkgutil.iter_modules(import_module(root.package).__path__):
+        if module.name in root.other_modules:
+            continue
+        path = f"{root.package}.{module.name}"
+        for kind in vars(import_module(path)).values():
+            # an imported class belongs to the module that defines it
+            if not _is_member(root, kind) or kind.__module__ != path:
+                continue
+            name = kind.model_fields[root.tag].default
+            if name in found:
+                raise ConfigurationError(
+                    f"{root.__name__.lower()} '{name}' is claimed by {found[name].__module__} and "
+                    f"by {path}",
+                    "give one of them another name",
+                )
+            found[name] = kind
+    return dict(sorted(found.items()))
+
+
+def _registered(root: type[_Root], name: str) -> type[_Root]:
+    """Return the class that another package registers under `name`, checked."""
+    plugin: Plugin = load_plugin(root.package, name)
+    kind, path = plugin.object, f"{root.__module__}.{root.__name__}"
+    if name in built_in(root):
+        raise plugin.refused(
+            f"claims the name of {built_in(root)[name].__module__}",
+            "register it under another name, or uninstall the package",
+        )
+    if not (isinstance(kind, type) and issubclass(kind, root)):
+        raise plugin.refused(f"is no subclass of {path}", f"register a subclass of {path}")
+    if not _is_member(root, kind) or kind.model_fields[root.tag].default != name:
+        raise plugin.refused(
+            "does not have the name under which it is registered",
+            f'give the class the setting {root.tag}: Literal["{name}"] = "{name}"',
+        )
+    if defect := kind.defect():
+        raise plugin.refused(*defect)
+    return kind
+
+
+def _is_member(root: type[Extensible], kind: object) -> bool:
+    """Return True for a class of the union `root` that has a name of its own."""
+    if not (isinstance(kind, type) and issubclass(kind, root)):
+        return False
+    field = kind.model_fields[root.tag]
+    named = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    return named == (field.default,)
+
+
+def _validated(kind: type[Extensible], given: Any, info: ValidationInfo) -> Extensible:
+    """Return the settings `given` of the class `kind`; whatever its own checks raise names it."""
+    with named(f"settings of {kind.package.rpartition('.')[2].removesuffix('s')}", kind):
+        try:
+            return kind.model_validate(given, context=info.context)
+        except ValidationError as error:
+            wrong = error
+    raise wrong

@@ -1,0 +1,108 @@
+"""Find and read YAML: what ships by its name, anybody's file by its path."""
+
+from __future__ import annotations
+
+import json
+import sysconfig
+from copy import deepcopy
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.yaml_text import yaml_value
+
+DEFAULT_PRESET = "tiny"
+BLOCKS = {"methods": "rl", "guides": "guide"}
+"""Top-level keys with settings for each member of a union, chosen or not, and its section."""
+
+
+def shipped(folder: str) -> Path:
+    """`configs` or another folder of files: beside the package, below the prefix once installed."""
+    checkout = Path(__file__).resolve().parents[2] / folder
+    installed = Path(sysconfig.get_path("data")) / "share" / "sage" / folder
+    return checkout if checkout.is_dir() else installed
+
+
+def preset_names() -> list[str]:
+    """Names of the shipped presets."""
+    return sorted(path.stem for path in shipped("configs").glob("*.yaml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """The layer called `name`: a shipped preset, or a YAML or JSON file by its path."""
+    return read_layer(_file("configs", name, "preset"))
+
+
+def preset_for(path: str) -> str | None:
+    """Return the first shipped preset of the model at `path`, a name of the Hub."""
+    paths = {name: read_preset(name).get("model", {}).get("path") for name in preset_names()}
+    return next((name for name, its in paths.items() if its == path), None)
+
+
+def accelerate_file(name: str) -> Path:
+    """The accelerate configuration called `name`: a shipped one, or a file by its path."""
+    return _file("configs/accelerate", name, "accelerate configuration")
+
+
+def _file(folder: str, name: str, what: str) -> Path:
+    """A file by its path, or the one of that name among those that ship in `folder`."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        return path
+    known = {file.stem: file for file in sorted(shipped(folder).glob("*.yaml"))}
+    if name in known:
+        return known[name]
+    close = get_close_matches(name, known, n=1)
+    raise ConfigurationError(
+        f"there is no {what} '{name}'; there are {', '.join(known)}",
+        f"did you mean {close[0]}?" if close else "or give the path of a YAML file",
+    )
+
+
+def read_layer(path: Path) -> dict[str, Any]:
+    """A file of settings, whose top level names sections."""
+    values = read_yaml(path)
+    blocks = {name: values[name] for name in BLOCKS if isinstance(values.get(name), dict)}
+    inside = {f"{name}.{one}": v for name, block in blocks.items() for one, v in block.items()}
+    sections = {**values, **inside}
+    flat = {key: v for key, v in sections.items() if not isinstance(v, dict | None)}
+    if flat:
+        raise ConfigurationError(
+            "\n".join(f"{path}: '{key}' must be a section, not {v!r}" for key, v in flat.items()),
+            "write each setting below its section, as `rl:` and then `  steps: 100`",
+        )
+    return {key: inside for key, inside in values.items() if inside is not None}
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file (JSON is YAML) that holds a mapping; ConfigurationError otherwise."""
+    try:
+        values = deepcopy(_parsed(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no file {path}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        where = " ".join(str(error).split())
+        raise ConfigurationError(f"{path} can't be read as YAML: {where}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise ConfigurationError(
+            f"{path} holds no settings: its top level must be names, such as `rl:`"
+        )
+    return values
+
+
+@cache
+def _parsed(text: str) -> Any:
+    """The content of YAML; of JSON too, which is YAML and read 50 times faster as itself.
+
+    A suite reads the same few presets a hundred times, and a text says the same each time.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return yaml_value(text)

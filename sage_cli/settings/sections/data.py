@@ -1,0 +1,189 @@
+"""`data`: where problems and demonstrations come from."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.plugins import is_to_be_checked, plugin_names
+
+GENERATORS_GROUP = "sage_cli.generators"
+"""Entry points of other packages, subclasses of `problems.generated.generator.Generator`."""
+
+
+class FieldsSection(Section):
+    """Names of a file's columns, for files that the registry doesn't know."""
+
+    question: str = "question"
+    """Column of the question."""
+    gold: str = "gold"
+    """Column of the right answer."""
+    working: str | None = None
+    """Column of the worked solution, for SFT; null: there is none."""
+
+
+class SourceSection(Section):
+    """A registered data set by name, or a JSONL, CSV or Parquet file by path."""
+
+    name: str
+    """A name of `sage data list`, or the path of a JSONL, CSV or Parquet file."""
+    split: str | None = None
+    """Of a data set of the Hub another split than the declared, as `train` of gsm8k."""
+    limit: int | None = Field(None, ge=1)
+    """Only the first rows; null: all."""
+    fields: FieldsSection = FieldsSection()
+    numeric_only: bool = False
+    """Keep only rows whose answer is a number."""
+    max_prompt_share: float = Field(1.0, gt=0, le=1)
+    """Keep only rows that are no longer than this share of the maximal sequence length."""
+    measured: Literal["question", "conversation"] = "question"
+    """What that length is of: the question alone, or prompt and completion as they are trained."""
+
+
+class PhaseSection(Section):
+    """A stretch of generated demonstrations: its share of the whole and what it is made of."""
+
+    share: float = Field(gt=0, le=1)
+    """Share of all demonstrations."""
+    mix: dict[Literal["S", "R", "D"], NonNegativeFloat]
+    """Weight of each strategy; they need not add up to 1."""
+    loss: Literal["completion", "text"] = "completion"
+    """What the loss covers: the completion alone, or prompt and completion."""
+
+
+class ArithmeticSection(Section):
+    """Two-digit multiplication with several strategies: S splits b, R swaps and splits a, D guesses."""  # noqa: E501
+
+    low: int = Field(11, ge=1)
+    """Smallest factor."""
+    high: int = Field(99, ge=1)
+    """Largest factor."""
+    familiar_share: float = Field(0.6, gt=0, le=1)
+    """Share of the numbers that demonstrations are made of."""
+    unfamiliar_probability: float = Field(0.02, ge=0, le=1)
+    """Probability that a factor of a demonstration is one of the other numbers."""
+    held_out: int = Field(60, ge=1)
+    """Test problems."""
+    development: int = Field(60, ge=1)
+    """Development problems."""
+    seed: int = 0
+    """Of everything drawn."""
+    phases: tuple[PhaseSection, ...] = (
+        PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
+        PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
+    )
+    """Stretches of demonstrations, in their order."""
+
+    @model_validator(mode="after")
+    def _ranges(self) -> ArithmeticSection:
+        if self.low >= self.high:
+            raise ValueError(f"low {self.low} is not below high {self.high}")
+        if not self.phases or any(not sum(phase.mix.values()) for phase in self.phases):
+            raise ValueError("phases: at least one, each with at least one strategy in its mix")
+        return self
+
+
+class KnightsKnavesSection(Section):
+    """Knights-and-Knaves puzzles made from a seed; `variant` is one way of perturbing them."""
+
+    people: tuple[Annotated[int, Field(ge=2, le=12)], ...] = (2, 3, 4, 5, 6, 7, 8)
+    """Numbers of people in a puzzle."""
+    per_size: int = Field(30, ge=1, le=700)
+    """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
+    neighbour by one leaf."""
+    seed: int = 0
+    """Of everything drawn."""
+    variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
+    """What is changed of each puzzle: a statement, one leaf of it, the names, what knights and
+    knaves are called, who of them lies (`flip`), or the statements' order."""
+
+
+class WordProblemsSection(Section):
+    """ASDiv and SVAMP: rows as published, rows with other numbers, arithmetic facts."""
+
+    held_out: int = Field(160, ge=1)
+    """Test problems."""
+    development: int = Field(100, ge=1)
+    """Development problems."""
+    redrawn: float = Field(0.45, ge=0, le=1)
+    """Share of demonstrations that are rows with other numbers."""
+    facts: float = Field(0.4, ge=0, le=1)
+    """Share that are bare arithmetic; the rest are rows as they were published."""
+    facts_first: float = Field(0.2, ge=0, lt=1)
+    """Share of all demonstrations, at the beginning, that are bare arithmetic without exception."""
+    text_share: float = Field(0.15, ge=0, le=1)
+    """Share of stories on which the loss covers the story too."""
+    window: int = Field(1024, ge=1)
+    """Demonstrations among which those of similar length are put into one batch."""
+    seed: int = 0
+    """Of everything drawn."""
+
+    @model_validator(mode="after")
+    def _shares(self) -> WordProblemsSection:
+        if self.redrawn + self.facts > 1:
+            raise ValueError(f"redrawn {self.redrawn} and facts {self.facts} are above 1 together")
+        return self
+
+
+_SFT = SourceSection(name="openmathreasoning-mini", numeric_only=True, max_prompt_share=0.5)
+_RL = SourceSection(name="dapo-math-17k", limit=2000)
+
+
+def _or(default: SourceSection) -> BeforeValidator:
+    """Settings of a source that isn't named are of the default one."""
+
+    def complete(given: Any) -> Any:
+        unnamed = isinstance(given, dict) and "name" not in given
+        return {**default.model_dump(), **given} if unnamed else given
+
+    return BeforeValidator(complete)
+
+
+class DataSection(Section):
+    """`root` (or SAGE_DATA) is a folder of local copies; without it the Hub is asked."""
+
+    root: Path | None = Field(None, json_schema_extra=COSMETIC)
+    """Folder with local copies of data sets; null: what $SAGE_DATA names, else the Hub."""
+    sft: Annotated[SourceSection, _or(_SFT)] = _SFT
+    rl: Annotated[SourceSection, _or(_RL)] = _RL
+    arithmetic: ArithmeticSection = ArithmeticSection()
+    knights_knaves: KnightsKnavesSection = KnightsKnavesSection()
+    word_problems: WordProblemsSection = WordProblemsSection()
+    generators: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Settings of generators that other packages register, by name."""
+
+    @field_validator("generators")
+    @classmethod
+    def _are_registered(
+        cls, given: dict[str, dict[str, Any]], info: ValidationInfo
+    ) -> dict[str, dict[str, Any]]:
+        """The settings themselves are checked by their generator, which loads its package."""
+        checked = given if is_to_be_checked(info, GENERATORS_GROUP) else {}
+        known = plugin_names(GENERATORS_GROUP) if checked else ()
+        for name in checked:
+            if name not in known:
+                raise ValueError(_unknown_generator(name, known))
+        return given
+
+
+def _unknown_generator(name: str, known: tuple[str, ...]) -> str:
+    section = name.replace("-", "_")
+    if section in DataSection.model_fields:
+        return f"'{name}' is built in, and its settings are data.{section}"
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return (
+        f"no installed package registers a generator '{name}'"
+        + (f" (did you mean {near[0]}?)" if near else "")
+        + f"; registered are {', '.join(known) or 'none'}"
+    )

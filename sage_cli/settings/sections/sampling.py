@@ -1,0 +1,97 @@
+"""`sampling`: how evaluation draws completions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from sage_cli.settings.base import COSMETIC
+from sage_cli.settings.plugins import require_name
+from sage_cli.settings.sections.decoding import DecodingSection
+from sage_cli.settings.sections.engine import engine_problems
+
+SAMPLER_GROUP = "sage_cli.samplers"
+BUILT_IN = ("auto", "transformers", "vllm", "server")
+
+ServerForm = Literal["completions", "chat"]
+
+
+class SamplingSection(DecodingSection):
+    """Sampling during evaluation: as in training but for the temperature (Appendix F)."""
+
+    backend: str = Field("auto", json_schema_extra=COSMETIC)
+    """What draws: `auto`, `transformers`, `vllm`, `server`, or what a package registers."""
+    options: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
+    """Settings of a registered backend that change how it draws, not what."""
+    vllm: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
+    """Arguments of vLLM's engine that change how it draws, not what: tensor_parallel_size,
+    max_model_len, gpu_memory_utilization, and whatever else it knows."""
+    data_parallel: int = Field(1, ge=1, json_schema_extra=COSMETIC)
+    """Engines that fill the same sample set, each a process with GPUs of its own."""
+    temperature: float = Field(0.3, ge=0)
+    """0 is greedy decoding."""
+    stop_at_answer: bool = True
+    """Whether a completion ends at the closing answer tag; else only where the model ends it."""
+    batch_rows: int = Field(256, ge=1, json_schema_extra=COSMETIC)
+    """Completions that are decoded together (`transformers`) or in flight at once (`server`)."""
+    servers: tuple[str, ...] = Field((), json_schema_extra=COSMETIC)
+    """Addresses of OpenAI-compatible servers, as http://HOST:8000/v1."""
+    server_model: str | None = None
+    """What servers call the model, where they can't tell that it is the one meant. Its samples are
+    kept apart from those of the model itself."""
+    server_form: ServerForm = "completions"
+    """`completions` sends the prompt as it is, `chat` messages, to which the server applies its
+    own template: another prompt, whose samples are kept apart."""
+    timeout_s: float = Field(600, gt=0, json_schema_extra=COSMETIC)
+    """How long one request to a server may take."""
+    server_attempts: int = Field(10, ge=1, json_schema_extra=COSMETIC)
+    """How often a request is sent before the servers are given up."""
+    server_patience_s: float = Field(300, ge=0, json_schema_extra=COSMETIC)
+    """How long a request that fails is repeated, pauses included, before they are given up."""
+
+    @field_validator("backend")
+    @classmethod
+    def _is_known(cls, backend: str, info: ValidationInfo) -> str:
+        require_name(SAMPLER_GROUP, backend, BUILT_IN, info)
+        return backend
+
+    @model_validator(mode="after")
+    def _options_have_a_reader(self) -> SamplingSection:
+        if self.options and self.backend in BUILT_IN:
+            raise ValueError(
+                f"options are settings of a registered backend; '{self.backend}' reads none"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _engines_can_run(self) -> SamplingSection:
+        found = engine_problems(self.vllm)
+        if self.data_parallel > 1 and self.asks_servers:
+            found.append(
+                "data_parallel starts engines here, and servers draw: name several servers, or "
+                "start one with `vllm serve --data-parallel-size`"
+            )
+        if found:
+            raise ValueError("\n".join(found))
+        return self
+
+    @property
+    def tensor_parallel(self) -> int:
+        """GPUs of one engine."""
+        return int(self.vllm.get("tensor_parallel_size", 1))
+
+    @property
+    def asks_servers(self) -> bool:
+        """Return True if servers sample; `auto` takes those that are named."""
+        return self.backend == "server" or (self.backend == "auto" and bool(self.servers))
+
+    @property
+    def served(self) -> dict[str, str]:
+        """Return the settings through which a server decides the samples themselves.
+
+        Nothing where they complete the prompt as it is with the very model that is meant.
+        """
+        chosen = {"server_model": self.server_model, "server_form": self.server_form}
+        usual = {"server_model": None, "server_form": "completions"}
+        return {k: v for k, v in chosen.items() if v and v != usual[k] and self.asks_servers}

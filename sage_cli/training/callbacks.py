@@ -1,0 +1,74 @@
+"""Callbacks on a step's record after it is in metrics.jsonl: display and mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sage_cli.progress import Progress
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.store.mirrors.follower import Follower, mirrors_of
+from sage_cli.store.runs.run import Run
+from sage_cli.training.checkpoints.checkpoints import saved_step
+from sage_cli.training.trainer.reward_watch import RewardWatch
+
+OnStep = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Callbacks of a training: `on_step` gets each record; `mirrors` are open until it ends.
+
+    `on_look` hears, within a step, how many samples of how many a look has drawn.
+    """
+
+    on_step: OnStep
+    on_look: Callable[[int, int], None]
+    mirrors: Sequence[Follower]
+
+
+@contextmanager
+def watched(
+    run: Run, tracking: TrackingSection, job: str, progress: Progress, shown: Mapping[str, str]
+) -> Iterator[Watch]:
+    """Show and mirror a training while the block lasts.
+
+    `shown` maps metrics to the names beside the bar. Says where a training is taken up, and when
+    its reward gives reason to look.
+    """
+    if saved := saved_step(run.checkpoints):
+        progress.say(f"[bold]{run.id}[/]: continues from step {saved}")
+    reward = RewardWatch(record for record in run.metrics.read() if record["step"] <= saved)
+    mirrors = mirrors_of(tracking, run)
+    begun, beside = False, dict[str, Any]()
+    waiting = ExitStack()
+
+    def on_step(metrics: Mapping[str, Any]) -> None:
+        nonlocal begun
+        if not begun:
+            waiting.close()
+            done = int(metrics["step"]) - 1
+            progress.begin(f"{job} {run.id}", int(metrics["of"]), "steps", done)
+            begun = True
+        beside.update({name: metrics[key] for key, name in shown.items() if key in metrics})
+        progress.advance(**beside)
+        if remark := reward.check(metrics):
+            progress.say(f"[yellow]warning[/]: {remark}")
+        for mirror in mirrors:
+            mirror.log(metrics)
+
+    def on_look(drawn: int, of: int) -> None:
+        if begun:
+            looking = {"looking: samples": float(drawn), "of": float(of)}
+            progress.advance(0, **beside, **looking)
+
+    try:
+        waiting.enter_context(progress.doing(f"{job} {run.id}: loading, then the first step"))
+        yield Watch(on_step, on_look, mirrors)
+    finally:
+        waiting.close()
+        progress.end()
+        for mirror in mirrors:
+            mirror.close()

@@ -1,0 +1,1 @@
+"""Checkpoints, interruptions and what a training needs to resume."""

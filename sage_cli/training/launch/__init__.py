@@ -1,0 +1,1 @@
+"""Launching several processes, and what the machine can train."""

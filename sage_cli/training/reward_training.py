@@ -1,0 +1,78 @@
+"""A policy trained on rollouts whose rewards are a grader's verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.config.specs import RecordSpec, RlSpec
+from sage_cli.evaluation.benchmarks import grader_for
+from sage_cli.grading import Grade
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import policy_and_reference
+from sage_cli.problems.problem import Problem
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.store.runs.run import Run
+from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
+from sage_cli.training.rollouts.reference_samples import (
+    problems_held,
+    reference_completions,
+    reference_samples,
+)
+from sage_cli.training.validation import Development, looking
+
+if TYPE_CHECKING:
+    from sage_cli.training.callbacks import Watch
+
+
+def train_by_rewards(
+    spec: RlSpec,
+    record: RecordSpec,
+    start: Policy,
+    problems: Sequence[Problem],
+    apart: Development | None,
+    run: Run,
+    watch: Watch | None = None,
+) -> None:
+    """Train from `start` on rewarded rollouts, alone or as one of several processes.
+
+    Of several only the first has a `watch`. `apart` looks at the policy while it is trained.
+    Leaves the policy in `run.model`.
+    """
+    from sage_cli.training.launch.memory_errors import loading, memory_explained
+    from sage_cli.training.rl import train_rl
+    from sage_cli.training.rl_inputs import RlInputs
+
+    tokenizer = start.tokenizer()
+    template = PromptTemplate.from_section(spec.prompt, tokenizer)
+    with memory_explained(loading(spec), run):
+        model, reference = policy_and_reference(spec, start)
+    with ExitStack() as held:
+        grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
+        looks = held.enter_context(looking(apart, tokenizer, watch.on_look if watch else _nobody))
+
+        def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+            return grader.grade_many(list(zip(golds, completions, strict=True)))
+
+        inputs = RlInputs(
+            model=model,
+            reference=reference,
+            tokenizer=tokenizer,
+            prompts=[(template.render(problem.question), problem) for problem in problems],
+            grader=verdicts,
+            reference_completions=reference_completions(
+                spec,
+                reference_samples(spec, start, record.root),
+                problems_held(problems, spec.rl),
+            )
+            if spec.anchor.kl == "forward"
+            else None,
+            looks=looks,
+            draw=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
+        )
+        train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)
+
+
+def _nobody(*_: Any) -> None:
+    """Hears the steps and looks of a process that isn't watched."""

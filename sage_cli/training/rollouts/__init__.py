@@ -1,0 +1,1 @@
+"""Rollouts: engines, their weights, and the order of prompts."""

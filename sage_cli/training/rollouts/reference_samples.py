@@ -1,0 +1,64 @@
+"""Forward KL's samples: completions of the frozen reference, sampled once as rollouts are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from sage_cli.config.specs import RlSpec
+from sage_cli.errors import DataError
+from sage_cli.evaluation.sample_sets import PolicySamples
+from sage_cli.methods.method import Method
+from sage_cli.models.policies.policy import Policy
+from sage_cli.models.policies.reference import reference_policy
+from sage_cli.problems.load import load_training_problems
+from sage_cli.problems.problem import Problem
+from sage_cli.store.samples.completion import Completion
+from sage_cli.training.rollouts.order import rows_seen
+
+
+def reference_samples(spec: RlSpec, start: Policy, root: Path) -> PolicySamples:
+    """The completions that forward KL is computed on in a training from `start`, sampled or not.
+
+    They are of the model that `anchor.reference` means; their seed is `rl.seed`.
+    """
+    return PolicySamples.of_rollouts(reference_policy(start, spec), spec, root)
+
+
+def problems_held(problems: Sequence[Problem], rl: Method) -> list[Problem]:
+    """The problems that the training comes to, whose completions forward KL is computed on."""
+    return [problems[row] for row in rows_seen(len(problems), rl)]
+
+
+def reference_facts(spec: RlSpec, start: Policy, root: Path) -> dict[str, str]:
+    """The completions that a training from `start` samples of its reference beforehand.
+
+    Nothing without a forward KL, or where the problems aren't on this machine.
+    """
+    if spec.anchor.kl != "forward":
+        return {}
+    try:
+        problems = problems_held(load_training_problems(spec.data), spec.rl)
+    except DataError:
+        return {}
+    n = spec.anchor.reference_samples
+    wanted = missing = n * len(problems)
+    samples = reference_samples(spec, start, root) if start.exists else None
+    if samples is not None and samples.policy.exists:
+        stored = samples.at(spec.rl.seed, read_only=True)
+        missing = stored.inventory().count_missing([problem.id for problem in problems], n)
+    said = f"{missing:,} of {wanted:,} to sample, {n} of each of {len(problems):,} problems"
+    return {"reference samples": said}
+
+
+def reference_completions(
+    spec: RlSpec, samples: PolicySamples, problems: Sequence[Problem]
+) -> dict[str, list[Completion]]:
+    """The stored completions of each problem, in the order of their indices."""
+    found: defaultdict[str, list[Completion]] = defaultdict(list)
+    wanted = [problem.id for problem in problems]
+    stored = samples.at(spec.rl.seed)
+    for completion in stored.completions(wanted, spec.anchor.reference_samples):
+        found[completion.problem_id].append(completion)
+    return {id_: sorted(rows, key=lambda row: row.index) for id_, rows in found.items()}

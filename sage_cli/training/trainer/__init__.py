@@ -1,0 +1,1 @@
+"""The trainers on TRL: anchor, advantages, records, optimisers."""

@@ -1,0 +1,266 @@
+"""The RL trainer: verdicts as rewards, advantages by name, one record per optimiser step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOTrainer
+
+from sage_cli.grading.grades import STATUSES
+from sage_cli.methods.online import OnlineMethod
+from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
+from sage_cli.methods.parts.hooks import Hooks
+from sage_cli.settings.sections.training import AnchorSection
+from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
+from sage_cli.training.trainer.batch_record import batch_record, unfinished
+from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
+from sage_cli.training.trainer.mismatch import kept_mass_record
+from sage_cli.training.trainer.phases import peak_memory
+from sage_cli.training.trainer.reference import check_reference, choose_reference
+from sage_cli.training.trainer.rollout_record import rollout_rows
+from sage_cli.training.trainer.rollout_trainer import DRAWN, RolloutTrainer
+from sage_cli.training.trainer.step_writer import StepWriter
+from sage_cli.training.trainer.token_record import token_statistics
+
+Record = dict[str, Any]
+
+_COMPLETION_TEXTS = 3
+"""Where TRL's `_generate` returns the decoded completions."""
+
+
+class RlTrainer(RolloutTrainer):
+    """RolloutTrainer that knows verdicts; hands every optimiser step's record to `writer`.
+
+    `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
+    `rewards_BF` what each reward function F says of the completions of all processes. A text that
+    holds `engine_stop` was ended there by the engine.
+    """
+
+    def __init__(
+        self,
+        *,
+        rl: OnlineMethod,
+        hooks: Hooks,
+        anchor: AnchorSection,
+        reference_completions: ReferenceCompletions | None,
+        writer: StepWriter,
+        engine_stop: str | None,
+        looks: Looks | None,
+        **arguments: Any,
+    ) -> None:
+        self.reference_completions = reference_completions
+        self._forward_kl: list[float] = []
+        self.rl, self.hooks, self.anchor = rl, hooks, anchor
+        self.writer, self.engine_stop, self.looks = writer, engine_stop, looks
+        self._batch_record: Record = {}
+        self.rollouts: list[Record] = []
+        self._step_began = time.perf_counter()
+        kept = rl.reads_old_entropy and rl.steps_per_batch > 1
+        how: dict[str, Any] = {"estimator": anchor.estimator, "schedule": anchor.schedule}
+        super().__init__(
+            **how, keeps_old_entropy=kept, keep_checkpoints=rl.keep_checkpoints, **arguments
+        )
+        choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
+        hooks.begin(self)
+
+    def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
+        """Whether each completion of the whole generation batch is right, one row per prompt."""
+        texts = drawn[_COMPLETION_TEXTS]
+        with self.phases.during("grade"):
+            statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
+        right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
+        return right_PN
+
+    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
+        self.begin_rollouts()
+        inputs, drawn = self.hooks.draw(self, inputs)
+        if drawn is not None:
+            self.take_rows(drawn)
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.state.global_step == 0:
+            check_reference(self, batch, self.anchor.reference)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in inputs])
+        status_PN = self._gather_statuses(self.hooks.reward.statuses)
+        right_PN = status_PN == STATUSES.index("right")
+        if self.rl.computed_by_trl is None:
+            batch["advantages"] = batch_advantages(self, self.rl, batch, right_PN)
+        batch["advantages"] = self.hooks.advantages(self, batch, right_PN)
+        self._batch_record = self._describe(batch, status_PN)
+        self.rollouts = rollout_rows(
+            inputs,
+            self.hooks.reward.completions,
+            self.hooks.reward.statuses,
+            self.rewards_BF[batch["row_ids_B"]],
+            int(self.num_generations),
+        )
+        batch = self.hooks.pooled(self, inputs, batch, right_PN)
+        self._batch_record |= {**self.drawn_record(), **self.hooks.record}
+        return batch
+
+    def score_rows(self, rows: list[Row]) -> tuple[dict[str, Any], Tensor]:
+        """Return a batch of further completions, scored, and which are right in all processes."""
+        batch: dict[str, Any] = super()._generate_and_score_completions(rows)
+        batch["prompt_row_B"] = torch.tensor([row["row"] for row in rows])
+        status_PN = self._gather_statuses(self.hooks.reward.statuses)
+        return batch, status_PN == STATUSES.index("right")
+
+    @torch.no_grad()
+    def policy_signals(
+        self, batch: dict[str, Any], *, batch_size: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies (B, T), `batch_size` rows at once (or all)."""
+        ids, mask = (
+            torch.cat([batch[f"prompt_{name}"], batch[f"completion_{name}"]], dim=1)
+            for name in ("ids", "mask")
+        )
+        tokens = batch["completion_ids"].shape[1]
+        logps_BT, entropy_BT, _ = self._get_per_token_logps_and_entropies(
+            self.model, ids, mask, tokens, batch_size, compute_entropy=True
+        )
+        return logps_BT, entropy_BT
+
+    def plain_logps(self, ids_BT: Tensor, mask_BT: Tensor, tokens: int) -> Tensor:
+        """Return log-probabilities of any text, past the seam that listens to the reference's."""
+        logps_BT: Tensor = GRPOTrainer._get_per_token_logps_and_entropies(
+            self, self.model, ids_BT, mask_BT, tokens
+        )[0]
+        return logps_BT
+
+    @property
+    def buffered(self) -> list[dict[str, Any]]:
+        """The micro-batches of the generation batch at hand."""
+        found: list[dict[str, Any]] = self._buffered_inputs
+        return found
+
+    def training_step(self, *arguments: Any, **named: Any) -> Tensor:
+        """One micro-batch; what it does besides the loss and its gradients counts apart."""
+        with self.phases.during("loss"):
+            loss: Tensor = super().training_step(*arguments, **named)
+        return loss
+
+    def _get_per_token_logps_and_entropies(self, *arguments: Any, **named: Any) -> Any:
+        if self.in_loss:
+            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+        with self.phases.during("reference"):
+            return super()._get_per_token_logps_and_entropies(*arguments, **named)
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        return self.hooks.loss(self, model, inputs)
+
+    def loss_of(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """The loss of rows that are no more than a micro-batch."""
+        loss: Tensor = super()._compute_loss(model, inputs)
+        term = self.hooks.loss_term(self, inputs)
+        if term is not None:
+            loss = loss + term / self.current_gradient_accumulation_steps
+        if self.reference_completions is None:
+            return loss
+        forward = forward_kl_loss(self, model, inputs, self.reference_completions)
+        self._forward_kl.append(self.accelerator.gather(forward.detach()).mean().item())
+        beta = self.anchor.beta * self.beta_share / self.current_gradient_accumulation_steps
+        with_forward: Tensor = loss + beta * forward
+        return with_forward
+
+    def _advantages_now(self, batch: dict[str, Any], *signals_BT: Tensor) -> Tensor:
+        self.logps_BT = signals_BT[0]
+        if self.rl.shapes_tokens:
+            return update_advantages(self, self.rl, batch, *signals_BT)
+        return super()._advantages_now(batch)
+
+    def _calculate_rewards(self, *arguments: Any) -> Tensor:
+        with self.phases.during("grade"):
+            rewards_BF: Tensor = super()._calculate_rewards(*arguments)
+        self.rewards_BF = rewards_BF
+        return rewards_BF
+
+    def _gather_statuses(self, statuses: Sequence[str]) -> Tensor:
+        """Indices into STATUSES of the whole generation batch, one row per prompt."""
+        local_B = torch.tensor([STATUSES.index(status) for status in statuses])
+        gathered_B: Tensor = self.accelerator.gather(local_B.to(self.accelerator.device))
+        return gathered_B.reshape(-1, int(self.num_generations))
+
+    def _describe(self, batch: dict[str, Any], status_PN: Tensor) -> Record:
+        ids_BT, mask_BT = batch["completion_ids"], batch["completion_mask"]
+        clipped_B = unfinished(ids_BT, mask_BT, self.eos_token_ids)
+        if self.engine_stop is not None:
+            stopped = [self.engine_stop in text for text in self.hooks.reward.completions]
+            clipped_B = clipped_B & ~torch.tensor(stopped, device=clipped_B.device)
+        length_B, clipped_B = self.accelerator.gather((mask_BT.sum(dim=1), clipped_B))
+        punishment_B = self.rewards_BF[:, 1] if self.rewards_BF.shape[1] > 1 else None
+        return {
+            **batch_record(status_PN, length_B, clipped_B, punishment_B),
+            **kept_mass_record(self, batch),
+        }
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Let TRL log, then hand over the step's record; the summary at the end has no loss."""
+        super().log(logs, start_time)
+        self.state.log_history.clear()
+        if "loss" not in logs:
+            return
+        now = time.perf_counter()
+        step_s, self._step_began = now - self._step_began, now
+        if (self.state.global_step - 1) % self.rl.steps_per_batch:
+            self._batch_record |= dict.fromkeys(DRAWN, 0)
+        signals = self.tokens.drain(self.accelerator)
+        record = {
+            "step": self.state.global_step,
+            "of": self.state.max_steps,
+            "loss": float(logs["loss"]),
+            **token_statistics(signals, self.guide),
+            **self.mismatch_record(signals),
+            **self._forward_record(),
+            **self._batch_record,
+            "clip_ratio": logs.get("clip_ratio/region_mean"),
+            **self._entropy_bonus_record(logs),
+            "grad_norm": float(logs["grad_norm"]),
+            **self.anchor_record(self.anchor.beta),
+            "learning_rate": float(logs["learning_rate"]),
+            **self.phases.record(
+                step_s, drawn=self._batch_record["drawn/tokens"], trained=len(signals["entropy"])
+            ),
+            **peak_memory(self.accelerator),
+        }
+        record |= self._looked()
+        if self.accelerator.is_main_process:
+            self.writer.write(record, self.rollouts)
+        self.writer.check(record)
+
+    def _looked(self) -> Record:
+        """What a look finds where one is due; the others wait for the process that looks.
+
+        None while the training stops early: there the time to save may be short.
+        """
+        step, last = self.state.global_step, self.state.global_step >= self.state.max_steps
+        if self.looks is None or (step % self.looks.every and not last):
+            return {}
+        if self.control.should_training_stop and not last:
+            return {}
+        found: Record = {}
+        if self.accelerator.is_main_process:
+            found |= self.looks.look(self.accelerator.unwrap_model(self.model))
+        self.accelerator.wait_for_everyone()
+        now = time.perf_counter()
+        look_s, self._step_began = now - self._step_began, now
+        return {**found, "time/look_s": look_s}
+
+    def _forward_record(self) -> Record:
+        """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""
+        values, self._forward_kl = self._forward_kl, []
+        return {"kl/forward": sum(values) / len(values)} if values else {}
+
+    def _entropy_bonus_record(self, logs: dict[str, float]) -> Record:
+        """The coefficient of the entropy bonus, where it is adapted."""
+        if self.rl.entropy_target is None:
+            return {}
+        return {"entropy/coefficient": logs["entropy_coef"]}
+
+    def train(self, *arguments: Any, **named: Any) -> Any:
+        """Train; the first step's time counts from here."""
+        self._step_began = time.perf_counter()
+        return super().train(*arguments, **named)

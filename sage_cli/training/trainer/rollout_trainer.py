@@ -1,0 +1,97 @@
+"""The trainer that draws rollouts: by whom, how many, and in what time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
+from sage_cli.training.rl_inputs import Draw, Ids
+from sage_cli.training.rollouts.vllm import ask_for_each_row
+from sage_cli.training.rollouts.weight_sync import merge_beside
+from sage_cli.training.trainer.mismatch import add_mismatch, mismatch_statistics
+from sage_cli.training.trainer.phases import Phases
+from sage_cli.training.trainer.sealing_trainer import SealingTrainer
+
+_COMPLETION_IDS = 1
+"""Where TRL's `_generate` returns the completions' tokens."""
+
+DRAWN = ("drawn/completions", "drawn/tokens")
+"""What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
+
+
+class RolloutTrainer(SealingTrainer):
+    """SealingTrainer whose completions are drawn by `draw`, or by TRL where there is none.
+
+    `phases` has the seconds of the step at hand.
+    """
+
+    def __init__(self, *, draw: Draw | None, **arguments: Any) -> None:
+        self.draw = draw
+        self.phases = Phases()
+        self._beforehand: Drawn | None = None
+        self._count = [0, 0]
+        super().__init__(**arguments)
+        if self.use_vllm:
+            merge_beside(self.vllm_generation)
+            ask_for_each_row(self.vllm_generation)
+            self.vllm_generation.sync_weights = self._timed_sync(self.vllm_generation.sync_weights)
+
+    def _timed_sync(self, sync_weights: Callable[[], None]) -> Callable[[], None]:
+        def timed() -> None:
+            with self.phases.during("sync"):
+                sync_weights()
+
+        return timed
+
+    def begin_rollouts(self) -> None:
+        """Count from here what the generation batch at hand draws."""
+        self._count = [0, 0]
+
+    def generate_rows(self, rows: Sequence[Row]) -> Drawn:
+        """Completions for rows of the data set, in TRL's form."""
+        return tuple(self._generate([row["prompt"] for row in rows]))
+
+    def take_rows(self, drawn: Drawn) -> None:
+        """Have the next generation be these completions, which are drawn already."""
+        self._beforehand = drawn
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        """Completions in TRL's form."""
+        if self._beforehand is not None:
+            drawn, self._beforehand = self._beforehand, None
+            return drawn
+        with self.phases.during("generate"):
+            drawn = super()._generate(prompts)
+        self._count[0] += len(prompts)
+        self._count[1] += sum(map(len, drawn[_COMPLETION_IDS]))
+        return drawn
+
+    def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **named: Any) -> Any:
+        """Completions' token ids, and None: their probabilities are the trainer's own."""
+        if self.draw is None:
+            return super()._generate_single_turn(prompt_ids, *images, **named)
+        model = self.accelerator.unwrap_model(self.model_wrapped)
+        batch = f"{self.state.global_step}:{self.accelerator.process_index}"
+        return self.draw(model, prompt_ids, batch, self._count[0]), None
+
+    def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
+        super()._shape_anchor(batch, logps_BT, entropy_BT)
+        if "sampling_per_token_logps" in batch:
+            whole = self.vllm_importance_sampling_mode.startswith("sequence")
+            add_mismatch(self.tokens, batch, logps_BT, whole=whole)
+
+    def mismatch_record(self, signals: dict[str, Tensor]) -> dict[str, float]:
+        """Return the mismatch records, if the engine gives log-probabilities."""
+        corrected = self.vllm_importance_sampling_correction
+        cap = self.vllm_importance_sampling_clip_max if corrected else None
+        return mismatch_statistics(signals, cap)
+
+    def drawn_record(self) -> dict[str, int]:
+        """Return the counts of completions and tokens sampled since `begin_rollouts`."""
+        device = self.accelerator.device
+        count = self.accelerator.gather(torch.tensor([self._count], device=device)).sum(dim=0)
+        return dict(zip(DRAWN, count.tolist(), strict=True))

@@ -1,0 +1,143 @@
+"""Development problems: what a policy is looked at with while it is trained.
+
+A look changes nothing about the training: samples have seeds of their own, the sampler leaves the
+model as it was, and nothing is stored but the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import TrainingError
+from sage_cli.evaluation.benchmarks import Benchmark, grader_for, load_benchmarks, refuse_trained
+from sage_cli.evaluation.measure import grade_rows
+from sage_cli.grading import Grader
+from sage_cli.metrics import parse_ks, pass_at_k
+from sage_cli.problems.template import PromptTemplate
+from sage_cli.settings.sections.sweep import SweepSection
+from sage_cli.store.samples.completion import Completion
+from sage_cli.training.rl_inputs import Looks
+
+OnSampled = Callable[[int, int], None]
+"""Called with the number of samples so far, and of all."""
+
+
+@dataclass(frozen=True)
+class Development:
+    """Looks at a policy in memory; a context manager, because its graders keep processes.
+
+    Each look takes the samples that an evaluation with `evaluation.seed` would take.
+    """
+
+    every: int
+    benchmarks: Sequence[Benchmark]
+    spec: EvaluationSpec
+    ks: tuple[int, ...]
+    _open: ExitStack = field(default_factory=ExitStack)
+    _graders: dict[str, Grader] = field(default_factory=dict)
+
+    def __enter__(self) -> Development:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def look(self, model: Any, tokenizer: Any, on_sampled: OnSampled) -> dict[str, float]:
+        """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks.
+
+        At powers of two, and at the ks of a sweep's objectives.
+        """
+        n, ks = self.spec.evaluation.development_samples, self.ks
+        sampled = self._sampled(model, tokenizer, n, on_sampled)
+        pass_BK = []
+        for benchmark in self.benchmarks:
+            rows = sampled[benchmark.name]
+            grades = grade_rows(rows, benchmark, self._grader(benchmark))
+            right = dict.fromkeys(benchmark.golds, 0)
+            for row, grade in zip(rows, grades, strict=True):
+                right[row.problem_id] += grade.status == "right"
+            right_P = np.array(list(right.values()))
+            n_P = np.full(len(right_P), n)
+            pass_BK.append([float(pass_at_k(n_P, right_P, k).mean()) for k in ks])
+        means = np.mean(pass_BK, axis=0)
+        return {f"eval/pass@{k}": float(mean) for k, mean in zip(ks, means, strict=True)}
+
+    def _sampled(
+        self, model: Any, tokenizer: Any, n: int, on_sampled: OnSampled
+    ) -> dict[str, list[Completion]]:
+        """Completions by benchmark's name."""
+        from torch import OutOfMemoryError
+
+        from sage_cli.sampling.decoder.transformers_sampler import TransformersSampler
+        from sage_cli.sampling.sampler import SampleRequest, SamplingParameters
+
+        sampling, seed = self.spec.sampling, self.spec.evaluation.seed
+        template = PromptTemplate.from_section(self.spec.prompt, tokenizer)
+        stop = template.stop if sampling.stop_at_answer else None
+        parameters = SamplingParameters.from_section(sampling, stop=stop)
+        sampled: dict[str, list[Completion]] = {one.name: [] for one in self.benchmarks}
+        done, total = 0, n * sum(len(one.problems) for one in self.benchmarks)
+        with TransformersSampler(model, tokenizer, parameters, sampling.batch_rows) as sampler:
+            for benchmark in self.benchmarks:
+                requests = [
+                    SampleRequest(one.id, template.render(one.question), tuple(range(n)), seed)
+                    for one in benchmark.problems
+                ]
+                try:
+                    for completion in sampler.sample(requests):
+                        sampled[benchmark.name].append(completion)
+                        done += 1
+                        on_sampled(done, total)
+                except OutOfMemoryError as error:
+                    raise TrainingError(
+                        f"the GPU has no room left to look at {benchmark.name} while training "
+                        f"({str(error).splitlines()[0]})",
+                        "lower sampling.batch_rows, or look at checkpoints afterwards: "
+                        "`sage eval RUN@all`",
+                    ) from error
+        return sampled
+
+    def _grader(self, benchmark: Benchmark) -> Grader:
+        """Kept from look to look: its workers take a second to start."""
+        if benchmark.name not in self._graders:
+            grader = grader_for(benchmark.name, self.spec.grading, self.spec.prompt)
+            self._graders[benchmark.name] = self._open.enter_context(grader)
+        return self._graders[benchmark.name]
+
+
+def development(spec: EvaluationSpec, sweep: SweepSection) -> Development | None:
+    """The looks that `evaluation.every` asks for; None without.
+
+    Raises ConfigurationError where training would see their problems.
+    """
+    evaluation = spec.evaluation
+    if evaluation.every is None:
+        return None
+    named = evaluation.development is not None
+    chosen = evaluation.model_copy(update={"benchmark": evaluation.development or sweep.benchmark})
+    benchmarks = load_benchmarks(chosen, spec.data)
+    setting = "evaluation.development" if named else "sweep.benchmark"
+    refuse_trained(benchmarks, spec.data, setting)
+    n = evaluation.development_samples
+    searched = {k for one in sweep.objectives for k in one.weights if k <= n}
+    ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
+    return Development(evaluation.every, benchmarks, spec, ks)
+
+
+@contextmanager
+def looking(
+    apart: Development | None, tokenizer: Any, on_sampled: OnSampled
+) -> Iterator[Looks | None]:
+    """The looks at a policy with this tokenizer, for its training; None without."""
+    if apart is None:
+        yield None
+        return
+    with apart:
+        yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, on_sampled=on_sampled))

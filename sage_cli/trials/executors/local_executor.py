@@ -1,0 +1,87 @@
+"""Commands on this machine: processes that end with the driver, however it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sage_cli.errors import ExecutorError
+from sage_cli.trials.executors.executor import Command, End, Executor
+from sage_cli.trials.executors.guarded_process import GRACE_S, GuardedProcess
+
+
+@dataclass(frozen=True)
+class _Job:
+    guarded: GuardedProcess
+    gpus: list[str]
+
+
+class LocalExecutor(Executor):
+    """Runs at most `places` commands at once, each with GPUs of its own.
+
+    A job is named by its process group. With `gpus`, as CUDA_VISIBLE_DEVICES names them, a
+    command that asks for none sees none.
+    """
+
+    outlives = False
+
+    def __init__(self, places: int, gpus: Sequence[str] = (), grace_s: float = GRACE_S) -> None:
+        self.places = places
+        self._has_gpus, self._free = bool(gpus), list(gpus)
+        self._grace_s = grace_s
+        self._jobs: dict[str, _Job] = {}
+
+    def submit(self, commands: Sequence[Command]) -> list[str]:
+        """Start commands at once; there must be a free place for each."""
+        if len(self._jobs) + len(commands) > self.places:
+            free = self.places - len(self._jobs)
+            raise ValueError(f"{len(commands)} commands, {free} free places")
+        started: list[str] = []
+        try:
+            for command in commands:
+                started.append(self._start(command))
+        except ExecutorError:
+            self._end(started)
+            self.ended()
+            raise
+        return started
+
+    def ended(self) -> Mapping[str, End]:
+        """The jobs that ended since the last call; their places and GPUs are free from then on."""
+        ends = {name: job.guarded.poll() for name, job in self._jobs.items()}
+        ended = {name: end for name, end in ends.items() if end is not None}
+        for name in ended:
+            self._free += self._jobs.pop(name).gpus
+        return ended
+
+    def end(self, job: str) -> None:
+        """End a job and all its processes."""
+        self._end([job])
+
+    def close(self) -> None:
+        """End every job."""
+        self._end(self._jobs)
+
+    def _start(self, command: Command) -> str:
+        count = command.resources.gpus
+        if count > len(self._free):
+            raise ExecutorError(
+                f"{command.name} asks for {count} GPUs, and {len(self._free)} are free",
+                "lower executor.gpus or executor.workers",
+            )
+        gpus, environment = self._free[:count], dict(os.environ)
+        if self._has_gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        guarded = GuardedProcess(command, environment, self._grace_s)
+        del self._free[:count]
+        self._jobs[str(guarded.process)] = _Job(guarded, gpus)
+        return str(guarded.process)
+
+    def _end(self, names: Sequence[str] | Mapping[str, _Job]) -> None:
+        """Ask all jobs to end, then wait for each."""
+        guards = [self._jobs[name].guarded for name in names if name in self._jobs]
+        for guarded in guards:
+            guarded.ask_to_end()
+        for guarded in guards:
+            guarded.wait_for_end()

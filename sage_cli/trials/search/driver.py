@@ -1,0 +1,270 @@
+"""The driver of a sweep: starts the study's trials, and tells the study their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sage_cli.errors import SageError
+from sage_cli.progress import Progress
+from sage_cli.trials.executors.executor import Executor
+from sage_cli.trials.failures import Failure, Kind
+from sage_cli.trials.queue import TaskQueue
+from sage_cli.trials.search.prepared import Sweep, counts_of
+from sage_cli.trials.search.pruning import Pruner
+from sage_cli.trials.search.replicates import missing_replicates
+from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
+from sage_cli.trials.search.space.space import Cell, cell_key
+from sage_cli.trials.search.study.study_trial import State, StudyTrial
+from sage_cli.trials.search.sweep_progress import SweepProgress
+from sage_cli.trials.task import Task
+
+if TYPE_CHECKING:
+    from sage_cli.trials.search.study.study import Study
+
+OWN = (Kind.DIVERGED, Kind.MEMORY)
+"""Failures that a point's settings are to blame for, however many there are in a row."""
+
+
+@dataclass
+class Pending:
+    """A trial that waits for the tasks `due`; `counts` are those of the measured replicates."""
+
+    trial: StudyTrial
+    due: set[str]
+    counts: dict[int, ByBenchmark] = field(default_factory=dict)
+    failed: Failure | None = None
+
+
+class Driver:
+    """Drives one sweep to its end, or until it is interrupted or cancelled.
+
+    It trains and measures nothing itself. `lost` are done trials of whose replicates the store has
+    not all any more.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        study: Study,
+        executor: Executor,
+        progress: Progress,
+        lost: Sequence[StudyTrial] = (),
+    ) -> None:
+        self._sweep, self._study, self._lost = sweep, study, lost
+        self._settings = sweep.settings
+        self._shown = SweepProgress(progress, sweep, study, lost)
+        self._queue = TaskQueue(executor, sweep.folder.tasks, self._settings.retries, self)
+        self._pruner = Pruner(self._settings, study)
+        self._pending: dict[str, Pending] = {}  # by the names of due tasks
+        self._failed: set[int] = set()
+        self._streak: list[tuple[StudyTrial, Failure]] = []
+        self._exhausted = False
+        self._raced: set[str] = set()
+
+    def run(self, *, detach: bool = False) -> None:
+        """Drive until nothing is left; with `detach` until all that is possible is submitted."""
+        self._shown.write_state()
+        try:
+            self._queue.add(self._sweep.initial_task())
+            for trial in self._study.running():
+                self._start(trial)
+            for trial in self._lost:
+                self._expect(trial.point)
+            self._queue.run(
+                self._shown,
+                further=self._propose,
+                enough=lambda: (
+                    detach or self._sweep.folder.cancelled or self.stopped_by is not None
+                ),
+                check=self._prune,
+            )
+        finally:
+            self._queue.close()
+            self._shown.close()
+        if self.stopped_by is not None:
+            for trial, why in self._streak:
+                self._study.withdraw(trial, why.kind, why.reason)
+        else:
+            self._end_streak()
+        self._shown.write_state(self.under_way)
+
+    @property
+    def stopped_by(self) -> Failure | None:
+        """The last of `stop_after` failures of one kind in a row, which stop the sweep."""
+        most = self._settings.stop_after
+        return self._streak[-1][1] if most is not None and len(self._streak) >= most else None
+
+    @property
+    def under_way(self) -> frozenset[int]:
+        """The trials that are trained: after `run`, by jobs that outlive the driver."""
+        names = (task.name for task in self._queue.running)
+        return frozenset(
+            self._pending[name].trial.number for name in names if name in self._pending
+        )
+
+    def done(self, task: Task) -> None:
+        """A task's result is stored: the study is told once its trial is complete."""
+        if task.replicate is None:
+            return
+        assert task.measured is not None  # otherwise it is not done
+        seed, counts = task.replicate.seed, counts_of(task.measured)
+        self._shown.scored(task, score(self._settings.objectives, counts))
+        if (pending := self._pending.pop(task.name, None)) is not None:
+            pending.counts[seed] = counts
+            if self._pruner.is_on and not seed and task.run is not None:
+                list(self._pruner.report(pending.trial, task.run))  # others are judged by these
+            self._settle(pending, task)
+
+    def failed(self, task: Task, why: Failure, log: Path, *, again: bool) -> None:
+        """A task left no result."""
+        self._shown.failed(task, why, log, again=again)
+        if not again and (pending := self._pending.pop(task.name, None)) is not None:
+            pending.failed = why
+            self._settle(pending, task)
+
+    def waits(self, task: Task, who: str) -> None:
+        """Another process does the task."""
+        self._shown.waits(task, who)
+
+    def _propose(self) -> bool:
+        """Start a further trial, or further seeds of trials that may still be the best."""
+        if self.stopped_by is not None:
+            return False
+        if not self._exhausted:
+            trial = None if self._full() else self._study.propose()
+            if trial is not None:
+                self._start(trial)
+                return True
+            self._exhausted = True  # the points that are left only become fewer
+        return self._settings.race and self._queue.idle and self._race()
+
+    def _full(self) -> bool:
+        """Return True if the sweep has as many trials as it may."""
+        # one that failed for an earlier driver is proposed again, and is no further trial
+        return self._settings.trials is not None and self._settings.trials <= sum(
+            one.state is not State.FAILED or one.number in self._failed
+            for one in self._study.trials()
+        )
+
+    def _start(self, trial: StudyTrial) -> None:
+        """Make a trial's tasks due, as far as their results are not stored."""
+        if (why := self._expect(trial.point, trial)) is not None:
+            self._fail(trial, why)
+            self._shown.write_state()
+
+    def _expect(self, point: Cell, trial: StudyTrial | None = None) -> Failure | None:
+        """Make the tasks of a point due; the reason if its settings contradict each other."""
+        try:
+            tasks = self._sweep.trainings(point)
+        except SageError as error:
+            why = Failure(Kind.REFUSED, error.cause)
+            self._shown.refused(describe(point), why, len(self._sweep.first_seeds))
+            return why
+        if trial is not None:
+            names = {task.name for task in tasks}
+            self._pending |= dict.fromkeys(names, Pending(trial, names))
+        for task in tasks:
+            self._add(point, task)
+        return None
+
+    def _add(self, point: Cell, task: Task) -> None:
+        if task.replicate is not None:
+            self._sweep.folder.remember(point, task.replicate.seed, task.name)
+        self._shown.expect(task)
+        self._queue.add(task)
+
+    def _race(self) -> bool:
+        """Make further seeds due of the trials that may still be the best; False if none is."""
+        settings = self._settings
+        points = {
+            cell_key(one.point): one.point
+            for one in self._study.trials()
+            if one.state is State.DONE
+        }
+        tasks = {key: self._sweep.trainings(one, settings.seeds) for key, one in points.items()}
+        measured = {
+            key: {
+                seed: tuple(counts_of(task.measured).values())
+                for seed, task in enumerate(of_trial)
+                if task.done() and task.measured is not None
+            }
+            for key, of_trial in tasks.items()
+        }
+        wanted = missing_replicates(measured, settings.objectives, settings.seeds, race=True)
+        further = [(key, tasks[key][seed]) for key, seed in wanted]
+        further = [(key, task) for key, task in further if task.name not in self._raced]
+        for key, task in further:
+            self._raced.add(task.name)
+            self._add(points[key], task)
+        return bool(further)
+
+    def _prune(self) -> None:
+        """Report new validations of running trials, and end those that lag behind."""
+        if not self._pruner.is_on:
+            return
+        for task in self._queue.running:
+            pending, run, one = self._pending.get(task.name), task.run, task.replicate
+            if pending is None or run is None or one is None or one.seed:
+                continue
+            for step in self._pruner.report(pending.trial, run):
+                if step >= one.config.rl.steps:
+                    break  # all of it is spent: only its measurement is left
+                if reason := self._pruner.reason(pending.trial.number):
+                    self._end_trial(pending, task, reason, step)
+                    break
+
+    def _end_trial(self, pending: Pending, task: Task, reason: str, step: int) -> None:
+        """End a trial's tasks; what they saved stays, and `sage rl` would resume it.
+
+        A training that finished meanwhile, unseen or while it was ended, is kept.
+        """
+        if task.run is None or task.run.finished:
+            return
+        ended = self._queue.cancel(lambda one: one.name in pending.due)
+        if task.run.finished:
+            for one in ended:
+                self._queue.add(one)
+            return
+        for name in pending.due:
+            del self._pending[name]
+        for one in ended:
+            if one.run is not None:
+                one.run.prune(reason)
+        self._study.prune(pending.trial, reason, step)
+        self._shown.pruned(task, reason, len(pending.due))
+        self._shown.write_state()
+
+    def _settle(self, pending: Pending, task: Task) -> None:
+        """Tell the study, once all tasks of a trial have ended.
+
+        Failures that may have one cause outside the trials wait for the next trial's end.
+        """
+        pending.due.discard(task.name)
+        if pending.due:
+            return
+        why = pending.failed
+        if why is None or why.kind in OWN or why.kind not in {w.kind for _, w in self._streak}:
+            self._end_streak()
+        if why is None:
+            scores = [score(self._settings.objectives, one) for one in pending.counts.values()]
+            self._study.tell(pending.trial, mean_scores(scores))
+        elif why.kind in OWN:
+            self._fail(pending.trial, why)
+        else:
+            self._failed.add(pending.trial.number)
+            self._streak.append((pending.trial, why))
+        self._shown.write_state()
+
+    def _end_streak(self) -> None:
+        """Blame the points for failures in a row, since another trial ended otherwise."""
+        for trial, why in self._streak:
+            self._fail(trial, why)
+        self._streak.clear()
+
+    def _fail(self, trial: StudyTrial, why: Failure) -> None:
+        self._failed.add(trial.number)
+        self._study.note(trial, lines=list(why.lines))
+        self._study.fail(trial, why.kind, why.reason)

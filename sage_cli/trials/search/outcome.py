@@ -1,0 +1,152 @@
+"""The outcome of a sweep as a document: the study's trials with their stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.errors import SageError
+from sage_cli.evaluation.provenance import configured_provenance
+from sage_cli.problems.load import benchmark_names
+from sage_cli.reports.document import Document, Report
+from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, SweepResult
+from sage_cli.reports.sweeps.data import State as Shown
+from sage_cli.reports.sweeps.document import sweep_document
+from sage_cli.reports.sweeps.table import cells_table
+from sage_cli.reports.tables.render import to_records
+from sage_cli.settings.sections.records import TrackingSection
+from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
+from sage_cli.trials.search.prepared import Sweep
+from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score
+from sage_cli.trials.search.space.space import Parameter, Range
+from sage_cli.trials.search.stored import StoredSweep
+from sage_cli.trials.search.study.study_trial import State, StudyTrial
+
+if TYPE_CHECKING:
+    from sage_cli.trials.search.study.study import Study
+
+
+def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
+    """The trials in the order in which they were proposed, beside the initial policy.
+
+    `under_way` are those whose jobs run on without their driver.
+    """
+    settings = sweep.config.sweep
+    return sweep_document(
+        [_axis(name, one) for name, one in sweep.space.parameters.items()],
+        settings.objectives,
+        [_cell(one, sweep, one.number in under_way) for one in study.trials()],
+        configured_provenance(sweep.benchmarks, EvaluationSpec.of(sweep.shared)),
+        base=_base(sweep),
+        importances=study.importances(),
+        selected_on_reported=_reported(sweep),
+    )
+
+
+def lost(study: Study, sweep: Sweep) -> list[StudyTrial]:
+    """The done trials of whose first seeds the store has not all results any more."""
+    done = (one for one in study.trials() if one.state is State.DONE)
+    return [one for one in done if _stored(one, sweep)[1] is not None]
+
+
+def _stored(one: StudyTrial, sweep: Sweep) -> tuple[dict[str, ByBenchmark], str | None]:
+    """The stored counts of a trial by run, and what is missing of a trial that is done."""
+    found, missing = {}, None
+    try:
+        for replicate in sweep.trial(one.point, sweep.config.sweep.seeds).replicates:
+            if (counts := sweep.counts(replicate)) is not None:
+                found[replicate.policy.label] = counts
+            elif replicate.seed in sweep.first_seeds:
+                run = replicate.policy.label
+                missing = missing or f"{run}, or some of its samples, cannot be read"
+    except SageError as error:
+        missing = error.cause
+    return found, missing
+
+
+def _axis(name: str, one: Parameter) -> Axis:
+    if isinstance(one, Range):
+        return Axis(name, one.key, low=one.range[0], high=one.range[1], log=one.log)
+    return Axis(name, one.key, values=one.values)
+
+
+def _cell(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepCell:
+    """A trial with all of its measured seeds, those of a race among them."""
+    found, missing = _stored(one, sweep)
+    cell = SweepCell(one.point, one.state.value, runs=tuple(found))
+    if one.state is State.DONE and missing is not None:
+        # the study has its values, but their noise is unknown
+        return replace(cell, state="missing", values=one.values, missing=missing)
+    if one.state is State.DONE:
+        scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
+        return replace(cell, values=mean_scores(scores), counts=tuple(found.values()))
+    if one.state is State.FAILED:
+        lines = tuple(one.attrs.get("lines", ()))
+        why = CellFailure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)
+        return replace(cell, failure=why)
+    if one.state is State.PRUNED:
+        return replace(cell, pruned=str(one.attrs.get("reason")))
+    return replace(cell, state=_unfinished(sweep, goes_on))
+
+
+def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
+    """The state of a trial that the next driver resumes."""
+    if goes_on:
+        return "running"
+    return "cancelled" if sweep.folder.cancelled else "left"
+
+
+def _base(sweep: Sweep) -> SweepCell | None:
+    """The initial policy; None if trials differ in it, or it is not measured."""
+    counts = sweep.counts(sweep.initial)
+    if counts is None:
+        return None
+    values = score(sweep.config.sweep.objectives, counts)
+    return SweepCell({}, "done", values, (sweep.initial.policy.label,), (counts,))
+
+
+def _reported(sweep: Sweep) -> str | None:
+    """The benchmarks on which settings are selected although they are also reported."""
+    reported = set(benchmark_names(sweep.config.evaluation.benchmark))
+    both = [one.name for one in sweep.benchmarks if one.name in reported]
+    return ", ".join(both) or None
+
+
+def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSection) -> None:
+    """Show a sweep's report in W&B, as `tracking` asks; `facts` say what was searched and how."""
+    result = StoredSweep(report.folder).result
+    assert result is not None  # `report` was written there
+    picture = SweepPicture(
+        config={name: value for name, value in facts.items() if name != "storage"},
+        cells=[
+            {**row, "state": state}
+            for row, state in zip(to_records(cells_table(result)), _states(result), strict=True)
+        ],
+        pictures={path.stem: path for path in report.files if path.suffix == ".png"},
+        summary=_summary(result),
+    )
+    mirror_sweep(report.folder, picture, tracking)
+
+
+def _states(result: SweepResult) -> list[str]:
+    """Of the table's rows."""
+    return [*(["base"] if result.base else []), *(cell.state for cell in result.cells)]
+
+
+def _summary(result: SweepResult) -> dict[str, Any]:
+    """How many cells ended how, and by objective the best one's value, settings and runs."""
+    states = [cell.state for cell in result.cells]
+    found: dict[str, Any] = {
+        f"cells/{state}": states.count(state) for state in dict.fromkeys(states)
+    }
+    for which, objective in enumerate(result.objectives):
+        place = result.best(objective)
+        values = None if place is None else result.cells[place].values
+        if place is None or values is None:
+            continue
+        cell, name = result.cells[place], f"best/{objective}"
+        found |= {f"{name}/{key}": value for key, value in cell.settings.items()}
+        found |= {f"{name}/value": values[which], f"{name}/runs": " ".join(cell.runs)}
+    return found

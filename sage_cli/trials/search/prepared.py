@@ -1,0 +1,191 @@
+"""A sweep: what it searches and how, its trials, their tasks, and what is stored of them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.evaluation.benchmarks import Benchmark, load_benchmarks
+from sage_cli.settings.sections.sweep import SweepSection
+from sage_cli.store.identity import identity_of
+from sage_cli.trials.search.folder import SweepFacts, SweepFolder
+from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
+from sage_cli.trials.search.shared import (
+    point_config,
+    shared_config,
+    sweep_folder,
+    sweep_name,
+    sweep_settings,
+)
+from sage_cli.trials.search.space.read import read_space
+from sage_cli.trials.search.space.space import Cell, Space, cell_key
+from sage_cli.trials.search.study.sampler_choice import choose_sampler
+from sage_cli.trials.stored import StoredMeasurements
+from sage_cli.trials.task import Measurements, Task
+from sage_cli.trials.tasks import TaskList
+from sage_cli.trials.trial import Replicate, Trial
+
+if TYPE_CHECKING:
+    from sage_cli.trials.search.study.study import Study
+
+TRIALS = 30
+"""Trials of a sampler if nothing else is said; a grid has one for each of its points."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Space, sampler, number of trials, and where the sweep's memory is.
+
+    `shared` is the configuration that all trials have in common.
+    """
+
+    config: SageConfig
+    space: Space
+    sampler: str
+    total: int
+    shared: SageConfig
+    benchmarks: Sequence[Benchmark]
+    folder: SweepFolder
+    stored: StoredMeasurements
+    tasks: TaskList
+
+    @property
+    def settings(self) -> SweepSection:
+        """The sweep's section with the number of trials; a grid ends by itself."""
+        trials = None if self.sampler == "grid" else self.total
+        return self.config.sweep.model_copy(update={"trials": trials})
+
+    @property
+    def first_seeds(self) -> range:
+        """The replicates that every trial has; a race gives further ones to some."""
+        return range(1 if self.config.sweep.race else self.config.sweep.seeds)
+
+    @property
+    def determinants(self) -> dict[str, Any]:
+        """The settings that decide the trials' results, without those that are searched."""
+        return sweep_settings(self.shared, self.space.keys)
+
+    @property
+    def initial(self) -> Replicate:
+        """The initial policy of the shared configuration."""
+        return Replicate("initial policy", 0, self.shared, is_initial=True)
+
+    def trial(self, point: Cell, seeds: int | None = None) -> Trial:
+        """The trial of a point with its first replicates, or with so many `seeds`.
+
+        Raises SageError if the point's settings contradict each other.
+        """
+        count = len(self.first_seeds) if seeds is None else seeds
+        group = {**point, "tracking.group": self.folder.name}
+        replicates = (
+            Replicate(
+                describe(point) + (f", seed {seed + 1}" if seed else ""),
+                seed,
+                point_config(self.shared, group, seed),
+            )
+            for seed in range(count)
+        )
+        return Trial(describe(point), point, tuple(replicates))
+
+    def trainings(self, point: Cell, seeds: int | None = None) -> list[Task]:
+        """The tasks that train and measure the trial's replicates."""
+        return [self.tasks.training(one) for one in self.trial(point, seeds).replicates]
+
+    def known_tasks(self) -> list[Task]:
+        """The trainings of all points of a grid; [] where a sampler chooses the points."""
+        points = self.space.cells() if self.sampler == "grid" else ()
+        return [task for point in points for task in self.trainings(point)]
+
+    def initial_task(self) -> Task:
+        """Measure the shared initial policy as the trials are, for comparison."""
+        return self.tasks.measurement(self.initial)
+
+    def counts(self, one: Replicate) -> ByBenchmark | None:
+        """The counts of a replicate by benchmark; None unless all of them are stored.
+
+        Raises SageError if what is stored cannot be counted.
+        """
+        measured = self.stored.measured(one.policy, one.config)
+        return None if measured is None else counts_of(measured)
+
+    def facts(self, study: Study) -> SweepFacts:
+        """The content of the sweep's state besides its counts."""
+        return {
+            "name": self.folder.name,
+            "space": self.space.plain(),
+            "sampler": self.sampler,
+            "objectives": list(self.config.sweep.objective),
+            "storage": self.config.sweep.storage,
+            "view": study.name,
+        }
+
+    def open_study(self) -> Study:
+        """The view of the study that the space, sampler, objectives and seeds make.
+
+        A new view starts with the results of earlier ones. It has to be closed.
+        """
+        from sage_cli.trials.search.lease import (
+            Owner,  # imports Optuna, which a dry run does not need
+        )
+        from sage_cli.trials.search.study.study import Study
+
+        settings, folder = self.config.sweep, self.folder
+        recipe = identity_of("sweep", self.determinants)[:8]
+        owner = Owner(folder.mark(), str(folder.path.resolve()), recipe, socket.gethostname())
+        study = Study.open(
+            settings.storage or folder.path,
+            folder.name,
+            self.space,
+            self.sampler,
+            settings.seed,
+            settings.objective,
+            {"seeds": settings.seeds, "race": settings.race, "prune": settings.prune},
+            owner,
+        )
+        self._learn(study)
+        return study
+
+    def _learn(self, study: Study) -> None:
+        """Tell the study what the ledger leads to and it does not know."""
+        known = {cell_key(one.point) for one in study.trials()}
+        self.folder.ledger.mend()
+        points = {cell_key(entry.cell): entry.cell for entry in self.folder.ledger.entries()}
+        for key, point in points.items():
+            if key in known or point not in self.space:
+                continue
+            found = [self.counts(one) for one in self.trial(point).replicates]
+            scores = [score(self.config.sweep.objectives, one) for one in found if one is not None]
+            if len(scores) == len(found):
+                study.known(point, mean_scores(scores), source="an earlier view of this sweep")
+
+
+def counts_of(measured: Measurements) -> ByBenchmark:
+    """The counts of a policy that one evaluation seed measured."""
+    return {name: seeds[0].counts for name, seeds in measured.items()}
+
+
+def prepared(config: SageConfig) -> Sweep:
+    """The sweep of a configuration, after every check that needs no training."""
+    settings, space = config.sweep, read_space(config.sweep.space, config)
+    sampler = choose_sampler(settings.sampler, space, settings.objective)
+    shared = shared_config(config)
+    name = sweep_name(shared, space.keys)
+    benchmarks = load_benchmarks(shared.evaluation, shared.data)
+    stored = StoredMeasurements(benchmarks)
+    known = list(space.cells()) if sampler == "grid" else space.listed()
+    wanted = None if sampler == "grid" else settings.trials or TRIALS
+    counts = (wanted, None if known is None else len(known))
+    return Sweep(
+        config,
+        space,
+        sampler,
+        min(count for count in counts if count is not None),
+        shared,
+        benchmarks,
+        SweepFolder(sweep_folder(config.run.root, name)),
+        stored,
+        TaskList(config, stored, training=("--set", f"run.sweep={name}")),
+    )

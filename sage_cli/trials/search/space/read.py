@@ -1,0 +1,143 @@
+"""From `--space` to a search space: a shipped name, a file, or the space itself.
+
+The space itself: `tau=0.2:0.8,lr=1e-5:1e-3:log,steps=10:40:int,algo=grpo|dapo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.presets import read_yaml, shipped
+from sage_cli.trials.search.space.checked import checked
+from sage_cli.trials.search.space.keys import guides_with, key_of, meant
+from sage_cli.trials.search.space.space import Space, is_number, value_of
+from sage_cli.trials.search.space.written import WrittenSpace
+
+EXAMPLE = (
+    'a space is written as "tau=0.2:0.8,lr=1e-5:1e-3:log,algo=grpo|dapo,delta=2:5 if algo=dapo", '
+    "or in a file as `tau: {key: guide.tau, values: [0.2, 0.4]}` below `parameters:`"
+)
+_KINDS = {"log": "log", "int": "integer"}
+
+
+def read_space(text: str, config: SageConfig) -> Space:
+    """Return the space that `text` means, every key and value checked against the schema.
+
+    Raises ConfigurationError that lists all problems.
+    """
+    written, source = _written(text)
+    guide = written.get("guide")
+    if guide not in (None, config.guide.name):
+        raise ConfigurationError(
+            f"the space '{text}' needs guide {guide}, and the configuration has guide "
+            f"{config.guide.name}",
+            f"add --guide {guide}",
+        )
+    try:
+        space = WrittenSpace.model_validate(written, context=config)
+    except ValidationError as error:
+        problems = dict.fromkeys(line for one in error.errors() for line in _sentences(one))
+        cause = "\n".join(f"{source}{problem}" for problem in problems)
+        raise ConfigurationError(cause, EXAMPLE) from None
+    return checked(space, config)
+
+
+def guide_of(text: str) -> str | None:
+    """Return the guide that a space needs: the one it names, or the only one with its settings.
+
+    None where it searches guides, needs none in particular, or can't be read.
+    """
+    written, _ = _written(text)
+    keys = []
+    parameters = written.get("parameters")
+    for name, one in parameters.items() if isinstance(parameters, dict) else ():
+        with suppress(AttributeError, ConfigurationError):  # `read_space` says what is wrong
+            keys.append(key_of(str(one.get("key") or name)))
+    if written.get("guide") is not None or "guide.name" in keys:
+        return written.get("guide")
+    having = [set(guides_with(key)) for key in keys if key.startswith("guide.")]
+    guides = set.intersection(*having) if having else set()
+    return guides.pop() if len(guides) == 1 else None
+
+
+def _written(text: str) -> tuple[dict[str, Any], str]:
+    """Return what was written, and the prefix of its problems: its file's path, if any."""
+    if "=" in text:
+        return parse_line(text), ""
+    path = Path(text)
+    if path.suffix not in (".yaml", ".yml"):
+        path = shipped("sweeps") / f"{text.replace(',', '-').replace(' ', '')}.yaml"
+    if not path.is_file():
+        known = sorted(file.stem for file in shipped("sweeps").glob("*.yaml"))
+        raise ConfigurationError(
+            f"there is no search space '{text}'{meant(path.stem, known)}; there are "
+            f"{', '.join(known)}",
+            'give one of these, the path of a YAML file, or the space itself, as "tau=0.2:0.8"',
+        )
+    return read_yaml(path), f"{path}: "
+
+
+def parse_line(text: str) -> dict[str, Any]:
+    """Return the content of a file that says the same as a typed space.
+
+    Commas divide parameters. Each is `name=low:high`, with `:log` or `:int` behind it, or
+    `name=value|value`. ` if other=value|value` behind a parameter limits it to cells with these
+    values; ` and ` adds a condition. Raises ConfigurationError.
+    """
+    parameters: dict[str, Any] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        said, _, condition = part.partition(" if ")
+        name, domain = _pair(said, part)
+        if name in parameters:
+            raise ConfigurationError(f"the space names {name} twice", EXAMPLE)
+        parameters[name] = _domain(domain, part)
+        if condition:
+            pairs = [_pair(one, part) for one in condition.split(" and ")]
+            parameters[name]["when"] = {other: values.split("|") for other, values in pairs}
+    return {"parameters": parameters}
+
+
+def _pair(text: str, part: str) -> tuple[str, str]:
+    name, equals, value = (piece.strip() for piece in text.partition("="))
+    if not (name and equals and value):
+        raise ConfigurationError(f"'{part}' is no parameter of a space: name=values", EXAMPLE)
+    return name, value
+
+
+def _domain(text: str, part: str) -> dict[str, Any]:
+    low, *others = (piece.strip() for piece in text.split(":"))
+    if not others or not is_number(value_of(low)):
+        return {"values": text.split("|")}
+    for kind in others[1:]:
+        if kind not in _KINDS:
+            raise ConfigurationError(
+                f"'{part}': a range is low:high, low:high:log or low:high:int, and '{kind}' is "
+                f"neither{meant(kind, _KINDS)}",
+                EXAMPLE,
+            )
+    return {"range": [low, others[0]], **{_KINDS[kind]: True for kind in others[1:]}}
+
+
+def _sentences(complaint: Any) -> Iterator[str]:
+    """Yield what is wrong with a parameter, its name in front."""
+    path = [str(part) for part in complaint["loc"]]
+    name = path[1] if len(path) > 1 else path[0]
+    if complaint["type"] == "value_error":
+        error = complaint["ctx"]["error"]
+        bare = len(path) == 1 or isinstance(error, ConfigurationError)
+        yield from (line if bare else f"{name}: {line}" for line in str(error).splitlines())
+    elif complaint["type"] == "extra_forbidden":
+        yield f"a space has no '{name}'{meant(name, WrittenSpace.model_fields)}"
+    elif complaint["type"] == "missing":
+        yield f"'{name}' is missing"
+    else:
+        message = complaint["msg"][0].lower() + complaint["msg"][1:]
+        # a union's tag, which nobody wrote, is the third part of a path
+        yield f"{' '.join([name, *path[3:4]])} is {complaint.get('input')!r}: {message}"

@@ -1,0 +1,228 @@
+"""A search space: settings with a list of values or a range each, and the cells that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import product
+from math import isfinite, prod
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+
+from sage_cli.errors import ConfigurationError
+from sage_cli.settings.base import Section
+
+if TYPE_CHECKING:  # a plan, which lists cells, loads no Optuna
+    from optuna.distributions import BaseDistribution
+
+Value = float | int | str | bool
+Cell = Mapping[str, Value]
+"""Values by setting, as {"guide.tau": 0.465, "guide.rho": 0.775}."""
+LISTED = 10_000
+"""The longest range of whole numbers, and the largest space, whose members are listed."""
+
+
+def value_of(given: object) -> Value:
+    """Return the number, true or false, or word that was written: YAML reads 1e-5 as a text."""
+    if not isinstance(given, str):
+        if isinstance(given, bool | int) or (isinstance(given, float) and isfinite(given)):
+            return given
+        raise ValueError(f"a value is a finite number, a word, true or false, not {given!r}")
+    for number in (int, float):
+        with suppress(ValueError, OverflowError):
+            if isfinite(read := number(given)):
+                return read
+    return {"true": True, "false": False}.get(given.lower(), given.strip())
+
+
+def value_key(value: Value) -> tuple[str, Value]:
+    """Return a key that is equal for 1 and 1.0, and differs for 1 and true."""
+    return ("number" if is_number(value) else type(value).__name__, value)
+
+
+def cell_key(cell: Cell) -> tuple[tuple[str, tuple[str, Value]], ...]:
+    """Return what tells cells apart: 1 and 1.0 are one value, 1 and true are two."""
+    return tuple(sorted((key, value_key(value)) for key, value in cell.items()))
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return True if `value` is an integer or a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _holds(values: Sequence[Value], value: Value) -> bool:
+    return value_key(value) in map(value_key, values)
+
+
+def several(given: object) -> tuple[Value, ...]:
+    """Return the values of a list, or the one value that was written for a list of one."""
+    values = tuple(map(value_of, given if isinstance(given, list | tuple) else (given,)))
+    if not values:
+        raise ValueError("a list of values holds at least one")
+    return values
+
+
+Several = Annotated[tuple[Value, ...], BeforeValidator(several)]
+
+
+class _Parameter(Section):
+    """A setting that is searched.
+
+    It exists only in cells where each setting of `when` has one of the values given for it.
+    """
+
+    key: str
+    when: dict[str, Several] = Field(default_factory=dict)
+
+    def exists_in(self, cell: Cell) -> bool:
+        """Return True if the values of `cell` meet every condition."""
+        return all(key in cell and _holds(of, cell[key]) for key, of in self.when.items())
+
+
+class Values(_Parameter):
+    """One of these, in this order."""
+
+    values: Several
+
+    @property
+    def options(self) -> Sequence[Value]:
+        """All values, in the order of a grid."""
+        return self.values
+
+    @property
+    def distribution(self) -> BaseDistribution:
+        """Optuna's categories."""
+        from optuna.distributions import CategoricalDistribution
+
+        return CategoricalDistribution(self.values)
+
+    @property
+    def numeric(self) -> bool:
+        """True if all values are numbers, so that they have an order."""
+        return all(map(is_number, self.values))
+
+    def holds(self, value: Value) -> bool:
+        """Return True if `value` is one of the values."""
+        return _holds(self.values, value)
+
+
+class Range(_Parameter):
+    """Any number from the lower to the higher end, both included; `log` searches by factors."""
+
+    log: bool = False
+    integer: bool = False
+    range: tuple[float, ...]
+
+    @property
+    def options(self) -> Sequence[Value] | None:
+        """The whole numbers of a short range of them; None for any other."""
+        low, high = self.range
+        return range(int(low), int(high) + 1) if self.integer and high - low < LISTED else None
+
+    @property
+    def distribution(self) -> BaseDistribution:
+        """Optuna's range of floats or integers."""
+        from optuna.distributions import FloatDistribution, IntDistribution
+
+        low, high = self.range
+        if self.integer:
+            return IntDistribution(int(low), int(high), log=self.log)
+        return FloatDistribution(low, high, log=self.log)
+
+    def holds(self, value: Value) -> bool:
+        """Return True if `value` lies in the range, and is whole where that is wanted."""
+        if not is_number(value) or not self.range[0] <= value <= self.range[1]:
+            return False
+        return not self.integer or float(value).is_integer()
+
+    @field_validator("range")
+    @classmethod
+    def _goes_up(cls, ends: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
+        shown = ":".join(f"{end:g}" for end in ends)
+        if len(ends) != 2 or not ends[0] < ends[1]:
+            raise ValueError(f"a range goes from a lower to a higher number, and {shown} doesn't")
+        if info.data.get("log") and ends[0] <= 0:
+            raise ValueError(f"a logarithmic range starts above 0, not at {ends[0]:g}")
+        if not info.data.get("integer"):
+            return ends
+        if not all(end.is_integer() for end in ends):
+            raise ValueError(f"a range of whole numbers begins and ends with one, not as {shown}")
+        return tuple(map(int, ends))
+
+
+Parameter = Annotated[
+    Annotated[Values, Tag("values")] | Annotated[Range, Tag("range")],
+    Discriminator(lambda given: "range" if "range" in dict(given) else "values"),
+]
+
+
+class Space(Section):
+    """Parameters by short name, each after those on which its existence depends."""
+
+    parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Settings by short name."""
+        return {name: one.key for name, one in self.parameters.items()}
+
+    @property
+    def ranges(self) -> list[str]:
+        """The short names of the parameters that no list of values describes."""
+        return [name for name, one in self.parameters.items() if isinstance(one, Range)]
+
+    @property
+    def conditional(self) -> list[str]:
+        """The short names of the parameters that some cells lack."""
+        return [name for name, one in self.parameters.items() if one.when]
+
+    @property
+    def size(self) -> int | None:
+        """An upper bound of the number of cells; None where a parameter's values aren't listed."""
+        options = [one.options for one in self.parameters.values()]
+        return None if None in options else prod(map(len, filter(None, options)))
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield every cell once, the last parameter fastest, without what doesn't exist in it.
+
+        Raises ConfigurationError where a parameter has a range that isn't listed.
+        """
+        endless = [name for name, one in self.parameters.items() if one.options is None]
+        if endless:
+            raise ConfigurationError(
+                f"{' and '.join(endless)} has a range, which no list of cells exhausts",
+                f"write values, as {endless[0]}=0.1|0.2|0.3, or choose --sampler tpe",
+            )
+        met = set()
+        for values in product(*(one.options or () for one in self.parameters.values())):
+            cell: dict[str, Value] = {}
+            for one, value in zip(self.parameters.values(), values, strict=True):
+                if one.exists_in(cell):
+                    cell[one.key] = value
+            if (key := cell_key(cell)) not in met:
+                met.add(key)
+                yield cell
+
+    def listed(self) -> list[Cell] | None:
+        """Return every cell; None where not all can be listed, or they are very many."""
+        return None if self.size is None or self.size > LISTED else list(self.cells())
+
+    def __contains__(self, cell: Cell) -> bool:
+        """Return True if `cell` has exactly the parameters that it should, with their values."""
+        wanted = [one for one in self.parameters.values() if one.exists_in(cell)]
+        same = {one.key for one in wanted} == set(cell)
+        return same and all(one.holds(cell[one.key]) for one in wanted)
+
+    def plain(self) -> list[dict[str, Any]]:
+        """Return the parameters in types that JSON has; `from_plain` reads them back."""
+        return [
+            {"name": name, **one.model_dump(exclude=None if one.when else {"when"})}
+            for name, one in self.parameters.items()
+        ]
+
+
+def from_plain(parameters: list[dict[str, Any]]) -> Space:
+    """Return the space that `Space.plain` wrote."""
+    rest = ({key: value for key, value in one.items() if key != "name"} for one in parameters)
+    return Space(parameters=dict(zip((one["name"] for one in parameters), rest, strict=True)))

@@ -1,0 +1,1 @@
+"""The Optuna study: samplers, storage and its trials."""

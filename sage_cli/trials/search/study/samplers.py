@@ -1,0 +1,67 @@
+"""Optuna's samplers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from optuna import Study
+from optuna.distributions import BaseDistribution
+from optuna.samplers import (
+    BaseSampler,
+    CmaEsSampler,
+    GPSampler,
+    NSGAIISampler,
+    QMCSampler,
+    RandomSampler,
+    TPESampler,
+)
+from optuna.trial import FrozenTrial
+
+from sage_cli.trials.search.study.optuna_space import OptunaSpace
+
+STARTUP = 5
+"""Cells that tpe and gp spread evenly before they model anything. Optuna takes 10 at random, a
+third of a sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py."""
+POPULATION = 10
+"""nsga2's: with Optuna's 50, a sweep of 30 would end within the first, random generation."""
+
+
+class _Sobol(QMCSampler):
+    """A scrambled Sobol sequence over `space`, from the first cell on; its place is in the study.
+
+    Optuna's own draws the first cell at random, to learn from it what the space is.
+    """
+
+    def __init__(self, space: Mapping[str, BaseDistribution], seed: int, rest: BaseSampler) -> None:
+        super().__init__(
+            scramble=True, seed=seed, independent_sampler=rest, warn_independent_sampling=False
+        )
+        self._space = dict(space)
+
+    def infer_relative_search_space(
+        self,
+        study: Study,  # noqa: ARG002
+        trial: FrozenTrial,  # noqa: ARG002
+    ) -> dict[str, BaseDistribution]:
+        return self._space
+
+
+def sampler(name: str, seed: int, asked: int, withdrawn: int, space: OptunaSpace) -> BaseSampler:
+    """A sampler for the ask after `asked` others that count and `withdrawn` ones that don't.
+
+    What it draws depends on the study's content, the seed and those numbers alone, so that a driver
+    that was started again proposes what it would have proposed.
+    """
+    own = int(np.random.SeedSequence([seed, asked + withdrawn]).generate_state(1)[0])
+    if name == "qmc" or (name in ("tpe", "gp") and asked < STARTUP):
+        return _Sobol(space.always, seed, rest=RandomSampler(seed=own))
+    if name == "tpe":
+        return TPESampler(seed=own, n_startup_trials=STARTUP, constant_liar=True)
+    if name == "gp":
+        return GPSampler(seed=own, n_startup_trials=STARTUP, warn_independent_sampling=False)
+    if name == "cmaes":
+        return CmaEsSampler(seed=own, warn_independent_sampling=False)
+    if name == "nsga2":
+        return NSGAIISampler(seed=own, population_size=POPULATION)
+    return RandomSampler(seed=own)

@@ -1,0 +1,252 @@
+"""The study: its trials, what became of each, and the next one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import optuna
+from numpy.random import default_rng
+from optuna.samplers import BaseSampler
+
+from sage_cli.errors import StoreError
+from sage_cli.store.identity import identity_of
+from sage_cli.trials.search.lease import Lease, Owner
+from sage_cli.trials.search.space.space import Cell, Space, cell_key, from_plain
+from sage_cli.trials.search.study.optuna_space import OptunaSpace, ordered_lists
+from sage_cli.trials.search.study.samplers import sampler
+from sage_cli.trials.search.study.storage import open_storage, patiently
+from sage_cli.trials.search.study.stored_trials import REPEATS, WITHDRAWN, StoredTrials
+from sage_cli.trials.search.study.study_trial import State, StudyTrial
+
+PATIENCE = 25
+"""How often in a row a sampler may propose a known point before it is no longer asked."""
+
+
+class Study:
+    """One view of a sweep, kept by Optuna. One driver writes at a time; anybody may read.
+
+    `name` is `<sweep>/<8 hex>`; `failed` are the trials that failed for an earlier driver and wait
+    to be repeated; `before` is who drove it last, if that was from another folder.
+    """
+
+    def __init__(self, place: Path | str, study: optuna.Study) -> None:
+        about = study.user_attrs
+        self.name = study.study_name
+        self.space: Space = from_plain(about["space"])
+        self.objectives: tuple[str, ...] = tuple(about["objectives"])
+        self.sampler: str = about["sampler"]
+        self.seed: int = about["seed"]
+        self._optuna_space = OptunaSpace(self.space, about.get("ordered", ()))
+        self._trials = StoredTrials(place, study, self._optuna_space)
+        self.failed: list[StudyTrial] = []
+        self.lease: Lease | None = None
+        self.before: Owner | None = None
+
+    @classmethod
+    def open(
+        cls,
+        place: Path | str,
+        sweep: str,
+        space: Space,
+        sampler: str,
+        seed: int,
+        objectives: Sequence[str],
+        determinants: Mapping[str, Any] | None = None,
+        owner: Owner | None = None,
+    ) -> Study:
+        """The driver's own: `place` is the sweep's folder, or a database's URL.
+
+        The view is named by all arguments but `place`; `determinants` are whatever else decides
+        the values. In a database `owner` holds a lease on it until `close`. Trials that an earlier
+        driver left running still run; points that failed for it are proposed before any other.
+        """
+        about = {
+            "space": space.plain(),
+            "sampler": sampler,
+            "seed": seed,
+            "objectives": list(objectives),
+        }
+        if ordered := ordered_lists(space, sampler):  # the trials of others have values in them
+            about["ordered"] = ordered
+        identity = identity_of("study", {**about, "determinants": determinants or {}})
+        storage = open_storage(place, write=True)
+
+        def opened() -> optuna.Study:
+            study = optuna.create_study(
+                study_name=f"{sweep}/{identity[:8]}",
+                storage=storage,
+                directions=["maximize"] * len(objectives),
+                load_if_exists=True,
+            )
+            for name in about.keys() - study.user_attrs.keys():
+                study.set_user_attr(name, about[name])
+            if study.metric_names is None:
+                study.set_metric_names(list(objectives))
+            return study
+
+        study = patiently(place, opened)
+        found = cls(place, study)
+        if isinstance(place, str) and owner is not None:
+            lease = Lease(study, owner, lambda operation: patiently(place, operation))
+            found.before = lease.take()
+            found.lease = lease
+        found._trials.tidy()
+        found.failed = [one for one in found.trials() if one.state is State.FAILED]
+        return found
+
+    @classmethod
+    def read(cls, place: Path | str, name: str) -> Study:
+        """A stored view for reading; `studies` lists the names.
+
+        Raises StoreError if there is none of that name.
+        """
+        storage = open_storage(place, write=False)
+        try:
+            found = patiently(place, lambda: optuna.load_study(study_name=name, storage=storage))
+        except KeyError:
+            raise StoreError(f"there is no study '{name}'") from None
+        return cls(place, found)
+
+    def close(self) -> None:
+        """Release the study for another driver."""
+        if self.lease is not None:
+            self.lease.drop()
+
+    def trials(self) -> list[StudyTrial]:
+        """Every point once, in the order of their first trials, with its latest trial.
+
+        A result counts more than a failure after it.
+        """
+        return self._trials.trials()
+
+    def running(self) -> list[StudyTrial]:
+        """The trials that have not ended, of this driver or an earlier one."""
+        return [one for one in self.trials() if one.state is State.RUNNING]
+
+    def propose(self) -> StudyTrial | None:
+        """The next new trial, now running; None if no point is left, or none was found.
+
+        If a sampler proposes a known point, it is told the result and asked again. After PATIENCE
+        such proposals a random one of the points that are left is taken.
+        """
+        self._require_held()
+        if self.failed:
+            failed = self.failed.pop(0)
+            return self._trials.begin(failed.point, {"again": failed.number})
+        met = {cell_key(one.point): one for one in self.trials()}
+        while self._trials.enqueued():  # by a user who wants a point
+            proposed = self._trials.ask(self._sampler())
+            known = met.get(cell_key(proposed.point))
+            if known is None:
+                return proposed
+            self._repeat(proposed, known)
+        left = self._left(met)
+        if left == []:
+            return None
+        if left and self.sampler == "grid":
+            tried = set(map(cell_key, self._trials.withdrawn()))
+            return self._trials.begin(min(left, key=lambda point: cell_key(point) in tried), {})
+        for _ in range(PATIENCE):
+            proposed = self._trials.ask(self._sampler())
+            known = met.get(cell_key(proposed.point))
+            if known is None:
+                return proposed
+            self._repeat(proposed, known)
+        if left is None:
+            return None
+        return self._trials.begin(left[default_rng([self.seed, len(met)]).integers(len(left))], {})
+
+    def tell(self, trial: StudyTrial, values: Sequence[float]) -> None:
+        """End a trial with these values of the objectives."""
+        self._require_held()
+        if len(values) != len(self.objectives) or not all(map(math.isfinite, values)):
+            raise ValueError(f"{', '.join(self.objectives)} cannot be {list(values)}")
+        self._trials.complete(trial, values)
+
+    def fail(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial without values: the class of its failure, and what happened."""
+        self._require_held()
+        self._trials.note(trial, {"failure": failure, "reason": reason})
+        self._trials.close(trial)
+
+    def withdraw(self, trial: StudyTrial, failure: str, reason: str) -> None:
+        """End a trial that does not count, since it failed for a reason outside its point.
+
+        Samplers are asked again, and a grid takes the point after those that were never tried.
+        """
+        self._require_held()
+        self._trials.note(trial, {WITHDRAWN: True, "failure": failure, "reason": reason})
+        self._trials.close(trial)
+
+    def prune(self, trial: StudyTrial, reason: str, step: int) -> None:
+        """End a trial at a step because it lags behind."""
+        self._require_held()
+        self._trials.note(trial, {"reason": reason, "step": step})
+        self._trials.close(trial, pruned=True)
+
+    def report(self, trial: StudyTrial, step: int, values: Sequence[float]) -> None:
+        """Store the objectives at a step of a trial."""
+        self._trials.report(trial, step, values)
+
+    def note(self, trial: StudyTrial, **attrs: Any) -> None:
+        """Store something about a trial that has not ended yet, in JSON's types."""
+        self._trials.note(trial, attrs)
+
+    def known(self, point: Cell, values: Sequence[float], source: str, **attrs: Any) -> bool:
+        """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
+
+        Returns False, and enters nothing, if the point is not in the space, or the study has its
+        result or waits for it.
+        """
+        states = {cell_key(one.point): one.state for one in self.trials()}
+        if point not in self.space or states.get(cell_key(point)) in (State.DONE, State.RUNNING):
+            return False
+        self._trials.enter(point, values, {"source": source, **attrs})
+        self.failed = [one for one in self.failed if cell_key(one.point) != cell_key(point)]
+        return True
+
+    def importances(self) -> dict[str, dict[str, float]]:
+        """By objective the importance of each parameter, by short name, for being among the best.
+
+        These are shares that add up to 1, by Optuna's PED-ANOVA; empty for an objective with fewer
+        than four results, or with equal ones.
+        """
+        done = [one.values for one in self.trials() if one.values is not None]
+        names = self.space.keys
+        found: dict[str, dict[str, float]] = {}
+        for place, objective in enumerate(self.objectives):
+            varied = len(done) >= 4 and len({values[place] for values in done}) > 1
+            shares = self._trials.importances(place) if varied else {}
+            found[objective] = {name: shares[name] for name in names if name in shares}
+        return found
+
+    def _require_held(self) -> None:
+        """Raise StoreError if another driver has taken over the study."""
+        if self.lease is not None:
+            self.lease.require()
+
+    def _sampler(self) -> BaseSampler:
+        withdrawn = len(self._trials.withdrawn())
+        counted = self._trials.asked()
+        return sampler(self.sampler, self.seed, counted, withdrawn, self._optuna_space)
+
+    def _left(self, met: Mapping[Any, StudyTrial]) -> list[Cell] | None:
+        """The points without a trial; None if there are too many to list."""
+        points = list(self.space.cells()) if self.sampler == "grid" else self.space.listed()
+        return None if points is None else [one for one in points if cell_key(one) not in met]
+
+    def _repeat(self, proposed: StudyTrial, known: StudyTrial) -> None:
+        self._trials.note(proposed, {REPEATS: known.number})
+        if known.values is None:
+            self._trials.close(proposed)
+        else:
+            self._trials.complete(proposed, known.values)
+
+
+def studies(place: Path | str) -> list[str]:
+    """Names of the views stored at `place`."""
+    storage = open_storage(place, write=False)
+    return patiently(place, lambda: sorted(optuna.get_all_study_names(storage)))

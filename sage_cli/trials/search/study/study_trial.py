@@ -1,0 +1,36 @@
+"""A trial as the study stores it: its number, its point, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sage_cli.trials.search.space.space import Cell
+
+
+class State(StrEnum):
+    """The states of a trial."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    PRUNED = "pruned"
+
+
+@dataclass(frozen=True)
+class StudyTrial:
+    """A point under its number in the study.
+
+    `values` are its objectives if it is done. `attrs` are notes: `failure` and `reason` if it
+    failed, `reason` and `step` if it was pruned, `source` if its values came from elsewhere.
+    `validations` are its objectives during training, by step.
+    """
+
+    number: int
+    point: Cell
+    state: State
+    values: tuple[float, ...] | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    validations: Mapping[int, tuple[float, ...]] = field(default_factory=dict)

@@ -1,0 +1,120 @@
+"""From a suite, presets and `--set` to trials: every method, fully configured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from sage_cli.config.command_line import typed
+from sage_cli.config.layers import leaves
+from sage_cli.config.load import changed, load
+from sage_cli.config.schema import SageConfig
+from sage_cli.errors import ConfigurationError
+from sage_cli.reports.figures.legend import seeded
+from sage_cli.settings.ks import capped_ks
+from sage_cli.settings.sections.model import PretrainedModel
+from sage_cli.trials.suites.declaration import PAPERS_PRESET, Method, Suite
+from sage_cli.trials.trial import Replicate, Trial, Words
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """The words typed beside a suite: presets, `--set`, the number of seeds, flags."""
+
+    presets: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    seeds: int | None = None
+    flags: Mapping[str, Mapping[str, Any]] | None = None
+    """Flags by section, as where tasks run."""
+
+    def config(
+        self,
+        own_preset: str | None = None,
+        flags: Mapping[str, Any] | None = None,
+        sets: Sequence[str] = (),
+    ) -> SageConfig:
+        """The configuration of these settings; `sets` lie below what was typed with `--set`."""
+        every = {**(self.flags or {}), **(flags or {})}
+        written = json.dumps(every, default=str, sort_keys=True)
+        return _loaded(self.presets_with(own_preset), written, (*sets, *self.sets))
+
+    def presets_with(self, own: str | None) -> tuple[str, ...]:
+        """The presets, with `own` in the place of the paper's main one."""
+        return tuple(own if own and one == PAPERS_PRESET else one for one in self.presets)
+
+
+@cache
+def _loaded(presets: tuple[str, ...], flags_json: str, sets: tuple[str, ...]) -> SageConfig:
+    """A configuration; suites that are done together share a few."""
+    return load(presets, json.loads(flags_json), sets).config
+
+
+def trials_of(suite: Suite, overrides: Overrides) -> list[Trial]:
+    """The trials of a suite, one for each method; the initial policy has one replicate.
+
+    Raises ConfigurationError, with its label, for a method that cannot be configured.
+    """
+    trials = []
+    for label, method in suite.methods.items():
+        try:
+            trials.append(_trial(suite, label, method, overrides))
+        except ConfigurationError as error:
+            cause = f"suite {suite.name}, method {label}: {error.cause}"
+            raise ConfigurationError(cause, error.next_step) from None
+    return trials
+
+
+def _trial(suite: Suite, label: str, method: Method, overrides: Overrides) -> Trial:
+    own, choices = method.preset or suite.preset, method.choices
+    flags = {
+        "rl": {"algo": choices.get("algo")},
+        "guide": {"name": choices.get("guide")},
+        "anchor": {"kl": choices.get("kl")},
+    }
+    sets = [_assignment(key, value) for key, value in method.settings.items()]
+    plain = overrides.config(own, flags, sets)
+    papers = isinstance(plain.model, PretrainedModel)
+    measurement = _measurement(suite, plain, overrides, papers=papers) if suite.measured else {}
+    sets += [_assignment(key, value) for key, value in measurement.items()]
+    # the configuration that those words make on a command line, without reading presets again
+    first = changed(plain, measurement) if measurement else plain
+    words = Words(overrides.presets_with(own), choices, (*sets, *overrides.sets))
+    seeds = overrides.seeds or (suite.protocol.seeds if papers else suite.seeds)
+    if method.is_base or seeds == 1:
+        replicates = [Replicate(label, 0, first, words, is_initial=method.is_base)]
+    else:
+        replicates = [_replicate(label, seed, first, words) for seed in range(seeds)]
+    return Trial(label, {**choices, **method.settings}, tuple(replicates))
+
+
+def _replicate(label: str, seed: int, first: SageConfig, words: Words) -> Replicate:
+    title = seeded(label, seed + 1)
+    if not seed:
+        return Replicate(title, seed, first, words)
+    key, value = "rl.seed", first.rl.seed + seed
+    further = replace(words, sets=(*words.sets, _assignment(key, value)))
+    return Replicate(title, seed, changed(first, {key: value}), further)
+
+
+def _measurement(
+    suite: Suite, plain: SageConfig, overrides: Overrides, *, papers: bool
+) -> dict[str, Any]:
+    """The settings of a suite's measurement that `plain` and the user do not say.
+
+    These are the paper's protocol if its models are measured, and always the suite's k up to the
+    available samples.
+    """
+    now = dict(leaves(plain.model_dump(mode="json", include={"evaluation", "sampling"})))
+    said = {text.partition("=")[0].strip() for text in overrides.sets}
+    wanted = dict(suite.protocol.settings if papers else {})
+    samples = now if "evaluation.samples" in said else {**now, **wanted}
+    wanted["evaluation.k"] = capped_ks(suite.k, samples["evaluation.samples"])
+    return {key: value for key, value in wanted.items() if key not in said and now[key] != value}
+
+
+def _assignment(key: str, value: Any) -> str:
+    """`key=value` so that `--set` reads the value back."""
+    return f"{key}={typed(value)}"

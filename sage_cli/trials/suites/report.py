@@ -1,0 +1,168 @@
+"""A suite's report: its sections as one document, and the same as a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from typing_extensions import TypedDict
+
+from sage_cli.config.specs import EvaluationSpec
+from sage_cli.evaluation.provenance import configured_provenance
+from sage_cli.reports.chapters import Chapter, ChaptersData, join_chapters
+from sage_cli.reports.document import Document
+from sage_cli.reports.page import Page, to_html
+from sage_cli.reports.provenance import PolicyUsed, Provenance, SamplesUsed
+from sage_cli.reports.tables.published import other_table
+from sage_cli.store.atomic import write_text
+from sage_cli.store.surroundings import surroundings
+from sage_cli.trials.suites.claims import Verdict
+from sage_cli.trials.suites.planned import PlannedSuite
+from sage_cli.trials.suites.results import PartResult
+from sage_cli.trials.suites.sections.differences import differences
+from sage_cli.trials.suites.sections.measured import curves, measured, published_alone, summary
+from sage_cli.trials.suites.sections.power import power
+from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.runs import runs, spent, tasks
+from sage_cli.trials.suites.shown_samples import shown_samples
+from sage_cli.trials.task import DONE
+
+MARKS = {
+    Verdict.HOLDS.value: "good",
+    Verdict.REVERSED.value: "bad",
+    Verdict.OPEN.value: "open",
+    Verdict.AS_CLAIMED.value: "open",
+    Verdict.OTHERWISE.value: "open",
+    Verdict.OPEN_MODELS.value: "open",
+    DONE: "good",
+}
+"""Colours of words in the page's tables."""
+
+
+class SuiteFacts(TypedDict):
+    """The suite, its presets, and the choices where the paper is silent."""
+
+    suite: str
+    presets: list[str]
+    chosen: list[str]
+
+
+class SuiteData(SuiteFacts, ChaptersData):
+    """The report's data."""
+
+
+def chapters(
+    plan: PlannedSuite, found: Sequence[PartResult], analyses: Mapping[str, Sequence[Document]]
+) -> list[Chapter]:
+    """A chapter for each suite that has methods or a sweep, and at the end all commands.
+
+    `analyses` are further sections by suite, among them that of its sweep.
+    """
+    every = [
+        Chapter(
+            one.suite.name,
+            one.suite.title,
+            _sections(one, analyses.get(one.suite.name, ())),
+            summary(one),
+        )
+        for one in found
+    ]
+    every = [chapter for chapter in every if chapter.sections]
+    if len(every) == 1:
+        return [replace(every[0], sections=[*every[0].sections, tasks(plan)])]
+    return [*every, Chapter("tasks", "Commands and cost", [tasks(plan)])]
+
+
+def write_report(plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]) -> Page:
+    """Write every form, the page among them, into the suite's folder."""
+    facts: SuiteFacts = {
+        "suite": plan.suite.name,
+        "presets": list(plan.overrides.presets),
+        "chosen": [sentence for one in found for sentence in one.suite.chosen],
+    }
+    document = join_chapters(
+        plan.suite.name, plan.suite.title, every, _provenance(plan, found), facts
+    )
+    report = document.write(plan.folder / "report")
+    page = Page(report, every, _facts(plan, found, every), shown_samples(plan, found), MARKS)
+    write_text(page.file, to_html(page))
+    return page
+
+
+def _facts(
+    plan: PlannedSuite, found: Sequence[PartResult], every: Sequence[Chapter]
+) -> dict[str, str]:
+    """The facts at the top of the page."""
+    claims = Counter(
+        one["verdict"]
+        for chapter in every
+        for section in chapter.sections
+        for one in section.data.get("claims", ())
+    )
+    facts = {"preset": ", ".join(plan.overrides.presets)}
+    if plan.overrides.sets:
+        facts["changed"] = ", ".join(plan.overrides.sets)
+    if claims:
+        facts["claims"] = ", ".join(f"{verdict} ({count})" for verdict, count in claims.items())
+    lost = [one.shown for result in found for one in result.methods if one.why]
+    if lost:
+        facts["incomplete"] = "; ".join(lost)
+    chosen = [sentence for one in found for sentence in one.suite.chosen]
+    if chosen:
+        facts["chosen where the paper is silent"] = " ".join(chosen)
+    return facts
+
+
+def _sections(result: PartResult, analyses: Sequence[Document]) -> list[Document]:
+    printed = other_table(result.suite.published) if result.suite.published else None
+    if not result.methods:
+        return [*analyses, *([published_alone(printed)] if printed is not None else [])]
+    sections = []
+    if result.suite.measured:
+        sections.append(measured(result))
+    elif printed is not None:
+        sections.append(published_alone(printed))
+    if result.suite.compared:
+        sections.append(differences(result))
+    if result.suite.against:
+        sections.append(spent(result))
+    if result.there:
+        sections.append(curves(result))
+    if result.base is not None:
+        sections += [problems(result, result.base), power(result, result.base)]
+    return [*sections, *analyses, runs(result)]
+
+
+def _provenance(plan: PlannedSuite, found: Sequence[PartResult]) -> Provenance:
+    """The provenance: models by weights, problems by content, sample sets by key."""
+    there = [method for result in found for method in result.there]
+    if not there:
+        return Provenance.here(surroundings())
+    config = there[0].trial.config
+    policies = {
+        one.policy.label: PolicyUsed(
+            one.policy.label,
+            one.policy.place,
+            one.policy.fingerprint,
+            one.policy.run.id if one.policy.run else None,
+            None if one.is_initial else one.initial.label,
+        )
+        for method in there
+        for one in method.replicates
+        if one.policy.exists
+    }
+    samples = {
+        one.sample_set: SamplesUsed(one.sample_set, one.policy, one.seed)
+        for method in there
+        for by_benchmark in method.measured
+        for seeds in by_benchmark.values()
+        for one in seeds
+    }
+    evaluation = config.evaluation
+    return replace(
+        configured_provenance(plan.stored.benchmarks(config), EvaluationSpec.of(config)),
+        policies=tuple(policies.values()),
+        samples=tuple(samples.values()),
+        seeds=tuple(range(evaluation.seed, evaluation.seed + evaluation.seeds)),
+    )

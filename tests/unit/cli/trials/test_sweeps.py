@@ -1,0 +1,239 @@
+"""`sage sweeps ...` on folders as drivers leave them."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from free_port import free_port
+from sweep_cells import BOTH, GRID, at, done
+from sweep_folder import CELLS, sweep_folder
+
+from sage_cli.store.atomic import write_json
+from sage_cli.store.lock import driver
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One sweep, of which a cell failed."""
+    return sweep_folder(tmp_path / "runs", "tau-rho-01234567")
+
+
+@pytest.fixture
+def sweeps(sage, tmp_path: Path):
+    """`sage sweeps ...` on the folder of runs."""
+    return lambda *words: sage("sweeps", *words, "--runs", tmp_path / "runs")
+
+
+def held(folder: Path, ready, stop) -> None:
+    with driver(folder, folder.name):
+        ready.set()
+        stop.wait(60)
+
+
+@contextmanager
+def driven(folder: Path):
+    """While another process holds the sweep, as its driver does."""
+    fork = multiprocessing.get_context("fork")
+    ready, stop = fork.Event(), fork.Event()
+    process = fork.Process(target=held, args=(folder, ready, stop))
+    process.start()
+    assert ready.wait(60)
+    try:
+        yield f"process {process.pid} on {socket.gethostname()}, since"
+    finally:
+        stop.set()
+        process.join()
+
+
+def test_a_list_has_a_line_for_each_sweep(sweeps, folder, tmp_path):
+    sweep_folder(tmp_path / "runs", "other")
+    typed = sweeps("list")
+    assert "tau-rho-01234567 grid 3 1 0 0 2 tau 1.2, rho 0.1: pass@1 0.451" in typed.words
+    assert "other" in typed.words
+    names = [one["name"] for one in json.loads(sweeps("list", "--json").stdout)["sweeps"]]
+    assert set(names) == {"tau-rho-01234567", "other"}
+
+
+def test_without_sweeps_it_is_said_how_to_make_one(sweeps):
+    assert "no sweeps yet: `sage sweep` makes one" in sweeps("list").words
+    assert json.loads(sweeps("list", "--json").stdout) == {"sweeps": []}
+
+
+def test_show_has_the_report_who_drives_and_the_logs_of_failures(sweeps, folder):
+    typed = sweeps("show", "0123")
+    assert "3 done, 1 failed, 0 pruned, 0 cancelled, 2 left; nobody drives it" in typed.words
+    assert "failed: out of memory" in typed.words
+    assert "trial 2: the last lines of its log step 3 CUDA: no memory" in typed.words
+    shown = json.loads(sweeps("show", "0123", "--json").stdout)
+    assert shown["sweep"]["driven_by"] is None
+    assert [cell["state"] for cell in shown["report"]["cells"]].count("done") == 3
+    (folder / "sweep.json").unlink()
+    assert "no report yet" in sweeps("show", "0123").words
+    assert json.loads(sweeps("show", "0123", "--json").stdout)["report"] is None
+
+
+def test_show_says_who_drives_a_sweep_as_long_as_somebody_does(sweeps, folder):
+    with driven(folder) as who:
+        assert f"driven by {who}" in sweeps("show", "0123").words
+    assert "nobody drives it" in sweeps("show", "0123").words
+
+
+def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, folder):
+    found = json.loads(sweeps("best", "tau", "--json").stdout)
+    (best,) = found["best"]
+    number, other = best["number"], 7 - best["number"]  # cells 3 and 4 are alike
+    rho = {3: 0.1, 4: 0.3}[number]
+    # the preset's own rl.steps are more than its sweep.steps
+    words = f"--set rl.steps=30 --set guide.tau=1.2 --set guide.rho={rho}"
+    assert best["words"] == f"sage rl --preset tiny --algo grpo --guide branch {words}"
+    assert best["settings"] == {"guide.tau": 1.2, "guide.rho": rho}
+    assert best["runs"] == list(CELLS[number - 1].runs)
+    assert best["alike"] == [other]
+    assert best["interval"][0] < best["value"] < best["interval"][1]
+    typed = sweeps("best", "tau")
+    assert f"--set guide.tau=1.2 --set guide.rho={rho}" in typed.words
+    assert f"indistinguishable from it: trial {other}" in typed.words
+
+
+def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monkeypatch):
+    monkeypatch.setattr("sage_cli.commands.trials.sweeps.options_for", lambda _: None)
+    (best,) = json.loads(sweeps("best", "tau", "--json").stdout)["best"]
+    assert best["words"] == f"sage rl --config {folder}/tasks/{best['runs'][0]}.json"
+
+
+def test_each_objective_has_a_best_cell_and_others_are_refused(sweeps, tmp_path):
+    cells = [done(at(GRID, 0.8, 0.1), n, objectives=BOTH) for n in (1, 2)]
+    sweep_folder(tmp_path / "runs", "both", cells, BOTH)
+    best = json.loads(sweeps("best", "both", "--json").stdout)["best"]
+    assert [one["objective"] for one in best] == ["pass@1", "0.5*pass@1+0.5*pass@64"]
+    typed = sweeps("best", "both", "--objective", "pass@2")
+    assert typed.code == 2
+    assert "did you mean pass@1?" in typed.words
+
+
+def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
+    sweep_folder(tmp_path / "runs", "none", CELLS[1:2])
+    typed = sweeps("best", "none")
+    assert typed.code == 2
+    assert "no trial of none is done" in typed.words
+    assert "sage sweep --config" in typed.words
+
+
+def test_importance(sweeps, folder, tmp_path):
+    typed = sweeps("importance", "0123")
+    assert typed.code == 2
+    assert "3 of its trials are done" in typed.words
+    shares = {"pass@1": {"tau": 0.75, "rho": 0.25}}
+    sweep_folder(tmp_path / "runs", "known", importances=shares)
+    assert "tau 0.750 rho 0.250" in sweeps("importance", "known").words
+    assert json.loads(sweeps("importance", "known", "--json").stdout)["importances"] == shares
+
+
+def test_cancel_asks_the_driver(sweeps, folder):
+    with driven(folder) as who:
+        typed = sweeps("cancel", "0123")
+        assert (folder / "cancel").exists()
+        assert who in typed.words
+        assert "was asked to stop driving" in typed.words
+        said = json.loads(sweeps("cancel", "0123", "--json").stdout)
+        assert said["asked"].startswith(who)
+        assert said["jobs"] == []
+
+
+def test_cancel_without_a_driver_names_the_jobs_that_are_left_or_says_there_is_nothing(
+    sweeps, folder
+):
+    typed = sweeps("cancel", "0123")
+    assert typed.code == 2
+    assert "nobody drives" in typed.words
+    assert not (folder / "cancel").exists()
+    write_json(folder / "tasks" / "jobs.json", {"17_0": "rl-a", "17_1": "rl-b"})
+    typed = sweeps("cancel", "0123")
+    assert typed.code == 0
+    assert (
+        "2 jobs of tau-rho-01234567 are left with the cluster: `scancel 17_0 17_1`" in typed.words
+    )
+    refused = sweeps("remove", "0123", "--yes")
+    assert refused.code == 2
+    assert folder.is_dir()
+
+
+def test_remove_keeps_the_runs(sweeps, folder, tmp_path):
+    write_json(tmp_path / "runs" / "rl-1-0" / "manifest.json", {"id": "rl-1-0"})
+    assert sweeps("remove", "0123", "--yes").code == 0
+    assert not folder.exists()
+    assert [path.name for path in (tmp_path / "runs" / "sweeps").iterdir()] == []
+    assert (tmp_path / "runs" / "rl-1-0" / "manifest.json").is_file()
+
+
+def test_remove_is_refused_while_somebody_drives(sweeps, folder):
+    with driven(folder) as who:
+        typed = sweeps("remove", "0123", "--yes")
+    assert typed.code == 2
+    assert f"driven by {who}" in typed.words
+    assert "sage sweeps cancel" in typed.words
+    assert (folder / "state.json").is_file()
+
+
+def test_remove_takes_the_study_out_of_a_database_and_leaves_the_others(sweeps, tmp_path):
+    import optuna
+
+    url = f"sqlite:///{tmp_path / 'studies.db'}"
+    for name in ("mine/0", "mine/1", "mine-too/0"):
+        optuna.create_study(study_name=name, storage=url)
+    sweep_folder(tmp_path / "runs", "mine", storage=url)
+    assert sweeps("remove", "mine", "--yes", "--json").code == 0
+    assert optuna.get_all_study_names(url) == ["mine-too/0"]
+
+
+def test_a_mistyped_name_is_answered_with_the_nearest(sweeps, folder, tmp_path):
+    sweep_folder(tmp_path / "runs", "tau-rho-0a")
+    typed = sweeps("show", "tau-roh-01234567")
+    assert typed.code == 2
+    assert "did you mean tau-rho-01234567?" in typed.words
+    assert "fits 2 sweeps" in sweeps("show", "tau-rho").words
+    assert sweeps("show", str(folder)).code == 0
+
+
+def test_a_torn_report_is_named(sweeps, folder):
+    (folder / "sweep.json").write_text('{"cells": [')
+    assert "sweep.json is torn" in sweeps("best", "0123").words
+    (folder / "sweep.json").write_text('{"cells": 3}')
+    typed = sweeps("best", "0123")
+    assert typed.code == 2
+    assert "is not a report of a sweep: KeyError" in typed.words
+
+
+def test_the_dashboard_is_started_on_the_study_or_said_how_to_install(
+    sweeps, folder, monkeypatch, tmp_path
+):
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    monkeypatch.setattr(sys, "executable", str(bin_ / "python"))
+    monkeypatch.setenv("PATH", str(bin_))
+    typed = sweeps("dashboard", "0123")
+    assert typed.code == 2
+    assert "pip install 'sage-rlvr[dashboard]'" in typed.words
+    program = bin_ / "optuna-dashboard"
+    program.write_text("")
+    assert "has no study yet" in sweeps("dashboard", "0123").words
+    (journal := folder / "journal.log").touch()
+    started = []
+    monkeypatch.setattr(os, "execv", lambda path, words: started.append((path, words)))
+    port = str(free_port())
+    assert sweeps("dashboard", "0123", "--port", port).code == 0
+    command = [str(program), str(journal), "--port", port]
+    assert started == [(str(program), command)]
+    found = json.loads(sweeps("dashboard", "0123", "--port", port, "--json").stdout)
+    assert found == {"command": command}
+    assert len(started) == 1
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = str(other.getsockname()[1])
+        assert f"port {taken} is taken" in sweeps("dashboard", "0123", "--port", taken).words

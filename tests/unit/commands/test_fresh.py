@@ -1,0 +1,63 @@
+"""What `--fresh` refuses and leaves alone before anything is trained."""
+
+import pytest
+
+from sage_cli.commands.train.initial_policy import InitialPolicy
+from sage_cli.commands.train.rl import RlTraining
+from sage_cli.commands.train.sft import SftTraining
+from sage_cli.config.load import load
+from sage_cli.config.specs import SftSpec
+from sage_cli.errors import StoreError
+from sage_cli.models.policies.planned import planned_base, state
+from sage_cli.progress import Silent
+from sage_cli.store.runs.replacement import stage_replacement
+from sage_cli.store.runs.run import Runs
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return load(sets=["tracking.wandb=off", f"run.root={tmp_path}/runs"]).config
+
+
+def finish(run, **fields):
+    with run.recording({}, kind=run.id.partition("-")[0], **fields):
+        run.model.mkdir(parents=True)
+        (run.model / "model.safetensors").write_text("weights")
+    return run
+
+
+@pytest.fixture
+def base(settings):
+    """The base of `settings`, as if it were trained."""
+    return finish(planned_base(SftSpec.of(settings), Runs(settings.run.root)).run)
+
+
+def test_a_base_that_others_grew_from_is_refused_with_their_names(settings, base):
+    child = finish(RlTraining.of(settings).planned, parent=base.id)
+    with pytest.raises(StoreError, match=f"{child.id} grew from {base.id}") as caught:
+        SftTraining.of(settings).carry_out(Silent(), fresh=True)
+    assert "--replace-parent" in caught.value.next_step
+    assert base.finished
+    assert not base.replacement.folder.exists()
+
+
+def test_a_policy_that_others_were_started_from_is_refused_too(settings, base):
+    run = finish(RlTraining.of(settings).planned, parent=base.id)
+    finish(Runs(settings.run.root).at("rl", "later", "1" * 16), parent=run.id)
+    with pytest.raises(StoreError, match=f"rl-later-11111111 grew from {run.id}"):
+        RlTraining.of(settings).carry_out(Silent(), fresh=True)
+
+
+def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
+    run = finish(RlTraining.of(settings).planned, parent=base.id)
+    base.note(weights="others")
+    with pytest.raises(StoreError, match="has been changed"):
+        RlTraining.of(settings).carry_out(Silent(), fresh=True)
+    assert run.finished
+    assert not run.replacement.folder.exists()
+
+
+def test_a_base_that_is_begun_anew_stays_the_base_until_the_new_one_is_finished(settings, base):
+    stage_replacement(base)
+    assert InitialPolicy.of(settings).carry_out(Silent()).run == base
+    assert state(base) == "finished; begun anew: not trained yet"

@@ -1,0 +1,360 @@
+"""The study: nothing lost, nothing done twice, and the same proposals whoever asks for them."""
+
+import math
+from itertools import islice
+
+import optuna
+import pytest
+
+from sage_cli.errors import StoreError
+from sage_cli.trials.search.space.space import Range, Space, Values, cell_key
+from sage_cli.trials.search.study.sampler_choice import choose_sampler
+from sage_cli.trials.search.study.storage import JOURNAL
+from sage_cli.trials.search.study.study import Study, studies
+from sage_cli.trials.search.study.study_trial import State
+
+TAU = Values(key="guide.tau", values=(0.1, 0.2))
+RHO = Values(key="guide.rho", values=(1.0, 2.0))
+GRID = Space(parameters={"tau": TAU, "rho": RHO})
+CELLS = list(GRID.cells())
+RANGES = Space(
+    parameters={
+        "tau": Range(key="guide.tau", range=(0.2, 0.8)),
+        "lr": Range(key="rl.learning_rate", range=(1e-5, 1e-3), log=True),
+        "steps": Range(key="rl.steps", range=(10, 40), integer=True),
+    }
+)
+GUIDE = Values(key="guide.name", values=("token", "branch"))
+BRANCH = {"guide.name": ("branch",)}
+CONDITIONAL = Space(
+    parameters={
+        "guide": GUIDE,
+        "tau": Range(key="guide.tau", range=(0.2, 0.8), when=BRANCH),
+        "beta": Range(key="anchor.beta", range=(0.01, 0.1)),
+    }
+)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open a study anew, as another driver would; by default the grid's."""
+
+    def opened(space=GRID, sampler="grid", seed=0, objectives=("pass@1",), **determinants):
+        return Study.open(tmp_path / "s", "mine", space, sampler, seed, objectives, determinants)
+
+    return opened
+
+
+def judged(cell, objectives):
+    """Some objective of a cell, told by its numbers."""
+    first = sum(math.sin(3 * value) for value in cell.values() if not isinstance(value, str))
+    return [first, -first * first][: len(objectives)]
+
+
+def take(study, count):
+    """So many proposals, told one after the other."""
+    cells = []
+    for proposal in islice(iter(study.propose, None), count):
+        study.tell(proposal, judged(proposal.point, study.objectives))
+        cells.append(proposal.point)
+    return cells
+
+
+def test_a_grid_is_proposed_in_order_and_once(opened):
+    study = opened()
+    assert take(study, 2) == CELLS[:2]
+    assert take(opened(), 9) == CELLS[2:]
+    again = opened()
+    assert again.propose() is None
+    assert [one.point for one in again.trials()] == CELLS
+    assert {one.state for one in again.trials()} == {State.DONE}
+
+
+def test_what_a_killed_driver_left_still_runs(opened):
+    left = opened().propose()
+    again = opened()
+    assert [(one.number, one.point) for one in again.running()] == [(left.number, CELLS[0])]
+    assert again.propose().point == CELLS[1]
+    again.tell(again.running()[0], [0.5])
+    assert [(one.point, one.state, one.values) for one in opened().trials()] == [
+        (CELLS[0], State.DONE, (0.5,)),
+        (CELLS[1], State.RUNNING, None),
+    ]
+
+
+def test_an_ask_that_was_interrupted_is_no_proposal_and_changes_nothing(tmp_path):
+    def search(folder):
+        return Study.open(tmp_path / folder, "s", RANGES, "tpe", 1, ["pass@1"])
+
+    straight = take(search("a"), 12)
+    study = search("b")
+    assert take(study, 8) == straight[:8]
+    study._trials._study.ask().suggest_float("tau", 0.2, 0.8)  # where a driver may be killed
+    again = search("b")
+    assert again.running() == []
+    assert len(again.trials()) == 8
+    assert take(again, 4) == straight[8:]
+
+
+def test_failed_cells_come_again_for_the_next_driver_alone(opened):
+    study = opened()
+    first = study.propose()
+    study.fail(first, "diverged", "loss is NaN at step 7")
+    assert study.propose().point == CELLS[1]
+    (failed, _) = study.trials()
+    assert (failed.state, failed.values) == (State.FAILED, None)
+    assert failed.attrs == {"failure": "diverged", "reason": "loss is NaN at step 7"}
+    again = opened()
+    second = again.propose()
+    assert second.point == CELLS[0]
+    assert second.attrs == {"again": first.number}
+    again.tell(second, [0.3])
+    assert [one.state for one in opened().trials()] == [State.DONE, State.RUNNING]
+    assert opened().failed == []
+
+
+def test_a_result_outlives_a_later_failure(opened):
+    study = opened()
+    take(study, 1)
+    late = study._trials.begin(CELLS[0], {})
+    study.fail(late, "error", "tried by hand")
+    assert [one.state for one in opened().trials()] == [State.DONE]
+
+
+def test_notes_and_looks_are_kept(opened):
+    study = opened(objectives=("pass@1", "pass@64"))
+    proposal = study.propose()
+    study.note(proposal, run="rl-1", jobs=["7"])
+    study.report(proposal, 10, [0.1, 0.5])
+    study.report(proposal, 20, [0.2, 0.6])
+    (found,) = opened(objectives=("pass@1", "pass@64")).running()
+    assert found.attrs == {"run": "rl-1", "jobs": ["7"]}
+    assert found.validations == {10: (0.1, 0.5), 20: (0.2, 0.6)}
+
+
+@pytest.mark.parametrize("objectives", [("pass@1",), ("pass@1", "pass@64")])
+def test_pruned_proposals_say_by_what_and_stay_out_of_the_samplers_way(opened, objectives):
+    study = opened(RANGES, "tpe", objectives=objectives)
+    for _ in range(2):
+        proposal = study.propose()
+        study.report(proposal, 10, [0.1] * len(objectives))
+        study.prune(proposal, "median: pass@1 is below", 10)
+    take(study, 8)
+    pruned = opened(RANGES, "tpe", objectives=objectives).trials()[:2]
+    assert [one.state for one in pruned] == [State.PRUNED] * 2
+    assert pruned[0].attrs == {"reason": "median: pass@1 is below", "step": 10}
+    assert opened(RANGES, "tpe", objectives=objectives).failed == []
+
+
+def test_values_that_are_none_are_a_bug(opened):
+    study = opened()
+    proposal = study.propose()
+    for values in ([], [0.1, 0.2], [math.nan]):
+        with pytest.raises(ValueError, match="pass@1 cannot be"):
+            study.tell(proposal, values)
+    assert len(study.running()) == 1
+
+
+SEARCHES = [
+    (sampler, space, objectives)
+    for sampler in ("random", "qmc", "tpe", "gp", "cmaes", "nsga2")
+    for space in (RANGES, CONDITIONAL)
+    for objectives in (("pass@1",), ("pass@1", "pass@64"))
+    if not (space is CONDITIONAL and sampler in ("qmc", "gp", "cmaes"))
+    if not (sampler == "cmaes" and len(objectives) > 1)
+]
+
+
+@pytest.mark.parametrize(("sampler", "space", "objectives"), SEARCHES)
+def test_a_restart_changes_no_proposal(tmp_path, sampler, space, objectives):
+    if sampler == "cmaes":
+        pytest.importorskip("cmaes")
+    assert choose_sampler(sampler, space, objectives) == sampler
+    count = 24 if sampler == "nsga2" else 10  # beyond its first generation
+
+    def search(folder, *counts):
+        return [
+            cell
+            for many in counts
+            for cell in take(Study.open(folder, "s", space, sampler, 3, objectives), many)
+        ]
+
+    straight = search(tmp_path / "a", count)
+    assert search(tmp_path / "b", 5, count - 5) == straight
+    assert len({cell_key(cell) for cell in straight}) == count
+    assert all(cell in space for cell in straight)
+
+
+def test_another_seed_proposes_other_cells(opened):
+    assert take(opened(RANGES, "random", seed=1), 3) != take(opened(RANGES, "random", seed=2), 3)
+
+
+@pytest.mark.parametrize("sampler", ["random", "qmc", "tpe", "nsga2"])
+def test_a_discrete_space_is_exhausted_without_a_repetition(opened, sampler):
+    study = opened(sampler=sampler)
+    cells = take(study, 99)
+    assert sorted(map(cell_key, cells)) == sorted(map(cell_key, CELLS))
+    assert opened(sampler=sampler).propose() is None
+
+
+def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
+    steps = Range(key="rl.steps", range=(1, 6), integer=True)
+    space = Space(parameters={"steps": steps})
+    study = opened(space, "random")
+    assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2, 3, 4, 5, 6}
+    assert len(study.trials()) == 6
+    trials = study._trials._all()
+    assert len(trials) > 6
+    repeated = [trial for trial in trials if "repeats" in trial.user_attrs]
+    assert {trial.state for trial in repeated} == {optuna.trial.TrialState.COMPLETE}
+    assert all(trial.values == trials[trial.user_attrs["repeats"]].values for trial in repeated)
+
+
+def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
+    """Other cells are proposed, as many as were wanted, by the even beginning of tpe."""
+    study = opened(RANGES, "tpe", seed=2)
+    blind = [study.propose() for _ in range(3)]
+    for one in blind:
+        study.withdraw(one, "timeout", "it took longer")
+    assert study.trials() == []
+    again = opened(RANGES, "tpe", seed=2)
+    assert again.failed == []
+    cells = take(again, 7)
+    assert not {cell_key(cell) for cell in cells} & {cell_key(one.point) for one in blind}
+    assert again._trials.asked() == len(cells) == 7
+
+
+def test_whole_numbers_are_exhausted_like_values(opened):
+    """Also where a parameter exists in some cells only: 3 with token, 2 x 3 with branch."""
+    parameters = {
+        "guide": GUIDE,
+        "tau": Range(key="guide.tau", range=(1, 2), integer=True, when=BRANCH),
+        "steps": Range(key="rl.steps", range=(7, 9), integer=True),
+    }
+    study = opened(Space(parameters=parameters), "tpe")
+    assert study.space.size == 12
+    assert len(study.space.listed()) == len(take(study, 99)) == 9
+
+
+@pytest.mark.parametrize(("sampler", "space"), [("grid", GRID), ("tpe", RANGES), ("random", GRID)])
+def test_a_trial_that_somebody_enqueued_is_the_next_proposal(opened, tmp_path, sampler, space):
+    def enqueue(**params):
+        study._trials._study.enqueue_trial(params)
+
+    study = opened(space, sampler)
+    take(study, 1)
+    wanted = study._optuna_space.to_params(dict(take(opened(space, "random", seed=9), 2)[1]))[0]
+    enqueue(**wanted)
+    study = opened(space, sampler)  # a driver that begins with it waiting
+    proposed = study.propose()
+    assert study._optuna_space.to_params(proposed.point)[0] == wanted
+    assert proposed.state is State.RUNNING
+    study.tell(proposed, [0.5])
+    if space is RANGES:  # the sampler chooses what isn't said
+        enqueue(tau=wanted["tau"])
+        assert study.propose().point["guide.tau"] == wanted["tau"]
+    else:  # one that is known already is passed over
+        enqueue(**wanted)
+        assert study.propose().point not in [one.point for one in study.trials()[:-1]]
+
+
+def test_an_enqueued_trial_outside_the_space_is_named_and_left_out(opened, caplog):
+    study = opened(RANGES, "random")
+    study._trials._study.enqueue_trial({"tau": 7.5, "steps": 20, "rho": 1})
+    proposed = opened(RANGES, "random").propose()
+    assert proposed.point in RANGES
+    assert caplog.messages == [
+        "trial 0, which was enqueued, is left out: the space does not hold tau=7.5, rho=1"
+    ]
+    assert len(study.trials()) == 1
+
+
+def test_what_is_known_from_elsewhere_is_entered_once(opened):
+    study = opened()
+    assert study.known(CELLS[1], [0.7], "mine/0123abcd", run="rl-9")
+    assert not study.known(CELLS[1], [0.8], "another")
+    assert not study.known({"guide.tau": 0.3, "guide.rho": 1.0}, [0.1], "outside")
+    running = study.propose()
+    assert not study.known(running.point, [0.1], "awaited")
+    (known, _) = study.trials()
+    assert (known.values, known.state) == ((0.7,), State.DONE)
+    assert known.attrs == {"source": "mine/0123abcd", "run": "rl-9"}
+    assert [one.point for one in iter(study.propose, None)] == CELLS[2:]
+
+
+def test_a_failed_cell_that_is_known_by_now_does_not_come_again(opened):
+    study = opened()
+    study.fail(study.propose(), "killed", "")
+    again = opened()
+    assert again.known(CELLS[0], [0.7], "elsewhere")
+    assert again.propose().point == CELLS[1]
+
+
+def test_bayes_learns_from_what_is_known(tmp_path):
+    x = Space(parameters={"tau": Range(key="guide.tau", range=(0, 1))})
+    study = Study.open(tmp_path, "s", x, "tpe", 0, ["pass@1"])
+    for step in range(30):
+        study.known({"guide.tau": step / 29}, [-abs(step / 29 - 0.8)], "grid")
+    proposed = [study.propose().point["guide.tau"] for _ in range(10)]
+    # 10 at random would have a median within .15 of .8 once in 20 times
+    assert sorted(proposed)[5] == pytest.approx(0.8, abs=0.15)
+
+
+def test_views_are_told_apart_by_what_decides_values(opened, tmp_path):
+    study = opened()
+    take(study, 4)
+    views = [
+        opened(Space(parameters={"tau": TAU})),
+        opened(sampler="random"),
+        opened(sampler="random", seed=1),
+        opened(objectives=("pass@8",)),
+        opened(steps=30),
+        opened(steps=40),
+    ]
+    names = [one.name for one in (study, *views)]
+    assert len(set(names)) == len(names)
+    assert studies(tmp_path / "s") == sorted(names)
+    assert all(one.trials() == [] for one in views)
+
+
+def test_a_stored_view_is_read_without_knowing_its_space(opened, tmp_path):
+    study = opened(CONDITIONAL, "tpe", objectives=("pass@1", "pass@64"))
+    take(study, 3)
+    found = Study.read(tmp_path / "s", study.name)
+    assert (found.space, found.objectives, found.sampler) == (CONDITIONAL, study.objectives, "tpe")
+    assert found.trials() == study.trials()
+    with pytest.raises(StoreError, match="no study 'mine/none'"):
+        Study.read(tmp_path / "s", "mine/none")
+    with pytest.raises(StoreError, match="no study in"):
+        studies(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
+    study = opened()
+    take(study, 1)
+    journal = tmp_path / "s" / JOURNAL
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"op_code": 5, "wor')
+    journal.with_name(f"{JOURNAL}.lock").symlink_to(journal)
+    assert len(Study.read(tmp_path / "s", study.name).trials()) == 1  # a reader mends nothing
+    again = opened()
+    assert take(again, 9) == CELLS[1:]
+    assert journal.read_bytes().startswith(whole)
+    assert opened().propose() is None
+
+
+def test_importance_is_that_of_being_high(tmp_path):
+    tau, rho = (Range(key=f"guide.{name}", range=(0, 1)) for name in ("tau", "rho"))
+    space = Space(parameters={"tau": tau, "rho": rho})
+    study = Study.open(tmp_path, "s", space, "random", 0, ["pass@1", "pass@64"])
+    assert study.importances() == {"pass@1": {}, "pass@64": {}}
+    for _ in range(60):
+        proposal = study.propose()
+        tau, rho = proposal.point.values()
+        # high where tau is near 1; rho matters to being low alone
+        study.tell(proposal, [tau if tau > 0.7 else -rho, 0.5])
+    shares = study.importances()
+    assert shares["pass@1"]["tau"] > 0.8
+    assert sum(shares["pass@1"].values()) == pytest.approx(1)
+    assert shares["pass@64"] == {}

@@ -1,0 +1,288 @@
+"""The driver: what it asks of the study, and when."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.errors import ConfigurationError
+from sage_cli.metrics import Counts
+from sage_cli.progress import Silent
+from sage_cli.store.runs.metrics_file import MetricsFile
+from sage_cli.store.runs.run import Run
+from sage_cli.trials.executors.executor import Command, Resources
+from sage_cli.trials.executors.local_executor import LocalExecutor
+from sage_cli.trials.queue import TaskQueue
+from sage_cli.trials.search.driver import Driver
+from sage_cli.trials.search.folder import SweepFolder
+from sage_cli.trials.search.space.space import Space, Values
+from sage_cli.trials.search.stored import StoredSweep
+from sage_cli.trials.search.study.study import Study
+from sage_cli.trials.search.sweep_progress import SweepProgress
+from sage_cli.trials.task import Task
+from sage_cli.trials.trial import Replicate
+
+SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
+
+
+FAILS: dict[float, tuple[int, str]] = {}
+"""Exit code and last words of trainings that fail, by their cell's tau."""
+
+
+class Touch(Task):
+    """A training that is a file; it takes half a second, or hours where there is a file `slow`."""
+
+    def command(self, file: Path, log: Path) -> Command:
+        seconds = 9999 if Path(f"{self.run.folder}.slow").exists() else 0.5
+        line = f"import sys, time; time.sleep({seconds}); open(sys.argv[1], 'w').close()"
+        if (why := FAILS.get(float(self.name.split("-")[1]))) is not None:
+            line = f"import sys; print({why[1]!r}); sys.exit({why[0]})"
+        command = (sys.executable, "-c", line, f"{self.run.folder}.done")
+        return Command(self.name, command, log, self.resources)
+
+
+class Lab:
+    """A sweep whose trials are right about one problem of two."""
+
+    def __init__(self, folder, total=2, **settings):
+        self.folder, self.total = SweepFolder(folder), total
+        section = load().config.sweep
+        self.settings = section.model_copy(update={"objective": ("pass@1",), **settings})
+
+    config_of_trials = load().config
+
+    @property
+    def first_seeds(self):
+        return range(1 if self.settings.race else self.settings.seeds)
+
+    def facts(self, study):
+        return {"objectives": ["pass@1"]}
+
+    def initial_task(self):
+        return Task("base", "base", (), self.config_of_trials, lambda: True, Resources())
+
+    def trainings(self, point, seeds=None):
+        return [self.training(point, seed) for seed in self.first_seeds]
+
+    def training(self, point, seed):
+        name = f"tau-{point['guide.tau']}-{seed}"
+        run = Run(self.folder.path / name)
+
+        def is_done():
+            counts = Counts(["a", "b"], np.array([1, 1]), np.array([1, 0]))
+            measured = {"some": (SimpleNamespace(counts=counts),)}
+            task.measured = measured if Path(f"{run.folder}.done").exists() else None
+            return task.measured is not None
+
+        task = Touch(
+            name, name, (), self.config_of_trials, is_done, Resources(), run,
+            replicate=Replicate(name, seed, self.config_of_trials),
+        )  # fmt: skip
+        return task
+
+
+class Impatient(SweepProgress):
+    """Cancels the sweep when the first training is done."""
+
+    def scored(self, task, values):
+        super().scored(task, values)
+        StoredSweep(self._sweep.folder.path).cancel()
+
+
+@pytest.fixture
+def drive(tmp_path, monkeypatch):
+    """Drive a sweep with these settings; the driver."""
+    monkeypatch.setattr("sage_cli.trials.queue.POLL_S", 0.02)
+
+    def drive(study, kind=SweepProgress, lost=(), places=2, total=3, **settings):
+        sweep = Lab(tmp_path, total, **settings)
+        sweep.folder.forget_cancel()
+        monkeypatch.setattr("sage_cli.trials.search.driver.SweepProgress", kind)
+        driver = Driver(sweep, study, LocalExecutor(places, grace_s=1), Silent(), lost)
+        driver.run()
+        return driver
+
+    return drive
+
+
+class Counted(Study):
+    """A study that counts how often it is asked for a cell."""
+
+    asked = 0
+
+    def propose(self):
+        self.asked += 1
+        return super().propose()
+
+
+@pytest.mark.parametrize(("trials", "asked", "cells"), [(None, 3, 2), (1, 1, 1)])
+def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, asked, cells):
+    study = Counted.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, trials=trials)
+    assert [one.values for one in study.trials()] == [(0.5,)] * cells
+    assert study.asked == asked
+
+
+def test_what_a_cancelled_driver_leaves_is_counted_and_taken_up_by_the_next(tmp_path, drive):
+    def found():
+        study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+        return study, [(one.number, one.state) for one in study.trials()]
+
+    counts = lambda: json.loads((tmp_path / "state.json").read_text())["trials"]  # noqa: E731
+    (tmp_path / "tau-0.2-0.slow").touch()
+    driver = drive(found()[0], Impatient)
+    assert driver.under_way == frozenset()
+    # of three trials that were to come one is done, one was ended, one never wanted
+    assert counts() == {"done": 1, "failed": 0, "pruned": 0, "cancelled": 1, "left": 1}
+    assert found()[1] == [(0, "done"), (1, "running")]  # as the study keeps it for the next
+    (tmp_path / "tau-0.2-0.slow").unlink()
+    drive(found()[0])
+    assert found()[1] == [(0, "done"), (1, "done")]
+    assert counts()["cancelled"] == 0
+
+
+@pytest.mark.parametrize("when", ["at its last look", "unseen", "while it is ended"])
+def test_a_training_that_comes_to_its_end_is_not_pruned(tmp_path, drive, monkeypatch, when):
+    """Of 3 steps; the driver was busy, and hears of all looks at once."""
+    run = Run(tmp_path / "tau-0.1-0")
+    (tmp_path / "tau-0.1-0.slow").touch()
+    for step in (1, 3) if when == "unseen" else (3,) if when == "at its last look" else (1,):
+        run.metrics.append({"step": step, "eval/pass@1": 0.0})
+    run.note(status="finished" if when == "unseen" else "running")
+    steps = load(sets=["rl.steps=3"]).config
+    monkeypatch.setattr(Lab, "config_of_trials", steps)
+    monkeypatch.setattr("sage_cli.trials.search.pruning.reason_to_prune", lambda *_: "it lags")
+    cancel = TaskQueue.cancel
+
+    def finishes(self, chosen):
+        run.note(status="finished")
+        (tmp_path / "tau-0.1-0.slow").unlink()
+        return cancel(self, chosen)
+
+    monkeypatch.setattr(TaskQueue, "cancel", finishes)
+    enough = Driver._prune
+
+    def looked(self):
+        enough(self)
+        if self._queue.running and when != "while it is ended":
+            (tmp_path / "tau-0.1-0.done").touch()
+            self._queue._executor.end(next(iter(self._queue._running)))
+
+    monkeypatch.setattr(Driver, "_prune", looked)
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, prune="median", trials=1)
+    assert run.manifest["status"] == ("running" if when == "at its last look" else "finished")
+    assert [one.state for one in study.trials()] == ["done"]
+
+
+def test_trainings_that_the_store_lost_are_made_again_and_the_study_keeps_its_values(
+    tmp_path, drive
+):
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, seeds=2)
+    before = study.trials()
+    (tmp_path / "tau-0.1-1.done").unlink()
+    drive(study, seeds=2)  # which isn't told that something is lost
+    assert not (tmp_path / "tau-0.1-1.done").exists()
+    drive(study, seeds=2, lost=before[:1])
+    assert (tmp_path / "tau-0.1-1.done").exists()
+    assert study.trials() == before
+
+
+def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, drive, monkeypatch):
+    """So that its trial is not left when the sweep ends."""
+
+    def refuse(self, point, seeds=None):
+        raise ConfigurationError("q_min is above q_max")
+
+    lines: list[str] = []
+    monkeypatch.setattr(Lab, "trainings", refuse)
+    monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
+    drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), total=2, seeds=2)
+    cells = json.loads((tmp_path / "state.json").read_text())["trials"]
+    assert cells == {"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0}
+    assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
+
+
+def test_state_counts_trials_and_not_their_replicates(tmp_path, drive, monkeypatch):
+    for seed in (0, 1):
+        (tmp_path / f"tau-0.1-{seed}.slow").touch()
+    MetricsFile(tmp_path / "tau-0.1-0" / "metrics.jsonl").append({"step": 1, "eval/pass@1": 0.0})
+    monkeypatch.setattr("sage_cli.trials.search.pruning.reason_to_prune", lambda *_: "it lags")
+    study = Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
+    drive(study, prune="median", seeds=2, total=2)
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert state["trials"] == {"done": 1, "failed": 0, "pruned": 1, "cancelled": 0, "left": 0}
+    assert state["best"] == "tau 0.2: pass@1 0.500"
+
+
+def test_trials_count_points_and_not_their_replicates(tmp_path, drive):
+    space = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2, 0.3))})
+    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    drive(study, trials=2, seeds=2)
+    assert len(study.trials()) == 2
+    assert sorted(path.stem for path in tmp_path.glob("*.done")) == [
+        "tau-0.1-0", "tau-0.1-1", "tau-0.2-0", "tau-0.2-1"
+    ]  # fmt: skip
+
+
+MANY = tuple(round(0.1 * place, 1) for place in range(1, 10))
+
+
+def states(study):
+    return {one.point["guide.tau"]: str(one.state) for one in study.trials()}
+
+
+def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
+    tmp_path, drive, monkeypatch
+):
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
+
+    def opened():
+        return Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+
+    monkeypatch.setattr(
+        sys.modules[__name__], "FAILS", dict.fromkeys(MANY[1:], (1, "the head is dead"))
+    )
+    settings = {"stop_after": 3, "retries": 0, "trials": 9, "places": 1}
+    study = opened()
+    driver = drive(study, **settings)
+    assert (driver.stopped_by.kind, driver.stopped_by.reason) == ("error", "the head is dead")
+    assert states(study) == {0.1: "done"}
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", {0.9: (1, "its own")})
+    study = opened()
+    assert study.failed == []  # nothing is burnt
+    order = []
+    begin = Study.propose
+    monkeypatch.setattr(Study, "propose", lambda self: order.append(one := begin(self)) or one)
+    assert drive(study, **settings).stopped_by is None
+    assert states(study) == {tau: "failed" if tau == 0.9 else "done" for tau in MANY}
+    # what nobody tried came first
+    first = [one.point["guide.tau"] for one in order if one is not None]
+    assert first[-3:] == [0.2, 0.3, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("fails", "stop_after"),
+    [
+        ({0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x"), 0.4: (2, "y")}, 2),  # of two kinds
+        ({0.1: (1, "x"), 0.3: (1, "x"), 0.5: (1, "x")}, 2),  # not in a row
+        (dict.fromkeys(MANY, (1, "out of memory")), 2),  # the cells' own
+        (dict.fromkeys(MANY, (1, "x")), None),
+    ],
+)
+def test_other_failures_are_the_cells_own(tmp_path, drive, monkeypatch, fails, stop_after):
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", fails)
+    space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
+    study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])
+    settings = {"stop_after": stop_after, "retries": 0}
+    assert drive(study, places=1, **settings).stopped_by is None
+    assert states(study) == {tau: "failed" if tau in fails else "done" for tau in MANY}
+    assert [
+        one.point["guide.tau"]
+        for one in Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"]).failed
+    ] == list(fails)  # which the next driver tries first

@@ -1,0 +1,88 @@
+"""What a sweep's report says of cells whose results are not all there any more."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sage_cli.config.load import load
+from sage_cli.errors import StoreError
+from sage_cli.metrics import Counts
+from sage_cli.reports.provenance import Provenance
+from sage_cli.reports.sweeps.plain import from_data, to_data
+from sage_cli.store.json_files import json_text
+from sage_cli.trials.search import outcome as outcomes
+from sage_cli.trials.search.outcome import lost, outcome
+from sage_cli.trials.search.prepared import Sweep, prepared
+
+TAUS = (0.1, 0.2, 0.3, 0.4)
+RIGHT = {0.1: 10, 0.2: 40, 0.3: 20, 0.4: 30}
+"""Right samples of 64, of each problem: the second cell is the best."""
+P, N = 40, 64
+
+
+@pytest.fixture
+def swept(tmp_path, monkeypatch):
+    """A sweep of four cells of two seeds, all done, whose store is a dictionary; and its study."""
+    flags = {"guide": {"name": "branch"}, "run": {"root": tmp_path / "runs"}}
+    space = "|".join(map(str, TAUS))
+    sets = [f"sweep.space=tau={space}", "sweep.seeds=2", "sweep.objective=[pass@1]",
+            "sweep.samples=64", "tracking.wandb=off"]  # fmt: skip
+    sweep = prepared(load(["tiny"], flags, sets=sets).config)
+    store = {}
+    for tau in TAUS:
+        for seed in range(2):
+            run = run_of(sweep, tau, seed)
+            c_P = np.full(P, RIGHT[tau]) + np.arange(P) % 3 - 1 + seed
+            counts = Counts(tuple(f"p{i}" for i in range(P)), np.full(P, N), c_P)
+            store[run] = {"dev": counts}
+
+    def counts_of_one(self, one):
+        found = store.get(one.policy.label)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(Sweep, "counts", counts_of_one)
+    monkeypatch.setattr(outcomes, "configured_provenance", lambda *_: Provenance())
+    study = sweep.open_study()
+    for tau in TAUS:
+        study.tell(study.propose(), [RIGHT[tau] / N])
+    return sweep, study, store
+
+
+def read(document):
+    return from_data(json.loads(json_text(document.data)))
+
+
+def run_of(sweep, tau, seed):
+    return sweep.trial({"guide.tau": tau}, seed + 1).replicates[seed].policy.label
+
+
+def test_a_sweep_that_is_whole_has_lost_nothing(swept):
+    sweep, study, _ = swept
+    assert lost(study, sweep) == []
+    result = read(outcome(sweep, study, ()))
+    assert [cell.state for cell in result.cells] == ["done"] * 4
+    assert result.best("pass@1") == 1
+
+
+@pytest.mark.parametrize("why", ["deleted", "refused"])
+def test_a_cell_that_is_lost_is_named_and_takes_nothing_from_the_others(swept, why):
+    sweep, study, store = swept
+    name = run_of(sweep, 0.2, 1)
+    if why == "deleted":
+        del store[name]
+    else:
+        store[name] = StoreError(f"part 3 of {name} is torn")
+    assert [one.point for one in lost(study, sweep)] == [{"guide.tau": 0.2}]
+    document = outcome(sweep, study, ())
+    result = read(document)
+    assert [cell.state for cell in result.cells] == ["done", "missing", "done", "done"]
+    assert name in result.cells[1].missing
+    assert result.cells[1].values == (40 / 64,)  # as the study remembers it
+    assert sorted(result.findings.intervals) == [0, 2, 3]
+    assert result.findings.rankings["pass@1"].best == result.best("pass@1") == 3  # 30 of 64
+    notes = " ".join(document.tables[0].notes)
+    assert "cell 2 had results that the store has no more" in notes
+    assert to_data(result)["cells"][1]["missing"] == result.cells[1].missing

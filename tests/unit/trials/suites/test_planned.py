@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sage_cli.config.load import changed
+from sage_cli.errors import ConfigurationError
+from sage_cli.store.runs.evaluations import record_evaluation
+from sage_cli.store.runs.run import Runs
+from sage_cli.trials.cost import Cost, cost_left, cost_of
+from sage_cli.trials.suites.overrides import Overrides
+from sage_cli.trials.suites.planned import PlannedSuite, planned
+from sage_cli.trials.suites.results import PartResult, refuse_other_settings, results
+from sage_cli.trials.task import Task
+from sage_cli.trials.trial import Replicate
+
+PAPER = "qwen2.5-math-7b"
+
+
+def plan(
+    name: str, root: Path, *sets: str, preset: str = "tiny", seeds: int | None = None
+) -> PlannedSuite:
+    return planned(name, Overrides((preset,), sets, seeds, {"run": {"root": root}}))
+
+
+def finished(one: Replicate, **manifest: object) -> None:
+    """Have the one's run say that it has come to its end."""
+    run = one.policy.run
+    assert run is not None
+    with run.recording(one.config.model_dump(mode="json"), kind="rl", **manifest):
+        pass
+
+
+def titles(found: PlannedSuite) -> list[str]:
+    return [task.title for task in found.tasks]
+
+
+def test_a_suite_is_a_base_its_measurement_and_trainings_that_are_measured(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=2)
+    base, measuring, first, *_ = found.tasks
+    assert [task.kind for task in found.tasks] == ["sft", "eval", "rl", "rl", "rl", "guide", "rl"]
+    assert titles(found)[2:] == [
+        "grpo, seed 1", "grpo, seed 2",
+        "grpo-branch, seed 1", "guide of grpo-branch", "grpo-branch, seed 2",
+    ]  # fmt: skip
+    assert measuring.needs is base
+    assert first.needs is base
+    assert shlex.split(first.typed)[:3] == ["sage", "rl", "--measure"]
+    assert first.typed.endswith(f"--runs {tmp_path}")
+    assert {task.state for task in found.tasks} == {"to do"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_suites_share_is_done_once(tmp_path: Path) -> None:
+    found = plan("paper", tmp_path, preset=PAPER)
+    names = [task.name for task in found.tasks]
+    assert len(names) == len(set(names))
+    (grpo,) = [
+        task for task in found.tasks if task.kind == "rl" and task.title == "grpo"
+        and "deepseek" not in task.config.model_dump_json()
+    ]  # fmt: skip
+    assert {"table1", "table2", "table5", "table9", "figure3"} <= set(grpo.wanted_by)
+    again = [task for task in found.tasks if task.needs is grpo and task.kind == "eval"]
+    assert {task.config.evaluation.benchmark for task in again} == {
+        "aime", "minerva", "kk", "aime,amc23,math500-l5"
+    }  # fmt: skip
+
+
+def test_every_task_comes_after_what_it_needs(tmp_path: Path) -> None:
+    tasks = list(plan("paper", tmp_path).tasks)
+    for place, task in enumerate(tasks):
+        assert task.needs is None or tasks.index(task.needs) < place  # type: ignore[arg-type]
+
+
+def test_a_suite_about_training_measures_nothing(tmp_path: Path) -> None:
+    found = plan("table5", tmp_path, seeds=1)
+    assert [task.kind for task in found.tasks] == ["sft", "rl", "rl", "rl"]
+    assert not any("--measure" in task.words for task in found.tasks)
+
+
+def test_another_seed_or_setting_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    folders = {
+        plan("demo", tmp_path).folder,
+        plan("demo", tmp_path, seeds=2).folder,
+        plan("demo", tmp_path, "rl.steps=3").folder,
+        plan("demo", tmp_path, "evaluation.samples=64").folder,
+    }
+    assert len(folders) == 4
+    assert plan("demo", tmp_path).folder in folders
+
+
+def cost_by_kind(found: PlannedSuite) -> dict[str, Cost]:
+    return {task.kind: cost_of(task) for task in found.tasks}
+
+
+def test_costs_by_hand(tmp_path: Path) -> None:
+    found = cost_by_kind(plan("table4", tmp_path, preset=PAPER))
+    # 1,000 steps of 8 x 8 completions; 60 + 40 + 134 problems x 64 samples x 5 seeds
+    measuring = 234 * 64 * 5
+    assert found["eval"].completions == measuring
+    assert found["eval"].tokens == measuring * 6144
+    assert found["rl"].steps == 1000
+    assert found["rl"].completions == 64_000 + measuring
+    assert found["rl"].tokens == (64_000 + measuring) * 6144
+    # 4,000 tokens a second are sampled, and as many trained on
+    seconds = (64_000 + measuring) * 6144 / 4000 + 64_000 * 6144 / 4000
+    assert found["rl"].gpu_hours == pytest.approx(seconds / 3600)
+
+
+def test_of_a_finished_training_only_its_measurement_is_left(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, preset=PAPER)
+    _, grpo, _ = found.parts[-1].replicates
+    finished(grpo)
+    # one of two trainings of 1,000 steps is left; both and the base are to be measured
+    measuring = 234 * 64 * 5
+    left = cost_left([one for one in found.tasks if one.state != "done"])
+    assert left.steps == 1000
+    assert left.completions == 64_000 + 3 * measuring
+
+
+def test_what_cannot_be_counted_is_named(tmp_path: Path) -> None:
+    found = [cost_of(task) for task in plan("figure4", tmp_path, preset=PAPER).tasks]
+    assert "the problems of kk" in sum(found, Cost()).unknown
+    assert "the steps of supervised warm-up" in sum(found, Cost()).unknown
+
+
+def result(found: PlannedSuite, failures: dict[str, str] | None = None) -> PartResult:
+    return results(found.parts[-1], found.stored, failures or {})
+
+
+def test_a_failed_training_is_told_with_its_reason_and_others_with_their_state(
+    tmp_path: Path,
+) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    _, grpo, _ = found.parts[-1].replicates
+    rows = result(found, {grpo.policy.label: "diverged: the loss is not a number"}).methods
+    assert [row.shown for row in rows] == [
+        "base (not trained yet)",
+        "grpo (diverged: the loss is not a number)",
+        "grpo-branch (not trained yet)",
+    ]
+
+
+def test_a_base_that_failed_is_why_nothing_else_is_there(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    base = found.tasks[0].name
+    rows = result(found, {base: "timeout: it took too long"}).methods
+    assert {row.why for row in rows} == {"timeout: it took too long"}
+
+
+def test_methods_that_are_the_same_under_a_miniature_stand_once(tmp_path: Path) -> None:
+    found = result(plan("figure6", tmp_path, seeds=1))
+    assert [row.label for row in found.methods] == ["base-1.5b", "grpo-1.5b", "branch-1.5b"]
+    assert found.same == {
+        "base-3b": "base-1.5b", "grpo-3b": "grpo-1.5b", "branch-3b": "branch-1.5b"
+    }  # fmt: skip
+
+
+FIGURES = {"samples": 256, "seeds": 1, "temperature": 1.0, "grading": "strict"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"temperature": 0.3}, "temperature 0.3 instead of 1.0"),
+        ({"grading": "plain"}, "grading plain instead of strict"),
+    ],
+)
+def test_samples_of_other_settings_are_refused_with_the_difference(
+    tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
+    finished(one)
+    keep(one, {**FIGURES, **changed})
+    with pytest.raises(ConfigurationError) as refused:
+        refuse_other_settings(one)
+    assert said in refused.value.cause
+    assert "grpo on arithmetic" in refused.value.cause
+
+
+@pytest.mark.parametrize("benchmark", ["kk-generated, arithmetic", "mine/arithmetic.jsonl"])
+def test_samples_on_a_file_or_behind_a_blank_are_compared_too(
+    tmp_path: Path, benchmark: str
+) -> None:
+    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
+    finished(one)
+    keep(one, {**FIGURES, "temperature": 0.3})
+    with pytest.raises(ConfigurationError, match=r"temperature 0\.3 instead of 1\.0"):
+        refuse_other_settings(
+            replace(one, config=changed(one.config, {"evaluation.benchmark": benchmark}))
+        )
+
+
+def test_fewer_samples_are_no_other_setting(tmp_path: Path) -> None:
+    one = plan("table4", tmp_path, seeds=1).parts[-1].replicates[1]
+    finished(one)
+    keep(one, {**FIGURES, "samples": 64})
+    refuse_other_settings(one)
+
+
+def keep(one: Replicate, figures: dict[str, object]) -> None:
+    assert one.policy.run is not None
+    record_evaluation(one.policy.run, "arithmetic", figures)
+
+
+def test_a_trained_run_is_still_to_be_measured(tmp_path: Path) -> None:
+    found = plan("table4", tmp_path, seeds=1)
+    grpo = found.parts[-1].replicates[1]
+    finished(grpo)
+    assert grpo.policy.run is not None
+    grpo.policy.run.model.mkdir()
+    (grpo.policy.run.model / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+    states = {task.title: task.state for task in found.tasks}
+    assert states["grpo"] == "trained, to be measured"
+    assert len(Runs(tmp_path).all()) == 1
+
+
+def test_tasks_are_works_whose_files_have_their_names(tmp_path: Path) -> None:
+    for task in plan("paper", tmp_path).tasks:
+        assert isinstance(task, Task)
+        assert "/" not in task.name
+        assert task.run is None or task.run.id == task.name

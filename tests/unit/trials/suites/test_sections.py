@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from suite_results import result
+
+from sage_cli.metrics.counts import SampleGrades
+from sage_cli.reports.tables.table import Measure
+from sage_cli.trials.suites.claims import Verdict
+from sage_cli.trials.suites.declaration import Suite
+from sage_cli.trials.suites.sections.decided import decide
+from sage_cli.trials.suites.sections.differences import contrasts, differences
+from sage_cli.trials.suites.sections.measured import curves, measured, summary
+from sage_cli.trials.suites.sections.power import power
+from sage_cli.trials.suites.sections.problems import problems
+from sage_cli.trials.suites.sections.runs import runs, spent
+
+METHODS = {"base": "base", "grpo": "grpo", "grpo-branch": "grpo/branch"}
+
+
+def suite(**more: object) -> Suite:
+    return Suite.model_validate(
+        {"name": "mine", "title": "Mine", "methods": METHODS, "k": "1,4", **more}
+    )
+
+
+NEVER = {"base": {"arithmetic": [[0, 0, 1, 3] * 5]}}
+GRPO = {"grpo": {"arithmetic": [[0, 1, 2, 4] * 5]}}
+BRANCH = {"grpo-branch": {"arithmetic": [[4, 4, 4, 4] * 5]}}
+
+
+def test_measured_beside_published_and_a_failed_method_is_a_row_with_its_reason() -> None:
+    found = result(suite(published="table1"), {**NEVER, **GRPO})
+    here, beside, printed = measured(found).tables
+    rows = {str(row.cells[0]): row for row in here.rows}
+    # c/n: (0 + 0 + 1/4 + 3/4) / 4 = .25 and (0 + 1/4 + 2/4 + 4/4) / 4 = .4375
+    assert str(rows["base"].cells[1]) == "0.250"
+    assert rows["grpo"].cells[1] == Measure(
+        pytest.approx(0.4375), pytest.approx(np.nan, nan_ok=True)
+    )  # type: ignore[arg-type]
+    lost = rows["grpo-branch (out of memory: the GPU is full)"]
+    assert {str(cell) for cell in lost.cells[1:]} == {"–"}
+    by_method = {str(row.cells[0]): row.cells[1:] for row in beside.rows}
+    # printed: (.033 + .355 + .294) / 3 = .2273
+    assert str(by_method["base"][2]) == "0.227"
+    assert str(by_method["grpo-branch"][0]) == "–"
+    assert "compare the order of rows" in beside.notes[1]
+    assert "Qwen2.5-Math-7B-Base" in printed.title
+    assert "arXiv:2605.18864" in printed.notes[0]
+    assert {str(row.cells[0]) for row in printed.rows} == set(METHODS)
+
+
+def test_notes_of_what_was_graded_name_method_and_training() -> None:
+    twice = {"grpo": {"arithmetic": [[1] * 20, [4] * 20]}}
+    *_, first, second = measured(result(suite(), {**NEVER, **twice})).notes
+    assert first == "grpo, seed 1 on arithmetic, evaluation seed 0: 20 right, 60 wrong"
+    assert second == "grpo, seed 2 on arithmetic, evaluation seed 0: 80 right, 0 wrong"
+
+
+def test_a_sentence_says_what_was_compared() -> None:
+    three = {"grpo": {"arithmetic": [[1] * 20] * 3, "kk": [[1] * 5] * 3}}
+    base = {"base": {"arithmetic": [[0] * 20], "kk": [[0] * 5]}}
+    assert summary(result(suite(), {**base, **three})) == (
+        "base, grpo on 20 problems of arithmetic and 5 problems of kk: 3 trainings of each method, "
+        "4 samples of each problem, 1 evaluation seed."
+    )
+    assert summary(result(suite(), NEVER)) == (
+        "base on 20 problems of arithmetic: 4 samples of each problem, 1 evaluation seed."
+    )
+    assert summary(result(suite(), {})) == "base, grpo, grpo-branch: not measured yet."
+    untouched = suite(measured=False)
+    assert summary(result(untouched, {})).endswith("grpo-branch: nothing is measured.")
+
+
+def test_the_other_printed_tables_are_laid_beside_too() -> None:
+    table5 = suite(published="table5", methods={"grpo": "grpo"})
+    _, printed = measured(result(table5, GRPO)).tables
+    assert [str(cell) for cell in printed.rows[0].cells] == ["grpo", "0.056", "0.030", "0.053"]
+
+
+def test_claims_are_decided_with_holms_p_over_the_claims() -> None:
+    claims = (
+        "grpo-branch > base at pass@1",
+        "grpo-branch < grpo at pass@1",
+        "grpo > base at pass@256",
+        "grpo > grpo-branch at pass@1 on elsewhere",
+    )
+    found = result(suite(claims=claims), {**NEVER, **GRPO, **BRANCH})
+    better, worse, capped, unknown = decide(found, contrasts(found))
+    assert better.verdict is Verdict.AS_CLAIMED  # one training: nothing is said of the method
+    assert (better.about, better.subject) == ("models", "two models")
+    assert better.difference.value == pytest.approx(1 - 0.25)
+    assert worse.verdict is Verdict.OTHERWISE  # .4375 less 1
+    assert worse.difference.value == pytest.approx(0.4375 - 1)
+    assert (capped.k, capped.claim.k) == (4, 256)
+    # pass@4 of 4 samples is whether one is right: 2 of 4 problems before, 3 of 4 after
+    assert capped.difference.value == pytest.approx(0.25)
+    assert unknown.verdict is Verdict.UNKNOWN
+    assert unknown.about is None
+    every = contrasts(found)
+    raw = [float(every[pair]["arithmetic"].difference.p_K[place])
+           for pair, place in ((("grpo-branch", "base"), 0), (("grpo", "grpo-branch"), 0),
+                               (("grpo", "base"), 1))]  # fmt: skip
+    # three tests: the smallest p times 3, the next times 2, none smaller than one before
+    order = np.argsort(raw, kind="stable")
+    held = np.maximum.accumulate(np.array(raw)[order] * [3, 2, 1])
+    expected = dict(zip(order.tolist(), np.minimum(held, 1), strict=True))
+    for place, one in enumerate((better, worse, capped)):
+        assert one.p_holm == pytest.approx(expected[place])
+
+
+def test_claims_stand_beside_the_printed_difference() -> None:
+    claims = ("grpo-branch > grpo at pass@256", "grpo-branch > grpo at pass@1 on aime")
+    found = result(suite(published="table1", claims=claims), {**NEVER, **GRPO, **BRANCH})
+    table = differences(found).tables[0]
+    # (.427 + .965 + .794 - .407 - .96 - .775) / 3 = .0147; on AIME .063 - .053
+    assert [str(row.cells[-1]) for row in table.rows] == ["+0.015", "+0.010"]
+    assert table.rows[0].cells[0] == "grpo-branch > grpo at pass@256 (here pass@4)"
+
+
+def test_methods_of_several_seeds_are_compared_as_methods_also_with_a_base() -> None:
+    several = {
+        "base": NEVER["base"],
+        "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5]},
+        "grpo-branch": {"arithmetic": [[4, 4, 4, 4] * 5, [3, 4, 4, 4] * 5]},
+    }
+    claims = ("grpo-branch > grpo at pass@1", "grpo > base at pass@1")
+    found = contrasts(result(suite(claims=claims), several))
+    assert found["grpo-branch", "grpo"]["arithmetic"].difference.runs == (2, 2)
+    single = found["grpo", "base"]["arithmetic"]
+    # means over both seeds: (.4375 + .5) / 2
+    assert single.means[0][0] == pytest.approx(0.46875)
+    assert single.difference.mean_K[0] == pytest.approx(0.46875 - 0.25)
+    assert single.difference.runs == (2, 1)
+    assert (single.about, single.subject) == ("methods", "method and this base")
+    document = differences(result(suite(claims=claims), several))
+    assert [one["about"] for one in document.data["claims"]] == ["methods", "methods"]
+    assert document.data["claims"][0]["verdict"] == "holds"
+    assert [row.cells[2] for row in document.tables[0].rows] == ["methods", "method and this base"]
+    assert {one["about"] for one in document.data["differences"]} == {"methods"}
+    assert document.notes[-1].startswith(
+        "the variance between training seeds is pooled over 2 methods (2 degrees of freedom)"
+    )
+
+
+def test_a_method_that_lacks_seeds_is_a_model_beside_one_that_has_them() -> None:
+    runs = [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5, [0, 1, 2, 4] * 5]
+    lacking = {**NEVER, **BRANCH, "grpo": {"arithmetic": runs}}
+    claims = ("grpo-branch > grpo at pass@1", "grpo > base at pass@1")
+    found = result(suite(claims=claims), lacking)
+    short, against_base = decide(found, contrasts(found))
+    assert (short.about, short.subject) == ("models", "these models")
+    assert short.verdict is Verdict.AS_CLAIMED
+    assert against_base.about == "methods"
+    assert contrasts(found)["grpo-branch", "grpo"]["arithmetic"].difference.runs == (1, 3)
+    notes = differences(found).notes
+    assert any(note.startswith("two models, these models: a method with one") for note in notes)
+
+
+def test_seeds_of_every_method_tell_how_much_seeds_vary() -> None:
+    three = {
+        "base": NEVER["base"],
+        "grpo": {"arithmetic": [[0, 1, 2, 4] * 5, [0, 2, 2, 4] * 5]},
+        "grpo-branch": {"arithmetic": [[4, 3, 2, 4] * 5, [3, 4, 2, 4] * 5]},
+    }
+    claims = ("grpo-branch > grpo at pass@1",)
+    pair = ("grpo-branch", "grpo")
+    alone = contrasts(result(suite(claims=claims), three))[pair]["arithmetic"]
+    # a third method whose runs are far apart, 1 and 3 right of 4, makes seeds vary more
+    wild = {**three, "wild": {"arithmetic": [[1] * 20, [3] * 20]}}
+    more = suite(claims=claims, methods={**METHODS, "wild": "dapo"})
+    beside = contrasts(result(more, wild))[pair]["arithmetic"]
+    assert beside.smallest_K[0] > 2 * alone.smallest_K[0]
+    assert beside.difference.low_K[0] < alone.difference.low_K[0]
+
+
+def test_several_benchmarks_have_an_average_which_decides() -> None:
+    both = {
+        label: {"a": by["arithmetic"], "b": [[4] * 20]}
+        for label, by in {**NEVER, **GRPO, **BRANCH}.items()
+    }
+    found = result(suite(claims=("grpo-branch > base at pass@1",)), both)
+    (one,) = decide(found, contrasts(found))
+    assert one.difference.value == pytest.approx((0.75 + 0) / 2)
+
+
+def test_problems_won_and_lost() -> None:
+    found = result(suite(), {**NEVER, **GRPO})
+    assert found.base is not None
+    document = problems(found, found.base)
+    (row,) = document.tables[0].rows
+    assert document.notes[1].endswith("solved once in 40 samples mostly goes unseen in 4")
+    # of [0, 0, 1, 3] -> [0, 1, 2, 4]: one of four is won, none lost; three of four by .25
+    assert row.cells == ("arithmetic", "grpo", 5, 0, 0, 15)
+    strips = document.data["strips"]["arithmetic"]
+    assert list(strips) == ["base", "grpo"]
+    assert strips["base"][:4].tolist() == [0, 0, 0.25, 0.75]
+    assert len(document.sheets["problems"].rows) == 40
+
+
+def test_curves_power_and_runs_name_the_methods() -> None:
+    found = result(suite(), {**NEVER, **GRPO})
+    assert found.base is not None
+    assert [one["policy"] for one in curves(found).data["curves"]] == ["base", "grpo"]
+    (table,) = power(found, found.base).tables
+    assert [row.cells[0] for row in table.rows] == [20, 80]
+    states = [row.cells[3] for row in runs(found).tables[0].rows]
+    assert states == ["not trained yet"] * 3
+
+
+def test_power_is_about_each_benchmarks_own_problems(tmp_path: Path) -> None:
+    two = {"base": {"arithmetic": [[0, 0, 1, 3] * 5], "kk-generated": [[0, 1, 2, 4, 1] * 2]}}
+    found = result(suite(), two)
+    assert found.base is not None
+    document = power(found, found.base)
+    # 20 and 10 problems as they are, and four times as many
+    numbers = [[row.cells[0] for row in table.rows] for table in document.tables]
+    assert numbers == [[20, 80], [10, 40]]
+    listed = [[one["problems"] for one in base["designs"]] for base in document.data["bases"]]
+    assert listed == numbers
+    (figure,) = document.figures
+    figure.save(tmp_path / "power.svg")
+    drawn = (tmp_path / "power.svg").read_text()
+    assert all(f"<!-- {count} -->" in drawn for count in (10, 20, 40, 80))
+
+
+def test_power_takes_the_correlation_of_verdicts_from_the_suites_own_methods() -> None:
+    found = result(suite(), {**NEVER, **GRPO})
+    assert found.base is not None
+    (assumed,) = power(found, found.base).data["bases"]
+    assert (assumed["correlation"], assumed["like"]) == (0.36, None)  # counts without verdicts
+    first, second = found.base, next(one for one in found.there if one is not found.base)
+    right_PN = np.tile([True, False, False, True], (20, 1))
+    verdicts = SampleGrades((0,), right_PN)
+    for method in (first, second):
+        for by_benchmark in method.measured:
+            (one,) = by_benchmark["arithmetic"]
+            counts = replace(one.counts, c_P=right_PN.sum(axis=1), grades=verdicts)
+            by_benchmark["arithmetic"] = (replace(one, counts=counts),)
+    (seen,) = power(found, first).data["bases"]
+    assert seen["correlation"] == pytest.approx(1)
+    assert seen["like"] == "the methods at hand"
+
+
+def test_every_method_is_compared_with_those_that_a_suite_names() -> None:
+    found = result(suite(against=["grpo", "grpo-branch"]), {**NEVER, **GRPO, **BRANCH})
+    document = differences(found)
+    assert document.title == "Differences"
+    assert list(document.sheets) == ["differences"]
+    (table,) = document.tables
+    # the same two methods the other way round are no further test
+    pairs = [(row.cells[0], row.cells[3]) for row in table.rows]
+    assert pairs == [("grpo-branch less grpo", 1), ("grpo-branch less grpo", 4)]
+    assert {row.cells[1] for row in table.rows} == {"two models"}
+    assert str(table.rows[0].cells[6]).startswith("+0.56")  # 1 less .4375 at k = 1
+
+
+def test_claims_that_name_a_pair_both_ways_are_one_family() -> None:
+    claims = ("grpo-branch > grpo at pass@1", "grpo-branch < grpo at pass@1")
+    found = result(suite(claims=claims, against="grpo"), {**NEVER, **GRPO, **BRANCH})
+    assert found.suite.compared == (("grpo-branch", "grpo"),)
+    document = differences(found)
+    better, worse = document.data["claims"]
+    # 1 less .4375, and the same interval from the other end
+    assert (better["difference"], worse["difference"]) == (0.5625, -0.5625)
+    assert worse["difference low"] == -better["difference high"]
+    assert worse["difference high"] == -better["difference low"]
+    assert (better["verdict"], worse["verdict"]) == (
+        "these models: as claimed", "these models: the reverse",
+    )  # fmt: skip
+    assert better["about"] == worse["about"] == "models"
+    assert better["p_holm"] == worse["p_holm"]
+    assert better["detectable"] == worse["detectable"]
+    assert [(one["a"], one["b"]) for one in document.data["differences"]] == [
+        ("grpo-branch", "grpo")
+    ]
+
+
+def test_what_trainings_took_is_their_mean_beside_the_firsts(tmp_path: Path) -> None:
+    right = {
+        "grpo": {"arithmetic": [[1] * 20, [1] * 20]},
+        "grpo-branch": {"arithmetic": [[1] * 20, [1] * 20]},
+    }
+    found = result(suite(against="grpo"), right, sets=[f"run.root={tmp_path}"])
+    took = {"grpo": [(100, 5), (300, 15)], "grpo-branch": [(300, 25), (500, 35)]}
+    for method in found.methods[1:]:
+        for one, (tokens, seconds) in zip(method.replicates, took[method.label], strict=True):
+            run = one.policy.run
+            assert run is not None
+            run.folder.mkdir(parents=True)
+            run.note(status="finished", seconds=seconds)
+            for step, drawn in ((1, 8), (2, 0)):  # a generation for two steps
+                counted = {"drawn/completions": drawn, "drawn/tokens": tokens * drawn / 8}
+                run.metrics.append({"step": step, **counted})
+    (table,) = spent(found).tables
+    rows = [[str(cell) for cell in row.cells] for row in table.rows]
+    # means of 100 and 300 and of 5 and 15; 400 and 30 are 2 and 3 times those
+    assert rows[0] == ["grpo", "8", "200", "10.0", "1.00", "1.00"]
+    assert rows[1] == ["grpo-branch", "8", "400", "30.0", "2.00", "3.00"]
+
+
+def test_what_is_not_known_of_a_trainings_cost_is_a_dash() -> None:
+    (table,) = spent(result(suite(against="grpo"), GRPO)).tables
+    assert [str(cell) for cell in table.rows[0].cells] == ["grpo", *"–" * 5]
