@@ -88,13 +88,14 @@ def base_facts(base: Policy) -> dict[str, Any]:
 
 
 def state(run: Run) -> str:
-    """`finished`, `interrupted at step 9 of 20`, `running`, `failed: ...` or `not trained yet`.
+    """Return the state of a run, for plans.
 
-    Or `pruned at step 9 of 20: ...`, where a sweep ended it. With what has become of a run that
-    was begun anew in its place.
+    `finished`, `interrupted at step 9 of 20`, `running`, `failed: ...`, `not trained yet`, or
+    `pruned at step 9 of 20: ...`, if a sweep ended it; with the state of its replacement, if
+    one is being trained in its place.
     """
     if run.replacement.folder.is_dir():
-        return f"{_state(run)}; begun anew: {_state(run.replacement)}"
+        return f"{_state(run)}; replacement {_state(run.replacement)}"
     return _state(run)
 
 

@@ -60,4 +60,4 @@ def test_what_is_refused_before_the_training_leaves_the_old_run(settings, base):
 def test_a_base_that_is_begun_anew_stays_the_base_until_the_new_one_is_finished(settings, base):
     stage_replacement(base)
     assert InitialPolicy.of(settings).carry_out(Silent()).run == base
-    assert state(base) == "finished; begun anew: not trained yet"
+    assert state(base) == "finished; replacement not trained yet"
