@@ -1,0 +1,161 @@
+"""The table in docs/architecture.md: a thing that is added as a row says is there, and runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", PAGE, re.MULTILINE))
+
+GUIDE = """
+from typing import Literal
+from sage_cli.guides.guide import Guide
+
+class Steady(Guide):
+    '''q is the same everywhere.'''
+
+    name: Literal["steady"] = "steady"
+    factor: float = 1.1
+    '''The factor.'''
+
+    def q(self, signals, step):
+        return self.factor + 0 * signals.logps_BT
+"""
+METHOD = """
+from typing import Literal
+from sage_cli.methods.parts.formulas import centred_advantages
+from sage_cli.methods.policy_gradient import PolicyGradient
+
+class Halved(PolicyGradient):
+    '''Half of the centred reward.'''
+
+    algo: Literal["halved"] = "halved"
+    share: float = 0.5
+    '''The share of the centred reward.'''
+    source = "this test: half of the centred reward"
+
+    def advantages(self, inputs):
+        return self.share * centred_advantages(inputs.rewards_PN).flatten()
+"""
+SETTING = """    seed: int = 0
+    '''The first evaluation seed.'''
+    patience: int = 3
+    '''Validations without a gain before a training ends.'''
+""".replace("'''", chr(34) * 3)
+BENCHMARK = """_ENTRIES: tuple[DataSet | Group, ...] = (
+    DataSet(
+        "pub-quiz", "Pub quiz", "nobody/pub-quiz", ("test",), ("benchmarks/pub.jsonl",),
+        question=(("problem",),), gold=(("answer", whole),), count=7,
+    ),
+"""
+ANALYSIS = """
+from typing import TypedDict
+from sage_cli.analysis.analysis import Analysis
+from sage_cli.reports.document import Document
+
+class Counted(TypedDict):
+    problems: int
+
+def count(inputs):
+    (answers,) = (of[0] for of in inputs.answers.values())
+    return Document("counted", "problems", Counted(problems=len(answers.problems)))
+
+COUNTED = Analysis("counted", "how many problems there are", count, Counted)
+"""
+ANALYSE = """
+from pathlib import Path
+from answered import Sample, answered, inputs
+from sage_cli.analysis.registry import find_analysis
+of = answered(Path("samples"), "a", {"p": [Sample()], "q": [Sample()]})
+print(find_analysis("counted").of(inputs(of)).data)
+"""
+
+
+ADDED: dict[str, dict[str, str | tuple[str, str]]] = {
+    "a guide": {"guides/steady.py": GUIDE},
+    "a method": {"methods/halved.py": METHOD},
+    "a setting": {
+        "settings/sections/evaluation.py": (SETTING[: SETTING.index("    patience")], SETTING)
+    },
+    "a benchmark": {
+        "problems/published.py": ("_ENTRIES: tuple[DataSet | Group, ...] = (\n", BENCHMARK)
+    },
+    "an analysis": {
+        "analysis/measures/counted.py": ANALYSIS,
+        "analysis/registry.py": (
+            "_ANALYSES = (",
+            "from sage_cli.analysis.measures.counted import COUNTED\n_ANALYSES = (COUNTED, ",
+        ),
+    },
+}
+SAGE = "from sage_cli.cli.app import main; main()"
+RUN: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
+    "a guide": [
+        (SAGE, ("rl", "--guide", "steady", "--set", "guide.factor=1.2", "--dry-run"), "steady"),
+        (SAGE, ("config", "explain", "guide.factor"), "The factor."),
+    ],
+    "a method": [
+        (SAGE, ("rl", "--algo", "halved", "--set", "rl.share=0.25", "--dry-run"), "halved"),
+        (SAGE, ("algos",), "half of the centred reward"),
+    ],
+    "a setting": [
+        (SAGE, ("config", "explain", "evaluation.patience"), "before a training ends"),
+        (SAGE, ("config", "show", "--set", "evaluation.patience=5", "--json"), '"patience": 5'),
+    ],
+    "a benchmark": [
+        (SAGE, ("data", "list"), "pub-quiz"),
+        (SAGE, ("data", "show", "pub-quiz"), "How many bones has a shark?"),
+    ],
+    "an analysis": [
+        (SAGE, ("analyze",), "how many problems there are"),
+        (ANALYSE, (), "{'problems': 2}"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the code that a test may add to."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for part in ("sage_cli", "configs", "sweeps"):
+        copytree(REPOSITORY / part, folder / part, ignore=ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.mark.parametrize("thing", ADDED)
+def test_a_thing_is_added_where_the_table_says(thing: str, package: Path, tmp_path: Path):
+    places = re.findall(r"`([\w/]+(?:/|\.py))`", ROWS[thing])
+    for name, content in ADDED[thing].items():
+        assert any(name == place or name.startswith(place) for place in places), name
+        file = package / "sage_cli" / name
+        text = content if isinstance(content, str) else file.read_text().replace(*content)
+        assert not file.exists() or text != file.read_text()
+        file.write_text(text.replace("'''", chr(34) * 3))
+    (tmp_path / "benchmarks").mkdir()
+    row = '{"problem": "How many bones has a shark?", "answer": "0"}\n'
+    (tmp_path / "benchmarks/pub.jsonl").write_text(7 * row)
+    paths = f"{package}:{REPOSITORY / 'tests/support'}"
+    for program, words, said in RUN[thing]:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            cwd=tmp_path,
+            env={
+                "SAGE_DATA": str(tmp_path),
+                "PYTHONPATH": paths,
+                "PATH": "",
+                "COLUMNS": "200",
+                "HF_HUB_OFFLINE": "1",
+            },
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout, done.stdout
