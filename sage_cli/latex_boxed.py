@@ -59,7 +59,7 @@ def last_boxes(text: str) -> str | None:
 
 
 def _same_unknown(text: str, box: Span, name: str | None) -> bool:
-    """Whether `box` is a value of the unknown `name` too; None names none."""
+    """Return True if `box` is a value of the unknown `name` too; None names none."""
     before = _BEFORE.search(text, max(0, box[0] - _JOINT), box[0])
     return name is None or (before is not None and before[1] == name)
 

@@ -20,7 +20,7 @@ class RunningTask:
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """How far the tasks of a sweep or a suite are; `total` counts the running ones, too.
+    """Progress of the tasks of a sweep or a suite; `total` includes the running ones.
 
     `best` says which trial leads and with which value; `left_s` is None while it is unknown.
     """

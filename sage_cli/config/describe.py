@@ -1,4 +1,4 @@
-"""What recipes would do, as facts by name: for dry runs. Pure: nothing is looked up."""
+"""Facts about specs by name, for dry runs. Pure: nothing is looked up."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _optimised(rl: Method, learning_rate: float) -> dict[str, str]:
 
 
 def samples_in_words(evaluation: EvaluationSection) -> str:
-    """How many completions of a problem are drawn."""
+    """Describe how many completions per problem are sampled."""
     seeds = f", by each of {evaluation.seeds} seeds" if evaluation.seeds > 1 else ""
     return f"{evaluation.samples} per problem{seeds}"
 

@@ -168,7 +168,7 @@ def _settle_compat(merged: Merged, layers: Sequence[Layer], final: Mapping[str, 
 
 
 def _decisive(merged: Merged, final: Mapping[str, str]) -> tuple[str, ...]:
-    """What the authors' values depend on: algorithm, guide, tuning, prompt format, warm-up."""
+    """Return the choices that decide the authors' values: method, guide, tuning, prompt, ..."""
     scratch = final["model"] == "scratch"
     tuning = merged.get("model", "tuning", "full" if scratch else "lora")
     warm_up = (WARM_UP,) if not scratch and merged.get("sft", "enabled", True) else ()

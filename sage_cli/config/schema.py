@@ -89,7 +89,7 @@ def contradictions(config: SageConfig) -> list[str]:
 
 
 def _of_the_anchor(config: SageConfig) -> list[str]:
-    """What a guide and a schedule need of the KL anchor."""
+    """Return the conflicts of a guide or a schedule with the KL anchor."""
     found = []
     guided, kl = config.guide.name != "none", config.anchor.kl
     if guided and kl == "none":
@@ -128,7 +128,7 @@ def _of_the_batch(config: SageConfig) -> list[str]:
 
 
 def _of_the_processes(config: SageConfig) -> list[str]:
-    """What several processes can't be, or do, together."""
+    """Return the conflicts of several processes with other settings."""
     rl = config.rl
     found = launch_problems(rl, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
@@ -141,7 +141,7 @@ def _of_the_processes(config: SageConfig) -> list[str]:
 
 
 def _of_measuring(config: SageConfig) -> list[str]:
-    """What grading, a server's prompts and a sweep's objectives need of other settings."""
+    """Return the conflicts of grading, servers' prompts and objectives with other settings."""
     found = []
     if config.grading.extract == "text" and config.grading.mode != "math-verify":
         found.append(
@@ -165,7 +165,7 @@ def _of_measuring(config: SageConfig) -> list[str]:
 
 
 def _of_the_model(config: SageConfig) -> list[str]:
-    """What the model's kind and tuning leave no room for."""
+    """Return the conflicts of the model's kind and tuning with other settings."""
     model, anchor, found = config.model, config.anchor, []
     scratch, full = isinstance(model, ScratchModel), model.tuning == "full"
     coarse = trained_dtype(model) in ("bfloat16", "float16")

@@ -1,4 +1,4 @@
-"""What the noisy guides share: strengths on a schedule, and noise that a seed determines."""
+"""The base of the noisy guides: strengths on a schedule, noise determined by a seed."""
 
 from __future__ import annotations
 

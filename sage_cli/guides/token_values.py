@@ -1,4 +1,4 @@
-"""What a guide did: per token of given completions, and in statistics over many tokens."""
+"""Values of a guide: per token of given completions, and as statistics over many tokens."""
 
 from __future__ import annotations
 

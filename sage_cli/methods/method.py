@@ -148,7 +148,7 @@ class Method(Section):
 
     @classmethod
     def name(cls) -> str:
-        """What `--algo` calls it."""
+        """Return the method's name, as `--algo` takes it."""
         return str(get_args(cls.model_fields["algo"].annotation)[0])
 
     @property

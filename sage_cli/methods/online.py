@@ -58,12 +58,12 @@ class OnlineMethod(Method):
 
     @property
     def computed_by_trl(self) -> Literal["group", "none"] | None:
-        """What TRL calls the advantages; None where they are the method's own."""
+        """Return TRL's name of the advantages; None if the method computes its own."""
         return "none"
 
     @property
     def clip_range(self) -> tuple[float, float] | None:
-        """How far the ratio may be below and above 1; None where it is not clipped."""
+        """Return the clip range below and above 1; None if the ratio is not clipped."""
         return None
 
     @property

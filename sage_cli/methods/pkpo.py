@@ -68,7 +68,7 @@ def pkpo_advantages(rewards_PN: Tensor, k: int, form: str) -> Tensor:
 
 @lru_cache
 def _pkpo_weights(n: int, k: int, form: str) -> list[list[float]]:
-    """What completion i's advantage takes of reward j, both counted from the lowest reward."""
+    """Return the weight of reward j in completion i's advantage, both in ascending order."""
     if k == 1:
         return [[1.0 if i == j else -1 / (n - 1) for j in range(n)] for i in range(n)]
     return [_favoured(n, k, i) if form == "favoured" else _leave_one_out(n, k, i) for i in range(n)]

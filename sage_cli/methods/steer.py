@@ -26,7 +26,7 @@ class Steer(PolicyGradient):
     form: Literal["linear", "exp"] = "linear"
     """Weights by Omega: linear between the extremes, or `minimum_weight` to a power."""
     omega: Literal["code", "paper"] = "code"
-    """How much a token's update moves the entropy, as the authors' code or their paper has it."""
+    """Return the entropy change of a token's update, by the authors' code or their paper."""
     minimum_weight: float = Field(0.8, gt=0, le=1)
     """Weight where Omega is greatest."""
     maximum_weight: float = Field(1.2, ge=1)

@@ -1,4 +1,4 @@
-"""How much of beta, the weight of the anchor, holds at which step."""
+"""The share of beta, the anchor's weight, by step."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Widths:
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """How a model is trained: `adapter` counts LoRA's numbers, 0 where all weights are trained.
+    """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
 
     `shards` is over how many cards weights, gradients and optimiser are spread; `fused` says that
     kernels work on a tile of logits in place, as Triton's do on a GPU.

@@ -20,7 +20,7 @@ class PolicyUsed:
 
 @dataclass(frozen=True)
 class GraderUsed:
-    """How answers were graded; `tolerance` is relative, `version` the grader's identity."""
+    """The grader of answers; `tolerance` is relative, `version` the grader's identity."""
 
     mode: str
     judge: str | None = None

@@ -51,7 +51,7 @@ class _Schema(GenerateJsonSchema):
         return {"type": "array", "items": self.float_schema({"type": "float"})}
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
-        """What isn't written can't be left to a default."""
+        """Leave out defaults: answers have every key."""
         return self.generate_inner(schema["schema"])
 
     def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:

@@ -1,4 +1,4 @@
-"""What is measured on samples, Eq. 13 and pass@k: the estimators' means, by enumeration."""
+"""Means of the estimators of Eq. 13 and of pass@k, by enumeration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the objectives have their optimum: closed forms against gradient ascent."""
+"""Optima of the objectives: closed forms against gradient ascent."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ BETA, BONUS = 0.5, 0.5
 
 
 class Solutions(TypedDict):
-    """Where each objective ends: mass by completion."""
+    """The optimum of each objective: mass by completion."""
 
     completions: list[str]
     beta: float

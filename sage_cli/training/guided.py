@@ -77,7 +77,7 @@ def _warm_up(
 
 
 def sft_section(rl: GuidedDpo) -> SftSection:
-    """How right tries are taken in: in their order, `rl.prompts_per_step` at a time."""
+    """Return the SFT settings for right tries: in their order, `rl.prompts_per_step` at a time."""
     return SftSection(
         epochs=1,
         shuffle=False,

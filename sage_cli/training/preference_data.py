@@ -1,4 +1,4 @@
-"""What guided retries give to learn from: right completions for SFT, pairs for DPO."""
+"""Data from guided retries: right completions for SFT, pairs for DPO."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def lesson(
 
 
 def _begun(failed: Attempt, again: Attempt, guided: GuidedDpo) -> str:
-    """What the policy was given of its own answer."""
+    """Return the part of its own answer that the policy was given."""
     return again.problem.question.removeprefix(failed.problem.question) if guided.continued else ""
 
 

@@ -142,7 +142,7 @@ def punishments(rl: OnlineMethod, rollout: RolloutSection) -> list[Any]:
 
 
 def _forward(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
-    """What the forward KL is computed on, where it is asked for."""
+    """Return the completions of forward KL, if it is used."""
     if recipe.anchor.kl != "forward":
         return None
     problems = [problem for _, problem in inputs.prompts]

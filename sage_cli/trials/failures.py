@@ -1,4 +1,4 @@
-"""Why a task left no result: its class, the reason, and the last lines that it printed."""
+"""Failures of tasks: class, reason, and the last lines that were printed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Failure:
 
 
 def failure(end: End, manifest: Mapping[str, Any], log: Path) -> Failure:
-    """Why a task failed, from its executor, its run's manifest and its log.
+    """Return the failure of a task from its executor, its run's manifest and its log.
 
     `manifest` is {} if the task did not start or resume its run.
     """
@@ -120,7 +120,7 @@ def write_failures(file: Path, failures: Mapping[str, Failure]) -> None:
 
 
 def stored_failures(file: Path) -> dict[str, str]:
-    """Why tasks were given up, by name; {} if the file is missing or torn."""
+    """Return the stored failures by task; {} if the file is missing or torn."""
     try:
         return {
             name: f"{why['kind']}: {why['reason']}"

@@ -34,12 +34,12 @@ class TaskProgress:
 
     @property
     def total(self) -> int:
-        """How many tasks there are, as far as is known; what they need is not counted."""
+        """Return the number of known tasks, without the tasks that they need."""
         return max(self._total, len(self._expected))
 
     @property
     def left(self) -> int:
-        """How many have not ended yet."""
+        """Return the number of tasks that have not ended."""
         ended = self.done_count + self.failed_count + self.pruned_count
         return max(0, self.total - ended)
 

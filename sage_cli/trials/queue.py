@@ -73,7 +73,7 @@ class TaskQueue:
 
     @property
     def places(self) -> int:
-        """How many tasks may run at the same time."""
+        """Return how many tasks may run at the same time."""
         return self._executor.places
 
     @property

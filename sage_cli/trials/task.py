@@ -69,7 +69,7 @@ class Task:
 
     @property
     def started(self) -> str | None:
-        """When its run was last started or resumed, by any process."""
+        """Return when the task's run was last started or resumed, by any process."""
         return self.run.known.get("started") if self.run else None
 
     @property

@@ -1,1 +1,1 @@
-"""What commands print: tables, progress, plans, errors and JSON."""
+"""Output of commands: tables, progress, plans, errors and JSON."""

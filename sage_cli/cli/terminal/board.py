@@ -119,7 +119,7 @@ def _sentence(status: TaskStatus) -> str:
 
 
 def _ends(status: TaskStatus) -> tuple[str, ...]:
-    """What a plain line shows after the counts: the best trial, time left, steps."""
+    """Return the end of a plain line: the best trial, time left, steps."""
     best = f"best {status.best}" if status.best else ""
     steps = [f"{task.name} at {_step(task)}" for task in status.running if task.step is not None]
     more = [f"and {len(steps) - PLAIN_STEPS} more"] if len(steps) > PLAIN_STEPS else []

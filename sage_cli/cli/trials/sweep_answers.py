@@ -54,7 +54,7 @@ class CancelAnswer(TypedDict):
 
 
 class RemovedSweepAnswer(RemovedAnswer):
-    """What was removed, and a sentence for each study in a database that stays."""
+    """The removed sweeps, and a sentence for each study that stays in a database."""
 
     kept: list[str]
 

@@ -69,7 +69,7 @@ class SweepTask(Task):
 
     @property
     def state(self) -> str:
-        """How many of its trials are done; nothing is read before it was started."""
+        """Return how many of a suite's trials are done; nothing is read before it was started."""
         if not self.folder.is_dir():
             return TO_DO
         from sage_cli.trials.search.prepared import prepared  # imports Optuna

@@ -125,7 +125,7 @@ def _executor(search: Sweep, *, detach: bool) -> Executor:
 
 
 def _section(search: Sweep) -> ExecutorSection:
-    """Where tasks run, and how many at once; None leaves the number to the cluster.
+    """Return where tasks run and how many at once; None leaves the number to the cluster.
 
     A sampler that learns is not asked for all trials at once.
     """

@@ -47,7 +47,7 @@ class Dars(PolicyGradient):
         return SecondStage(self, setup)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """What samples or weighs completions in groups of equal size."""
+        """Return the conflicts with settings that need groups of equal size."""
         found, group = super().refusals(beside), self.rollouts_per_prompt
         if group < 3:
             found.append(

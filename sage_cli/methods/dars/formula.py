@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def extra_rollouts(right: int, first: int, allocation: Literal["et", "hw"], most: int) -> int:
-    """How many rollouts a prompt with `right` right ones among `first` gets in the second stage.
+    """Return the second-stage rollouts of a prompt with `right` of `first` rollouts right.
 
     With accuracy a = right / first (0.5 / first where none is right), a group's advantages weigh
     W = 2 a (1 - a) each, and first / 2 in all at a = 1/2. `et` brings every hard prompt up to that

@@ -45,7 +45,7 @@ class _AllRows:
         self._right.append(right_PN.flatten())
 
     def right(self) -> list[bool]:
-        """Whether a row is right, and not one that fills up."""
+        """Return True if a row is right, and not one that fills up."""
         right = torch.cat(self._right).tolist()
         return [yes and real for yes, real in zip(right, self._real, strict=True)]
 
@@ -74,7 +74,7 @@ class SecondStage(Hooks):
 
     @property
     def record(self) -> dict[str, Any]:
-        """What is to be said of both stages."""
+        """Return the records of both stages."""
         return {**super().record, **self._pooled}
 
     def pooled(self, trainer: Trainer, rows: list[Row], batch: Batch, right_PN: Tensor) -> Batch:

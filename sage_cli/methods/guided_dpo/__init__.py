@@ -61,7 +61,7 @@ class GuidedDpo(Method):
 
     @property
     def pairs_at_once(self) -> int:
-        """How many of a step's pairs go through the model together, each of two completions.
+        """Return the pairs of a step that go through the model together, two completions each.
 
         The largest divisor of a step's pairs that is no more than `micro_batch` completions, one
         at least.
@@ -85,7 +85,7 @@ class GuidedDpo(Method):
         return self
 
     def refusals(self, beside: Beside) -> list[str]:
-        """What has no place beside pairs."""
+        """Return the conflicts with settings that pairs do not use."""
         found, kl = super().refusals(beside), beside.anchor.kl
         if beside.guide.name != "none":
             found.append(
@@ -111,7 +111,7 @@ class GuidedDpo(Method):
         return found
 
     def warnings(self) -> list[str]:
-        """What holds the policy."""
+        """Return a sentence on the policy that DPO refers to."""
         return ["no KL anchor: DPO holds the policy to what supervised fine-tuning leaves"]
 
     def describe(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What methods are made from and given: formulas, inputs, hooks, rewards. May import torch."""
+"""Parts of methods: formulas, inputs, hooks, rewards. May import torch."""

@@ -1,4 +1,4 @@
-"""What every method owes the trainer, as a test class to inherit.
+"""The contract between a method and the trainer, as a test class to inherit.
 
     class TestMine(MethodContract):
         def make(self) -> Method:
@@ -144,7 +144,7 @@ class MethodContract(ABC):
                 assert (of_groups[prompt] * mask[prompt] == 0).all()
 
     def test_prompts_may_come_in_any_order(self) -> None:
-        """Which process or place a group has decides nothing."""
+        """The order of groups does not change advantages."""
         if not self.order_of_groups_matters:
             inputs, order_P = self.inputs(), torch.tensor([2, 0, 4, 3, 1])
             expected = self.advantages(inputs).reshape(PROMPTS, COMPLETIONS, -1)[order_P]
@@ -215,7 +215,7 @@ class MethodContract(ABC):
             assert (self.shaped(self.update())[:2] == 0).all()
 
     def test_rows_may_be_divided_among_micro_batches(self) -> None:
-        """Which rows go through the model together decides nothing, unless it says so."""
+        """The division into micro-batches does not change advantages, unless the method says so."""
         if not self.reads_the_micro_batch:
             update = self.update()
             halves = [self.shaped(_rows(update, half)) for half in (slice(0, 4), slice(4, ROWS))]

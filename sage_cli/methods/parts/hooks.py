@@ -1,4 +1,4 @@
-"""What a method does within one training: its reward, and hooks that are neutral by default."""
+"""Hooks of a method within one training: its reward, and hooks that do nothing by default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Batch = dict[str, Any]
 
 
 class HasStatus(Protocol):
-    """What grading says of one completion."""
+    """The grade of one completion."""
 
     @property
     def status(self) -> str:
@@ -74,7 +74,7 @@ class HasGold(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """What a method is given before its training.
+    """Inputs of a method before its training starts.
 
     `prompts` are prompt texts with their problems, `population` the same as rows of TRL's.
     `answer_begin` says where a completion's answer begins, None where it has none, `answer_open`
@@ -150,7 +150,7 @@ class Hooks:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What is to be said of the generation batch."""
+        """Return the records of the generation batch."""
         return {**(self._dynamic.record if self._dynamic else {}), **self.reward.record}
 
     def begin(self, trainer: Trainer) -> None:

@@ -1,4 +1,4 @@
-"""What a method's formulas are given, and the check of what they return."""
+"""Inputs of a method's formulas, and the check of their output."""
 
 # ruff: noqa: N802 (shape suffixes are part of a property's name)
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Update:
 
     @property
     def clipped_BT(self) -> Tensor:
-        """Where the clipped loss has no gradient: the ratio is past the end that A pushes it to."""
+        """Return where the clipped loss has no gradient: the ratio is past its end on A's side."""
         if self.clip is None:
             return torch.zeros_like(self.mask_BT, dtype=torch.bool)
         ratio_BT, (low, high) = self.log_ratio_BT.detach().exp(), self.clip

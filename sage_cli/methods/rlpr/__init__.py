@@ -37,7 +37,7 @@ class Rlpr(PlainAdvantages):
         return ProbabilityHooks(self, setup)
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Where there is no place to look for the gold, and who reads verdicts."""
+        """Return the conflicts with prompts without an answer tag and with readers of grades."""
         found = super().refusals(beside)
         if beside.prompt.answer != "tags":
             found.append(

@@ -32,7 +32,7 @@ def probability_reward(chance: float, at_start: float, *, formed: bool, repeats:
 
 
 def repeats_itself(text: str) -> bool:
-    """Whether some ten words in a row occur ten times."""
+    """Return True if some ten words in a row occur ten times."""
     words = text.split()
     windows = Counter(
         tuple(words[i : i + WINDOW_WORDS]) for i in range(len(words) - WINDOW_WORDS + 1)

@@ -68,7 +68,7 @@ class ProbabilityReward(VerdictReward):
         return found
 
     def _shared(self, numbers: Sequence[int]) -> list[float]:
-        """What `_at_start` says of these prompts; each process computes an equal share of them."""
+        """Return `_at_start` for these prompts; each process computes an equal share."""
         state = self.trainer.accelerator
         share = -(-len(numbers) // state.num_processes)
         begin = state.process_index * share

@@ -40,7 +40,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class CellFailure:
-    """Why a cell has no result: a class, as `out of memory`, the reason, its log's last lines."""
+    """A failure: its class, as `out of memory`, its reason, the last lines of its log."""
 
     kind: str
     reason: str

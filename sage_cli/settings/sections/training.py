@@ -59,7 +59,7 @@ class SftSection(Section):
 
 
 class AnchorSection(Section):
-    """What the policy is held to: q(x, y) pi_ref(y | x), Eqs. 3 to 6.
+    """The KL anchor q(x, y) pi_ref(y | x), Eqs. 3 to 6.
 
     `estimator` tells three methods apart that share a formula: `k3` as a loss term (the authors'),
     `k3-corrected` times the importance ratio, `reward` the exact gradient of Eq. 6.

@@ -1,4 +1,4 @@
-"""What the keys of metrics.jsonl mean: one place, for the reference and for who reads a record."""
+"""Meanings of the keys of metrics.jsonl, for the reference and for readers of a record."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ RECORDED: Mapping[str, str] = {
 
 
 def meaning(key: str) -> str | None:
-    """What a key of metrics.jsonl means; None for one that isn't known."""
+    """Return the meaning of a key of metrics.jsonl; None for an unknown key."""
     exact = RECORDED.get(key)
     if exact is not None:
         return exact

@@ -120,7 +120,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
         return found
 
     def _advantages_now(self, batch: dict[str, Any], *_signals_BT: Tensor) -> Tensor:
-        """What this update takes for advantages: the generation batch's.
+        """Return the advantages of this update: those of the generation batch.
 
         A subclass may shape them by the policy's log-probabilities, with gradient, and entropies.
         """

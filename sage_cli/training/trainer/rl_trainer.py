@@ -69,7 +69,7 @@ class RlTrainer(RolloutTrainer):
         hooks.begin(self)
 
     def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
-        """Whether each completion of the whole generation batch is right, one row per prompt."""
+        """Return which completions of the generation batch are right, one row per prompt."""
         texts = drawn[_COMPLETION_TEXTS]
         with self.phases.during("grade"):
             statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
@@ -232,7 +232,7 @@ class RlTrainer(RolloutTrainer):
         self.writer.check(record)
 
     def _looked(self) -> Record:
-        """What a look finds where one is due; the others wait for the process that looks.
+        """Validate if it is due, and return the record; the other processes wait.
 
         None while the training stops early: there the time to save may be short.
         """

@@ -48,7 +48,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class End:
-    """How a command ended.
+    """The end of a command.
 
     `code` is its exit code, minus the signal's number where one killed it, None if unknown.
     `reason` is what Ray or Slurm report where a log cannot.

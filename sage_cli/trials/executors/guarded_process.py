@@ -63,7 +63,7 @@ class GuardedProcess:
         self.process = self._guard.pid
 
     def poll(self) -> End | None:
-        """How it ended, once all its processes are gone; None before."""
+        """Return the end of the command once all its processes are gone; None before."""
         if self._end is None and self._guard.poll() is not None:
             self._end = self._last_report()
         return self._end
@@ -75,7 +75,7 @@ class GuardedProcess:
             cast(BinaryIO, self._guard.stdin).write(b"e")
 
     def wait_for_end(self) -> End:
-        """How it ended, after `ask_to_end`; returns when all its processes are gone."""
+        """Return the end of the command after `ask_to_end`, when all its processes are gone."""
         try:
             self._guard.wait(self._grace_s + PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -88,7 +88,7 @@ class GuardedProcess:
             os.killpg(self.process, signal.SIGKILL)
 
     def _last_report(self) -> End:
-        """How the command ended, by the guard's last line; a killed guard wrote none."""
+        """Return the end of the command by the guard's last line; a killed guard wrote none."""
         cast(BinaryIO, self._guard.stdin).close()  # a guard that still lives ends all
         with cast(BinaryIO, self._guard.stdout) as output:
             fate, _, code = output.read().decode().partition(" ")

@@ -131,7 +131,7 @@ def _run(command: Command, environment: dict[str, str], folder: Path, grace_s: f
 
 
 def _end_of(job: ray.ObjectRef) -> End:
-    """How a finished task ended. Raises LocalRayletDiedError, which then ends all tasks."""
+    """Return the end of a finished task. Raises LocalRayletDiedError, which ends all tasks."""
     try:
         end: End = ray.get(job)
     except ray.exceptions.LocalRayletDiedError:
@@ -169,7 +169,7 @@ def _join(address: str | None) -> str:
 
 
 def _places(address: str | None, wanted: Resources) -> int:
-    """How many commands fit on the nodes that are there."""
+    """Return how many commands fit on the available nodes."""
     needs = {"CPU": wanted.threads, "GPU": wanted.gpus, "memory": (wanted.memory_gb or 0) * 2**30}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     places = sum(

@@ -136,7 +136,7 @@ def _states(result: SweepResult) -> list[str]:
 
 
 def _summary(result: SweepResult) -> dict[str, Any]:
-    """How many cells ended how, and by objective the best one's value, settings and runs."""
+    """Summarise the trials: counts by state, and the best one by objective."""
     states = [cell.state for cell in result.cells]
     found: dict[str, Any] = {
         f"cells/{state}": states.count(state) for state in dict.fromkeys(states)

@@ -69,7 +69,7 @@ class Method(Section):
 
 
 class Protocol(Section):
-    """How the published numbers were measured; it holds for pretrained models.
+    """The protocol of the published numbers; it holds for pretrained models.
 
     A model that is trained from scratch is measured as its preset says.
     """

@@ -83,7 +83,7 @@ class PlannedSuite:
 
     @cached_property
     def folder(self) -> Path:
-        """Where configurations, logs and the report are, named by all that decides the results."""
+        """Return the suite's folder, named by a hash of all that decides its results."""
         tasks = sorted(f"{task.kind} {task.name}" for task in self.tasks)
         sweeps = [part.suite.sweep for part in self.parts if part.suite.sweep]
         identity = identity_of("suite", {"tasks": tasks, "sweeps": sweeps})
