@@ -23,7 +23,7 @@ class HasStatus(Protocol):
 
     @property
     def status(self) -> str:
-        """One of `sage_cli.grading.verdict.STATUSES`."""
+        """One of `sage_cli.grading.grades.STATUSES`."""
         ...
 
 
