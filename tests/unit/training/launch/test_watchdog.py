@@ -15,12 +15,12 @@ FAILING = """
 import sys, threading
 from pathlib import Path
 from sage_cli.store.runs.run import Run
-from sage_cli.training import lifeline
+from sage_cli.training.launch import watchdog
 # whoever follows looks too late: the failure comes first
 threading.Thread.start = lambda self: None
 run = Run(Path(sys.argv[1]))
-lives = lifeline.follow()
-with run.recording({}, kind="rl"), lifeline.ended_with(lives):
+lives = watchdog.follow()
+with run.recording({}, kind="rl"), watchdog.ended_with(lives):
     raise RuntimeError("Connection closed by peer")
 """
 
