@@ -149,5 +149,5 @@ def test_a_second_command_shares_the_work_and_waits_for_the_rest(
         first.send_signal(signal.SIGCONT)
     (_, said), (code, too) = finish(first), finish(second)
     assert (first.returncode, code) == (0, 0), said + too
-    assert f"waiting for samples that process {first.pid}" in " ".join(too.split())
+    assert f"waiting for samples from process {first.pid}" in " ".join(too.split())
     assert_same_texts(stored(lab, "shared"), straight)

@@ -116,7 +116,7 @@ def test_a_stopped_writers_share_is_awaited_and_taken_over_when_it_dies(
     stopped.send_signal(signal.SIGKILL)
     drawn, said = finish(other)
     assert len(drawn) == N * len(PROMPTS) - held
-    assert f"waiting for samples that process {stopped.pid} on " in said
+    assert f"waiting for samples from process {stopped.pid} on " in said
     assert_whole(tmp_path)
 
 

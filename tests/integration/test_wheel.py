@@ -56,8 +56,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The sdist of a copy of the checkout's files, and the wheel that is built from it alone."""
     folder = tmp_path_factory.mktemp("built")
     copy, out = folder / "checkout", folder / "dist"
-    skipped = shutil.ignore_patterns(".*", "runs", "build", "dist", "*.egg-info", "__pycache__")
-    shutil.copytree(HERE, copy, ignore=skipped)
+    skipped = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
+    # what runs have left in the checkout is no part of it, and the package has a room of that name
+    shutil.copytree(
+        HERE,
+        copy,
+        ignore=lambda of, names: skipped(of, names) | ({"runs"} if Path(of) == HERE else set()),
+    )
     build = "from setuptools import build_meta as b; import sys; b.build_{}(sys.argv[1])"
     out.mkdir()
     ran(sys.executable, "-c", build.format("sdist"), out, cwd=copy)
