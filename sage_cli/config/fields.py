@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
+from sage_cli.methods.registry import method_in_file
 from sage_cli.settings.base import Section, is_cosmetic
 
 UNIONS = {"rl": "algo", "guide": "name", "model": "kind"}
@@ -60,6 +61,8 @@ def members(section: str) -> dict[str, type[BaseModel]]:
 
 def member_of(section: str, name: str) -> type[BaseModel]:
     """Return the section that `name` chooses in a union; its default's for an unknown name."""
+    if section == "rl" and (method := method_in_file(name)) is not None:
+        return method
     known = members(section)
     return known.get(name) or known.get("") or known[member(section)]
 

@@ -48,6 +48,26 @@ def built_in() -> dict[str, type[Method]]:
     return dict(sorted(found.items()))
 
 
+@cache
+def method_in_file(name: str) -> type[Method] | None:
+    """Return the method of the module that is called like it, without importing the others.
+
+    A command that trains one method should not wait for the classes of twenty. None if the module
+    has another name, as that of 80-20.
+    """
+    stem = name.replace("-", "_")
+    if not stem.isidentifier():
+        return None
+    module = f"{package.__name__}.{stem}"
+    try:
+        values = vars(import_module(module)).values()
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            return None
+        raise
+    return next((value for value in values if _is_method(value) and value.name() == name), None)
+
+
 def method_names() -> tuple[str, ...]:
     """Return what `--algo` takes: built-in methods, then those of other packages."""
     return tuple(dict.fromkeys((*built_in(), *plugin_names(METHODS_GROUP))))
@@ -78,8 +98,8 @@ def method_class(name: object, info: ValidationInfo | None = None) -> type[Metho
     if isinstance(name, str):
         if name in plugin_names(METHODS_GROUP):
             return _registered(name)
-        if name in built_in():
-            return built_in()[name]
+        if method := method_in_file(name) or built_in().get(name):
+            return method
         if info is not None and NAMED_BY[METHODS_GROUP] in (info.context or ()):
             return StoredMethod
     known = ", ".join(f"'{one}'" for one in method_names())
