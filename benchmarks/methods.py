@@ -27,13 +27,13 @@ from rl_step import (
     trainer_seconds,
 )
 
+from sage_cli.methods.method import Method
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.methods.registry import method_class
 
 
 def advantaged(name: str) -> Change:
     """The advantages of the method `name`, computed by us; of the group without one."""
-    kind = method_class(name) if name else PolicyGradient
+    kind = Method.named(name) if name else PolicyGradient
 
     def change(trainer: Any) -> None:
         trainer.rl = kind.model_construct(**dict(trainer.rl) | {"algo": name or "group"})

@@ -19,8 +19,9 @@ from typing import Any
 from sage_cli.cli.app import COMMANDS, command_named
 from sage_cli.cli.terminal.schemas import ANSWERS, ERROR, schema
 from sage_cli.config.meaning import Meaning, meanings
-from sage_cli.methods.registry import built_in
+from sage_cli.methods.method import Method
 from sage_cli.settings import plugins
+from sage_cli.settings.extensible import built_in
 from sage_cli.store.runs.metric_keys import RECORDED
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -102,7 +103,7 @@ def _settings() -> Iterator[str]:
         "# Settings\n\nEvery setting by its dotted name, as `--set` and YAML presets take it and "
         "`sage config explain` prints it. *Cosmetic* settings change no result: another value "
         "names the same run. Defaults are the paper's where it has one; presets and `--algo` put "
-        f"others over them.\n\nAlgorithms: {', '.join(built_in())} (`sage algos`).\n"
+        f"others over them.\n\nAlgorithms: {', '.join(built_in(Method))} (`sage algos`).\n"
     )
     section = ""
     for key, many in meanings().items():

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from sage_cli.config.schema import SageConfig
 from sage_cli.guides import Guide
 from sage_cli.methods.method import Method
-from sage_cli.methods.registry import method_in_file
 from sage_cli.settings.base import Section, is_cosmetic
+from sage_cli.settings.extensible import Extensible, in_file
 
 UNIONS = {"rl": "algo", "guide": "name", "model": "kind"}
 """Sections that are unions, and the key that tells their members apart."""
@@ -61,8 +61,9 @@ def members(section: str) -> dict[str, type[BaseModel]]:
 
 def member_of(section: str, name: str) -> type[BaseModel]:
     """Return the section that `name` chooses in a union; its default's for an unknown name."""
-    if section == "rl" and (method := method_in_file(name)) is not None:
-        return method
+    union = SageConfig.model_fields[section].annotation
+    if isinstance(union, type) and issubclass(union, Extensible) and (kind := in_file(union, name)):
+        return kind
     known = members(section)
     return known.get(name) or known.get("") or known[member(section)]
 

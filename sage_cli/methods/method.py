@@ -10,15 +10,13 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.settings.base import COSMETIC, Section
+from sage_cli.settings.base import COSMETIC
+from sage_cli.settings.extensible import Extensible
 from sage_cli.settings.sections.training import AnchorSection, Optimizer, Scheduler
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ class Beside(Protocol):
     def rollout(self) -> RolloutSection: ...  # noqa: D102
 
 
-class Method(Section):
+class Method(Extensible):
     """The training loop, Table 8; `algo` chooses the method, whose own settings come on top.
 
     A method is a subclass with `algo: Literal["name"] = "name"`, in a module of this package or
@@ -51,6 +49,9 @@ class Method(Section):
     """
 
     model_config = ConfigDict(defer_build=True)  # of twenty classes a command validates with one
+
+    package = "sage_cli.methods"
+    tag = "algo"
 
     algo: str = "grpo"
     """The method; `sage algos` lists them."""
@@ -116,20 +117,6 @@ class Method(Section):
     loss_in_parts: ClassVar[bool] = False
     """True where a micro-batch is passed backwards in several parts."""
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _choose(
-        cls, given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Method:
-        """Validate settings with the class that `algo` names."""
-        if cls is not Method or not isinstance(given, Mapping):
-            method: Method = handler(given)
-            return method
-        from sage_cli.methods.registry import method_class
-
-        name = given.get("algo", Method.model_fields["algo"].default)
-        return method_class(name, info).model_validate(given, context=info.context)
-
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -140,11 +127,11 @@ class Method(Section):
         return found
 
     @classmethod
-    def members(cls) -> tuple[type[Section], ...]:
-        """Every method, where the section `rl` is asked for what it may hold."""
-        from sage_cli.methods.registry import method_classes
+    def stored(cls) -> type[Method]:
+        """Return the class for a finished run's method that can't be loaded."""
+        from sage_cli.methods.stored import StoredMethod
 
-        return tuple(method_classes().values()) if cls is Method else (cls,)
+        return StoredMethod
 
     @classmethod
     def name(cls) -> str:

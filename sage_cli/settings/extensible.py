@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -65,17 +66,22 @@ class Extensible(Section):
         if isinstance(name, str):
             if name in plugin_names(cls.package):
                 return _registered(cls, name)
-            if name in built_in(cls):
-                return built_in(cls)[name]
-        known = ", ".join(f"'{one}'" for one in (*built_in(cls), *plugin_names(cls.package)))
+            if kind := in_file(cls, name) or built_in(cls).get(name):
+                return kind
+        known = ", ".join(f"'{one}'" for one in cls.names())
         unknown = PydanticCustomError("literal_error", "unknown name", {"expected": known})
         details = InitErrorDetails(type=unknown, loc=(cls.tag,), input=name)
         raise ValidationError.from_exception_data(cls.__name__, [details])
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return every name of the union: the package's own, then those of other packages."""
+        return tuple(dict.fromkeys((*built_in(cls), *plugin_names(cls.package))))
+
+    @classmethod
+    @abstractmethod
     def stored(cls) -> type[Self]:
         """Return the class for the settings of a finished run whose plug-in can't be loaded."""
-        raise NotImplementedError
 
     @classmethod
     def defect(cls) -> tuple[str, str] | None:
@@ -135,20 +141,43 @@ def built_in(root: type[_Root]) -> dict[str, type[_Root]]:
     return dict(sorted(found.items()))
 
 
+@cache
+def in_file(root: type[_Root], name: str) -> type[_Root] | None:
+    """Return the class of the package's file that is called like it, without reading the others.
+
+    None if the file has another name, as that of the method 80-20.
+    """
+    stem = name.replace("-", "_")
+    path = f"{root.package}.{stem}"
+    if not stem.isidentifier() or stem in root.other_modules:
+        return None
+    try:
+        kinds = vars(import_module(path)).values()
+    except ModuleNotFoundError as error:
+        if error.name == path:
+            return None
+        raise
+    own = (kind for kind in kinds if _is_member(root, kind))
+    return next((kind for kind in own if kind.model_fields[root.tag].default == name), None)
+
+
 def _registered(root: type[_Root], name: str) -> type[_Root]:
     """Return the class that another package registers under `name`, checked."""
     plugin: Plugin = load_plugin(root.package, name)
     kind, path = plugin.object, f"{root.__module__}.{root.__name__}"
     if name in built_in(root):
         raise plugin.refused(
-            f"claims the name of {built_in(root)[name].__module__}",
+            f"claims the name of the {root.__name__.lower()} in {built_in(root)[name].__module__}",
             "register it under another name, or uninstall the package",
         )
     if not (isinstance(kind, type) and issubclass(kind, root)):
-        raise plugin.refused(f"is no subclass of {path}", f"register a subclass of {path}")
+        raise plugin.refused(
+            f"is no subclass of {path}: it is {kind!r}, which has no settings class",
+            f"register a subclass of {path}",
+        )
     if not _is_member(root, kind) or kind.model_fields[root.tag].default != name:
         raise plugin.refused(
-            "does not have the name under which it is registered",
+            "does not have the name under which it is registered, or does not say its own name",
             f'give the class the setting {root.tag}: Literal["{name}"] = "{name}"',
         )
     if defect := kind.defect():

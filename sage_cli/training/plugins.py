@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sage_cli.config.specs import RlSpec
-from sage_cli.methods.registry import METHODS_GROUP, StoredMethod
+from sage_cli.methods.stored import StoredMethod
 from sage_cli.settings.plugins import load_plugin
 
 
@@ -11,4 +11,4 @@ def require_plugins(recipe: RlSpec) -> None:
     """Name another package's guide or method that can't be made, before anything is trained."""
     recipe.guide.for_training(recipe.rl.steps)
     if isinstance(recipe.rl, StoredMethod):
-        load_plugin(METHODS_GROUP, recipe.rl.algo)
+        load_plugin(recipe.rl.package, recipe.rl.algo)

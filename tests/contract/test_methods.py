@@ -19,13 +19,13 @@ from sage_cli.methods.parts.contract import MethodContract
 from sage_cli.methods.parts.inputs import AdvantageInputs, Update
 from sage_cli.methods.pkpo import Pkpo
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.methods.registry import built_in
 from sage_cli.methods.steer import Steer
+from sage_cli.settings.extensible import built_in
 
 IN_A_MICRO_BATCH = {"reads_the_micro_batch": True}
 CASES: list[tuple[str, Method, dict[str, bool]]] = [
-    *((name, method(), {}) for name, method in built_in().items()),
-    ("beta", built_in()["grpo"](advantage="beta"), {}),
+    *((name, method(), {}) for name, method in built_in(Method).items()),
+    ("beta", built_in(Method)["grpo"](advantage="beta"), {}),
     ("pkpo, leave one out", Pkpo(k=3, form="leave-one-out"), {"zero_in_equal_groups": False}),
     ("effective-rank, short", EffectiveRank(stride=2), {}),
     ("steer of the paper", Steer(form="exp", omega="paper", minimum_weight=0.7), {}),

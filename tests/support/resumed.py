@@ -15,16 +15,17 @@ from trl import GRPOTrainer
 
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import RlSpec
-from sage_cli.methods.registry import built_in
+from sage_cli.methods.method import Method
 from sage_cli.models.load import load_model
 from sage_cli.settings.compat import WARM_UP, official_settings
+from sage_cli.settings.extensible import built_in
 from sage_cli.store.runs.run import Run
 from sage_cli.training.guided import train_guided
 from sage_cli.training.preference_data import Lesson, Pair
 
 OnStep = Callable[[dict[str, Any]], None]
 OFFICIAL = "official"
-CASES = (*built_in(), OFFICIAL)
+CASES = (*built_in(Method), OFFICIAL)
 """Every method, and GRPO by `--compat official`."""
 NO_TIME = 1e-9
 """Minutes from save to save with which the clock saves wherever it may."""
@@ -70,7 +71,7 @@ class Training:
             return configuration(**_official(rl))
         dpo = self.case == "guided-dpo"
         own = {"algo": self.case, "stop_when_stuck": False, **SETTINGS.get(self.case, {})}
-        anchor = dict(built_in()[self.case].anchored) | ({"kl": "none"} if dpo else {})
+        anchor = dict(built_in(Method)[self.case].anchored) | ({"kl": "none"} if dpo else {})
         guide = {"name": "none" if dpo else "random"}
         return configuration(rl=own | rl, anchor=anchor, guide=guide)
 

@@ -23,10 +23,10 @@ from transformers import AutoTokenizer
 from trl import GRPOTrainer
 
 from sage_cli.methods.dars.second_stage import SecondStage
+from sage_cli.methods.method import Method
 from sage_cli.methods.parts.formulas import group_advantages
 from sage_cli.methods.parts.inputs import AdvantageInputs
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.methods.registry import METHODS_GROUP
 from sage_cli.settings import plugins
 from sage_cli.training.checkpoints.safeguards import Safeguards
 from sage_cli.training.rl_inputs import Looks
@@ -87,7 +87,7 @@ class PerToken(PolicyGradient):
 def registered(group: str, **_: Any) -> tuple[EntryPoint, ...]:
     """The method above, as if a package had registered it."""
     found = EntryPoint("per-token", "toy_run:PerToken", group)
-    return (found,) if group == METHODS_GROUP else ()
+    return (found,) if group == Method.package else ()
 
 
 MOMENTS: dict[str, tuple[Any, str, Callable[..., int]]] = {

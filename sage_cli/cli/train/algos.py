@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def command(json: Json = False) -> None:
     """List the methods: the settings of each --algo, its source, and what differs from that."""
-    from sage_cli.methods.registry import every_method
+    from sage_cli.methods.method import Method
 
-    methods = every_method()
+    methods = {name: Method.named(name) for name in Method.names()}
     if json:
         emit({name: _facts(method) for name, method in methods.items()})
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor
 
 from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.inputs import AdvantageInputs, Measure, Update, checked
-from sage_cli.methods.registry import blaming
+from sage_cli.settings.plugins import load_plugin
 from sage_cli.training.trainer.hidden_states import hidden_measures
 
 
@@ -70,6 +72,18 @@ def update_advantages(
     )
     with blaming(method) as name:
         return checked(method.shape(update), name, update).to(update.advantages_BT)
+
+
+@contextmanager
+def blaming(method: OnlineMethod) -> Iterator[str]:
+    """Give what messages call the method; name a plug-in in whatever its formulas raise."""
+    name = f"method '{method.algo}'"
+    if type(method).__module__.partition(".")[0] == method.package.partition(".")[0]:
+        yield name
+        return
+    plugin = load_plugin(method.package, method.algo)
+    with plugin.blamed():
+        yield str(plugin)
 
 
 def _gathered(trainer: Any, values_BT: Tensor) -> Tensor:

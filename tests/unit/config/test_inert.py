@@ -6,7 +6,8 @@ import pytest
 
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
-from sage_cli.methods.registry import built_in
+from sage_cli.methods.method import Method
+from sage_cli.settings.extensible import built_in
 
 GROUP = "rl.rollouts_per_prompt=8"
 
@@ -19,7 +20,7 @@ def algo(name: str) -> dict[str, dict[str, str]]:
     ("name", "guide"),
     [
         (name, guide)
-        for name, method in built_in().items()
+        for name, method in built_in(Method).items()
         for guide in ("none", "token", "branch")
         if guide == "none" or method.takes_a_guide
     ],
@@ -27,10 +28,10 @@ def algo(name: str) -> dict[str, dict[str, str]]:
 def test_every_method_loads_with_every_guide(name: str, guide: str):
     config = load(["tiny"], {**algo(name), "guide": {"name": guide}}).config
     assert (config.anchor.kl == "none") == (
-        guide == "none" and built_in()[name].kl_without_guide == "none"
+        guide == "none" and built_in(Method)[name].kl_without_guide == "none"
     )
-    assert type(config.rl) is built_in()[name]
-    for key, value in built_in()[name].anchored.items():
+    assert type(config.rl) is built_in(Method)[name]
+    for key, value in built_in(Method)[name].anchored.items():
         assert getattr(config.anchor, key) == value
 
 

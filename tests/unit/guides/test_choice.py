@@ -165,7 +165,9 @@ def test_what_a_plug_ins_own_checks_raise_names_it(register: Register):
 
 def test_two_guides_that_claim_one_name_are_refused(register: Register, tmp_path, monkeypatch):
     register(branch=Constant)
-    with pytest.raises(ConfigurationError, match=r"'branch' .* claims the name of sage_cli\.gu"):
+    with pytest.raises(
+        ConfigurationError, match=r"'branch' .* claims the name of the guide in sage_cli\.gu"
+    ):
         load(flags={"guide": {"name": "branch"}})
     assert guide(name="token").name == "token"
     assert "guide.tau" in settings()

@@ -21,8 +21,9 @@ from sage_cli.errors import ConfigurationError, TrainingError
 from sage_cli.methods.method import Method
 from sage_cli.methods.parts.inputs import AdvantageInputs, checked
 from sage_cli.methods.policy_gradient import PolicyGradient
-from sage_cli.methods.registry import blaming, built_in, every_method, method_class
+from sage_cli.settings.extensible import built_in
 from sage_cli.training.plugins import require_plugins
+from sage_cli.training.trainer.advantages import blaming
 
 REWARDS_PN = torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
 
@@ -103,7 +104,7 @@ def test_what_is_no_method_is_refused_by_name(
     with pytest.raises(ConfigurationError, match=said):
         load(flags={"rl": {"algo": name}})
     with pytest.raises(ConfigurationError, match=said):
-        every_method()
+        [Method.named(one) for one in Method.names()]
 
 
 def test_a_stored_method_that_is_not_installed_is_not_trained():
@@ -205,10 +206,10 @@ import generate
 reference = "\\n".join(generate._settings())
 assert "best-alone" in reference and "| `rl.gain` (best-alone) |" in reference
 from sage_cli.methods.parts.contract import MethodContract
-from sage_cli.methods.registry import method_class
+from sage_cli.methods.method import Method
 class Suite(MethodContract):
     def make(self):
-        return method_class("best-alone")()
+        return Method.named("best-alone")()
 for name in dir(Suite):
     if name.startswith("test_"):
         getattr(Suite(), name)()
@@ -253,13 +254,13 @@ def test_two_files_that_claim_one_name_are_refused(tmp_path: Path, monkeypatch: 
     built_in.cache_clear()
     try:
         with pytest.raises(ConfigurationError, match=r"'dapo' is claimed by .*dapo and by .*twice"):
-            built_in()
+            built_in(Method)
     finally:
         built_in.cache_clear()
         sys.modules.pop("sage_cli.methods.twice", None)
 
 
 def test_only_methods_of_the_package_are_built_in():
-    assert all(issubclass(one, Method) for one in built_in().values())
-    assert method_class("dapo") is built_in()["dapo"]
-    assert not {"grpo", "pacs", "guided-dpo"} - set(built_in())
+    assert all(issubclass(one, Method) for one in built_in(Method).values())
+    assert Method.named("dapo") is built_in(Method)["dapo"]
+    assert not {"grpo", "pacs", "guided-dpo"} - set(built_in(Method))

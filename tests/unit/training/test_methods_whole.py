@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from resumed import SETTINGS
 
-from sage_cli.methods.registry import built_in
+from sage_cli.methods.method import Method
+from sage_cli.settings.extensible import built_in
 from sage_cli.store.runs.metrics_file import MetricsFile
 
 
@@ -35,7 +36,7 @@ ELSEWHERE = {"annealed-kl", "grpo", "bnpo", "dapo", "dr-grpo", "pacs", "rlpr", "
 """Methods of rollouts, rewards and losses, which have tests of their own, and plain ones."""
 
 
-@pytest.mark.parametrize("name", [name for name in built_in() if name not in ELSEWHERE])
+@pytest.mark.parametrize("name", [name for name in built_in(Method) if name not in ELSEWHERE])
 def test_with_a_flat_guide_killed_and_resumed_it_ends_as_plain_to_the_last_bit(
     bench: Any, configure: Any, name: str
 ):

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.methods.registry import built_in
+from sage_cli.methods.method import Method
 from sage_cli.reports.tables.published import published_rows
+from sage_cli.settings.extensible import built_in
 from sage_cli.trials.suites.read import read_suite, suite_names, with_included
 
 PAPERS = ["figure2", "figure3", "figure4", "figure6", "figure7", "paper",
@@ -97,7 +98,7 @@ def test_what_two_include_is_there_once(tmp_path: Path) -> None:
 def test_the_neighbours_are_all_methods_of_exploration() -> None:
     suite = read_suite("neighbours")
     named = {method.choices["algo"] for method in suite.methods.values() if not method.is_base}
-    assert set(built_in()) - {"bnpo", "dr-grpo"} <= named
+    assert set(built_in(Method)) - {"bnpo", "dr-grpo"} <= named
     # each but itself with GRPO, and each but itself with branch; those two with each other once
     trained = len(suite.methods) - 1
     assert len(suite.compared) == 2 * (trained - 1) - 1
