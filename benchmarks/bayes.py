@@ -1,12 +1,12 @@
-"""How many trials samplers take to find a cell as good as the best, on recorded surfaces.
+"""How many trials samplers take to find a trial as good as the best, on recorded surfaces.
 
     python benchmarks/bayes.py [SURFACE ...] [--seeds 20] [--noise 1] [--tolerance 0.1]
 
 A surface is a file of benchmarks/surfaces/, or `tuning` for the made-up ones on which the samplers'
-settings were chosen. Samplers search the whole rectangle between its outermost cells, on which
-values are interpolated bilinearly, so that no point is higher than the best cell. What a sampler is
-told is the value plus normal noise: `--noise` times the surface's error. A proposal has arrived
-where its value without noise is at most `--tolerance` of the surface's span below the best cell.
+settings were chosen. Samplers search the whole rectangle between its outermost trials, on which
+values are interpolated bilinearly, so no point is higher than the best trial. What a sampler is
+told is the value plus normal noise: `--noise` times the surface's error. A trial has arrived
+where its value without noise is at most `--tolerance` of the surface's span below the best trial.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes")
 
 @dataclass(frozen=True)
 class Surface:
-    """An objective on a grid of tau and rho, and the standard error of a cell's."""
+    """An objective on a grid of tau and rho, and the standard error of a trial's."""
 
     name: str
     tau_T: np.ndarray
@@ -42,7 +42,7 @@ class Surface:
 
     @property
     def space(self) -> Space:
-        """All between the outermost cells."""
+        """All between the outermost trials."""
         ends = {"tau": self.tau_T, "rho": self.rho_R}
         return Space(
             parameters={
@@ -52,7 +52,7 @@ class Surface:
         )
 
     def at(self, tau: float, rho: float) -> float:
-        """Interpolated between the four cells around."""
+        """Interpolated between the four trials around."""
         along_T = [np.interp(rho, self.rho_R, row_R) for row_R in self.value_TR]
         return float(np.interp(tau, self.tau_T, along_T))
 
@@ -104,8 +104,8 @@ def arrival(surface: Surface, name: str, seed: int, most: int, noise: float) -> 
     for number in range(most):
         study.sampler = sampler(name, seed, number, 0, space)
         trial = study.ask()
-        cell = space.suggest(trial)
-        value = surface.at(*cell.values())
+        trial = space.suggest(trial)
+        value = surface.at(*trial.values())
         if value >= surface.enough:
             return number + 1
         study.tell(trial, value + noise * surface.error * generator.normal())
@@ -118,11 +118,11 @@ def row(surface: Surface, seeds: range, most: Mapping[str, int], noise: float) -
         name: float(np.median([arrival(surface, name, s, most[name], noise) for s in seeds]))
         for name in most
     }
-    cells = [
+    trials = [
         f"{median:g}{'+' if median > most[name] else ''} ({median / medians['random']:.2f})"
         for name, median in medians.items()
     ]
-    return [surface.name, f"{noise:g}", f"{surface.share:.3f}", *cells]
+    return [surface.name, f"{noise:g}", f"{surface.share:.3f}", *trials]
 
 
 def main() -> None:
@@ -146,8 +146,8 @@ def main() -> None:
     began, seeds = time.process_time(), range(given.first_seed, given.first_seed + given.seeds)
     for surface in (replace(one, tolerance=given.tolerance) for one in surfaces):
         for noise in given.noise or [0.0, 1.0]:
-            cells = row(surface, seeds, dict.fromkeys(samplers, given.most), noise)
-            print(f"| {' | '.join(cells)} |", flush=True)
+            trials = row(surface, seeds, dict.fromkeys(samplers, given.most), noise)
+            print(f"| {' | '.join(trials)} |", flush=True)
     print(f"\n{given.seeds} seeds, {time.process_time() - began:.0f} processor seconds")
 
 

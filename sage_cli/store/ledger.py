@@ -1,4 +1,4 @@
-"""A sweep's ledger.jsonl: a line with cell, seed and run for each planned training."""
+"""A sweep's ledger.jsonl: a line with point, seed and run for each planned training."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Value = float | int | str | bool
 
 @dataclass(frozen=True)
 class Entry:
-    """The values of a `cell` by setting, the number of its training (from 0), and the run's id."""
+    """The values of a `point` by setting, the number of its training (from 0), and the run's id."""
 
-    cell: Mapping[str, Value]
+    point: Mapping[str, Value]
     seed: int
     run: str
 
@@ -74,5 +74,5 @@ def _entry(line: bytes) -> Entry | None:
         entry = Entry(**json_value(line))
     except (ValueError, TypeError):
         return None
-    whole = isinstance(entry.cell, dict) and type(entry.seed) is int and isinstance(entry.run, str)
+    whole = isinstance(entry.point, dict) and type(entry.seed) is int and isinstance(entry.run, str)
     return entry if whole else None

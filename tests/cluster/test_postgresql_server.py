@@ -51,8 +51,8 @@ def test_a_sweep_keeps_its_study_behind_a_password_that_no_file_holds(
     lab = SweepLab(tmp_path / "lab", warm, (), {"OMP_NUM_THREADS": "1", **known})
     words = ("--study", f"study-{way.replace(' ', '-')}", "--space", lab.space([0], [0.8]))
     report = lab.run(*words, "--storage", url)
-    assert [cell["state"] for cell in report["cells"]] == ["done"]
-    assert lab.run(*words, "--storage", url)["cells"] == report["cells"]
+    assert [trial["state"] for trial in report["trials"]] == ["done"]
+    assert lab.run(*words, "--storage", url)["trials"] == report["trials"]
     assert found_in(lab.folder, [PASSWORD, quote(PASSWORD, safe=""), "s3cret"]) == []
     assert found_in(lab.folder, [address])  # the address itself is kept, for its owner alone
     state = next(lab.folder.glob("runs/sweeps/*/state.json"))

@@ -1,4 +1,4 @@
-"""Sweeps on real engines of which parts are killed: every cell once, or named as failed."""
+"""Sweeps on real engines of which parts are killed: every trial once, or named as failed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sage_cli.trials.search.study.storage import open_storage
 pytestmark = pytest.mark.timeout(1500)
 
 GRID = ([0, 1, 2], [0.8, 1.0, 1.2])
-"""Nine cells: one dies once, one always."""
+"""Nine trials: one dies once, one always."""
 SMALL_GRID = ([0, 1], [0.8, 1.0])
-"""Four cells: one dies once."""
+"""Four trials: one dies once."""
 SOUND_GRID = ([0, 1], [1.0, 1.2])
-"""Four cells, none of which dies by itself."""
+"""Four trials, none of which dies by itself."""
 NO_GPU = ("--set", "executor.gpus=0")
 """On clusters a training has a GPU unless it is told otherwise."""
 
@@ -31,13 +31,13 @@ def lab(tmp_path: Path, warm: Warm) -> SweepLab:
 
 
 def complete(lab: SweepLab, report: Any, done: int, failed: int = 0) -> None:
-    """Every cell is there once or named as failed, nothing was trained twice, nothing runs."""
-    assert Counter(cell["state"] for cell in report["cells"]) == Counter(
+    """Every trial is there once or named as failed, nothing was trained twice, nothing runs."""
+    assert Counter(trial["state"] for trial in report["trials"]) == Counter(
         {"done": done, **({"failed": failed} if failed else {})}
     )
-    settings = [tuple(cell["settings"].values()) for cell in report["cells"]]
+    settings = [tuple(trial["settings"].values()) for trial in report["trials"]]
     assert len(set(settings)) == len(settings) == done + failed
-    runs = [run for cell in report["cells"] if cell["state"] == "done" for run in cell["runs"]]
+    runs = [run for trial in report["trials"] if trial["state"] == "done" for run in trial["runs"]]
     assert len(set(runs)) == len(runs)
     finished = [run["id"] for run in lab.runs if run["status"] == "finished"]
     assert set(runs) <= set(finished)
@@ -54,7 +54,7 @@ def killed_while(lab: SweepLab, pause_s: float, *words: str) -> None:
     driver.communicate()
 
 
-def test_nine_cells_of_two_seeds_survive_every_kill(lab):
+def test_nine_trials_of_two_seeds_survive_every_kill(lab):
     chance = random.Random(5)
     words = ("--space", lab.space(*GRID), "--seeds", "2", "--workers", "2")
     killed_while(lab, 4 * chance.random(), *words)
@@ -73,10 +73,10 @@ def test_nine_cells_of_two_seeds_survive_every_kill(lab):
     driver.communicate()
     report = lab.run(*words)
     complete(lab, report, done=8, failed=1)
-    (failed,) = (cell for cell in report["cells"] if cell["state"] == "failed")
+    (failed,) = (trial for trial in report["trials"] if trial["state"] == "failed")
     assert failed["settings"] == {"guide.tau": 2, "guide.rho": 0.8}
     assert failed["failure"]["kind"] == "killed"
-    assert all(len(cell["runs"]) == 2 for cell in report["cells"] if cell["state"] == "done")
+    assert all(len(trial["runs"]) == 2 for trial in report["trials"] if trial["state"] == "done")
 
 
 def test_a_study_in_postgresql_that_is_restarted(lab, postgresql):
@@ -113,7 +113,7 @@ def killed(cluster: Any, what: str) -> None:
 
 @pytest.mark.parametrize("what", ["control service", "head", "whole cluster"])
 def test_a_ray_cluster_that_dies(lab, ray_cluster, mortal_ray_cluster, what):
-    """The sweep stops and says so, no cell is to blame, and another cluster goes on with them."""
+    """The sweep stops and says so, no trial is to blame, and another cluster goes on with them."""
     words = ("--space", lab.space(*SOUND_GRID), "--executor", "ray", *NO_GPU, "--address")
     address = mortal_ray_cluster.address  # which it forgets when it dies
     driver = lab.start(*words, address)
@@ -152,7 +152,7 @@ def test_slurm_is_left_alone_and_asked_later(lab, slurm_cluster):
     lab.run(*words)  # the base is there
     words = ("--space", lab.space([0], [1.0, 1.2]), "--executor", "slurm", *NO_GPU)
     left = lab.run(*words, "--detach")
-    assert Counter(cell["state"] for cell in left["cells"]) == {"done": 1, "running": 1}
+    assert Counter(trial["state"] for trial in left["trials"]) == {"done": 1, "running": 1}
     lab.wait_until(lambda: not lab.tasks() and len(lab.runs) == 2)
     begun = lab.begun()
     complete(lab, lab.run(*words), done=2)

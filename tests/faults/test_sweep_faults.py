@@ -1,4 +1,4 @@
-"""Sweeps whose driver, tasks and trainings are killed: every cell once, or named as failed."""
+"""Sweeps whose driver, tasks and trainings are killed: every trial once, or named as failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> SweepLab:
 
 @pytest.fixture(scope="module")
 def survived(lab: SweepLab) -> Any:
-    """2 x 2 cells of which one dies of SIGKILL once; the driver is killed on the way."""
+    """2 x 2 trials of which one dies of SIGKILL once; the driver is killed on the way."""
     space = lab.space([0, 1], [0.8, 1.0])
     words = ("--space", space, "--workers", "2")
     driver = lab.start(*words)
@@ -34,24 +34,24 @@ def survived(lab: SweepLab) -> Any:
     return lab.run(*words)
 
 
-def test_every_cell_is_there_once(lab: SweepLab, survived: Any) -> None:
-    cells = survived["cells"]
-    assert Counter(cell["state"] for cell in cells) == {"done": 4}
-    assert len({cell["runs"][0] for cell in cells}) == 4
+def test_every_trial_is_there_once(lab: SweepLab, survived: Any) -> None:
+    trials = survived["trials"]
+    assert Counter(trial["state"] for trial in trials) == {"done": 4}
+    assert len({trial["runs"][0] for trial in trials}) == 4
     assert (lab.folder / "died-1-0.8").read_text() == "died\n"  # and was tried again
     assert all(run["status"] == "finished" for run in lab.runs)
     assert len(lab.runs) == 4
     assert not lab.tasks()
 
 
-def test_a_grid_is_extended_by_its_new_cells_alone(lab: SweepLab, survived: Any) -> None:
+def test_a_grid_is_extended_by_its_new_trials_alone(lab: SweepLab, survived: Any) -> None:
     before = lab.begun()
     space = lab.space([0, 1, 2], [0.8, 1.0])
     again = lab.run("--space", space, "--workers", "2", "--set", "sweep.retries=0")
-    assert Counter(cell["state"] for cell in again["cells"]) == {"done": 5, "failed": 1}
+    assert Counter(trial["state"] for trial in again["trials"]) == {"done": 5, "failed": 1}
     begun = lab.begun() - before
-    (failed,) = (cell for cell in again["cells"] if cell["state"] == "failed")
-    assert sorted(begun.values()) == [1, 1]  # the two new cells, once each
+    (failed,) = (trial for trial in again["trials"] if trial["state"] == "failed")
+    assert sorted(begun.values()) == [1, 1]  # the two new trials, once each
     assert failed["settings"] == {"guide.tau": 2, "guide.rho": 0.8}
     assert failed["failure"]["kind"] == "killed"
 
@@ -61,7 +61,7 @@ def test_another_objective_runs_nothing_again(lab: SweepLab, survived: Any) -> N
     words = ("--space", lab.space([0, 1], [0.8, 1.0]), "--objective", "0.5*pass@1+0.5*pass@2")
     again = lab.run(*words)
     assert again["objectives"] == ["0.5*pass@1+0.5*pass@2"]
-    assert Counter(cell["state"] for cell in again["cells"]) == {"done": 4}
+    assert Counter(trial["state"] for trial in again["trials"]) == {"done": 4}
     assert lab.begun() == before
 
 
@@ -78,7 +78,7 @@ def test_a_second_driver_is_refused_and_told_who(lab: SweepLab, survived: Any) -
     assert driver.returncode == 143
     assert not lab.tasks()  # its task was ended with it
     finished = lab.run(*words)
-    assert [cell["state"] for cell in finished["cells"]] == ["done"] * 4
+    assert [trial["state"] for trial in finished["trials"]] == ["done"] * 4
 
 
 def test_what_a_driver_leaves_can_be_read(lab: SweepLab, survived: Any) -> None:
@@ -89,7 +89,7 @@ def test_what_a_driver_leaves_can_be_read(lab: SweepLab, survived: Any) -> None:
 
 
 def test_two_drivers_that_need_one_base_wait_for_each_other(tmp_path: Path, warm: Warm) -> None:
-    """They also share a cell, which either of them trains."""
+    """They also share a trial, which either of them trains."""
     lab = SweepLab(tmp_path, warm, ["--set", "sft.steps=900"])  # seconds, in which both begin
     grids = {"one": lab.space([0], [0.8]), "two": lab.space([0, 0.5], [0.8])}
     drivers = [
@@ -99,7 +99,7 @@ def test_two_drivers_that_need_one_base_wait_for_each_other(tmp_path: Path, warm
     ends = [driver.communicate(timeout=600) for driver in drivers]
     for driver, (out, said) in zip(drivers, ends, strict=True):
         assert driver.returncode == 0, said[-4000:]
-        assert {cell["state"] for cell in json.loads(out)["cells"]} == {"done"}
+        assert {trial["state"] for trial in json.loads(out)["trials"]} == {"done"}
     said = " ".join(" ".join(said.split()) for _, said in ends)
     assert "waiting: initial policy" in said, said
     assert [run["status"] for run in lab.runs] == ["finished"] * 2

@@ -90,7 +90,7 @@ def measured(type_: Type, base: str, policy: str) -> dict[str, Any]:
 def test_training_and_sweeping(type_: Type, policy: str) -> None:
     assert type_("rl", *PRESETS, "--guide", "branch")["id"] == policy  # found
     swept = type_("sweep", *PRESETS, "--space", "space.yaml")
-    assert [cell["settings"]["guide.tau"] for cell in swept["cells"]] == [0.1]
+    assert [trial["settings"]["guide.tau"] for trial in swept["trials"]] == [0.1]
 
 
 def test_measuring(type_: Type, base: str, policy: str, measured: dict[str, Any]) -> None:

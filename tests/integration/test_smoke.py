@@ -253,17 +253,17 @@ def test_adapters_on_a_base_from_scratch(lab: Lab, trained: Interrupted) -> None
     shutil.rmtree(folder.parent)
 
 
-def test_a_sweep_trains_and_measures_every_cell(lab: Lab, trained: Interrupted, swept: Any) -> None:
-    assert len(swept["cells"]) == 4
-    assert {tuple(cell["settings"].values()) for cell in swept["cells"]} == {
+def test_a_sweep_measures_every_trial(lab: Lab, trained: Interrupted, swept: Any) -> None:
+    assert len(swept["trials"]) == 4
+    assert {tuple(trial["settings"].values()) for trial in swept["trials"]} == {
         (0.1, 0.3), (0.1, 0.8), (0.5, 0.3), (0.5, 0.8),
     }  # fmt: skip
     folder = lab.folder / swept["folder"]
     assert {**json.loads((folder / "sweep.json").read_text()), "folder": swept["folder"]} == swept
     assert {"sweep.csv", "sweep.md", "heatmap.png"} <= {path.name for path in folder.iterdir()}
-    for cell in swept["cells"]:
-        assert 0 <= cell["values"]["pass@1"] <= cell["values"]["pass@8"] <= 1
-        (name,) = cell["runs"]
+    for trial in swept["trials"]:
+        assert 0 <= trial["values"]["pass@1"] <= trial["values"]["pass@8"] <= 1
+        (name,) = trial["runs"]
         run = lab.folder / "runs" / name
         assert json.loads((run / "manifest.json").read_text())["sweep"] == folder.name
         tracking = json.loads((run / "config.json").read_text())["tracking"]
@@ -305,10 +305,10 @@ def test_what_was_measured_is_kept_with_the_runs_and_mirrored(
     for k in (1, 2, 4, 8):
         value = found[f"eval/{curve['benchmark']}/pass@{k}"]
         assert value == pytest.approx(curve["pass@k"][k - 1], abs=1e-12)
-    for cell in swept["cells"]:
-        (path,) = (lab.folder / "runs" / cell["runs"][0] / "evaluations").iterdir()
+    for trial in swept["trials"]:
+        (path,) = (lab.folder / "runs" / trial["runs"][0] / "evaluations").iterdir()
         kept = json.loads(path.read_text())
-        assert kept["pass@8"] == pytest.approx(cell["values"]["pass@8"], abs=1e-12)
+        assert kept["pass@8"] == pytest.approx(trial["values"]["pass@8"], abs=1e-12)
 
 
 def test_eval_and_more_samples_use_what_is_there(
@@ -330,7 +330,7 @@ def test_runs_list_shows_them_all(lab: Lab, trained: Interrupted, swept: Any) ->
     ours = [
         trained.base["id"],
         trained.manifest["id"],
-        *(cell["runs"][0] for cell in swept["cells"]),
+        *(trial["runs"][0] for trial in swept["trials"]),
     ]
     assert {listed[id_]["status"] for id_ in ours} == {"finished"}
     assert {listed[id_]["parent"] for id_ in ours[1:]} == {trained.base["id"]}

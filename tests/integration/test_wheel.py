@@ -142,5 +142,5 @@ def test_the_readmes_training_and_its_measurement(sage: Callable[..., Any]) -> N
 def test_the_readmes_sweep(sage: Callable[..., Any]) -> None:
     planned = sage("sweep", "--space", "tau,rho", *PRESETS, "--dry-run")
     assert planned["stages"][-1]["trials"] == 9
-    (cell,) = sage("sweep", "--space", "tau=0.3", *PRESETS)["cells"]
-    assert cell["settings"] == {"guide.tau": 0.3}
+    (trial,) = sage("sweep", "--space", "tau=0.3", *PRESETS)["trials"]
+    assert trial["settings"] == {"guide.tau": 0.3}

@@ -1,4 +1,4 @@
-"""A package with a guide whose trainings die where a cell's settings say so: real files."""
+"""A package with a guide whose trainings die where a trial's settings say so: real files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells of a sweep as a driver would hand them over, with counts that were drawn."""
+"""Trials of a sweep as a driver would hand them over, with counts that were drawn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from sage_cli.metrics import Counts
 from sage_cli.metrics.comparisons.objective import objective_values
-from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, Value
+from sage_cli.reports.sweeps.data import Axis, SweepTrial, TrialFailure, Value
 from sage_cli.settings.objective import Objective, parse_objective
 
 P, N = 40, 64
@@ -19,7 +19,7 @@ RANGES = (
     Axis("tau", "guide.tau", low=0.2, high=0.8),
     Axis("lr", "rl.learning_rate", low=1e-6, high=1e-3, log=True),
 )
-MEMORY = CellFailure(
+MEMORY = TrialFailure(
     "out of memory", "OutOfMemoryError: 2 GiB\nmore", ("step 3", "CUDA: no memory", "")
 )
 
@@ -42,9 +42,9 @@ def done(
     gain: float = 0.0,
     seeds: int = 1,
     objectives: Sequence[Objective] = (PASS_1,),
-) -> SweepCell:
-    """A measured cell; its runs are named by `seed`."""
+) -> SweepTrial:
+    """A measured trial; its runs are named by `seed`."""
     counts = tuple({"dev": drawn(100 * seed + one, gain)} for one in range(seeds))
     values = tuple(float(objective_values(one, [counts]).models[0].mean()) for one in objectives)
     runs = tuple(f"rl-{seed}-{one}" for one in range(seeds))
-    return SweepCell(settings, "done", values, runs, counts)
+    return SweepTrial(settings, "done", values, runs, counts)

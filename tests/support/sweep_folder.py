@@ -11,14 +11,14 @@ from sweep_cells import GRID, MEMORY, PASS_1, at, done
 
 from sage_cli.config.load import load
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import SweepCell
+from sage_cli.reports.sweeps.data import SweepTrial
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.settings.objective import Objective
 from sage_cli.store.atomic import write_json
 
-CELLS = (
+TRIALS = (
     done(at(GRID, 0.8, 0.1), 1, -1.5),
-    SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+    SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
     done(at(GRID, 1.2, 0.1), 2, 0.3),
     done(at(GRID, 1.2, 0.3), 3, 0.29),
 )
@@ -27,7 +27,7 @@ CELLS = (
 def sweep_folder(
     root: Path,
     name: str,
-    cells: Sequence[SweepCell] = CELLS,
+    trials: Sequence[SweepTrial] = TRIALS,
     objectives: Sequence[Objective] = (PASS_1,),
     storage: str | None = None,
     **report: Any,
@@ -37,7 +37,7 @@ def sweep_folder(
     Without pictures, which nobody who lists or shows sweeps looks at.
     """
     folder = root / "sweeps" / name
-    document = sweep_document(GRID, objectives, cells, Provenance(), **report)
+    document = sweep_document(GRID, objectives, trials, Provenance(), **report)
     replace(document, figures=()).write(folder)
     keep_state(folder, storage=storage)
     config = load(["tiny"], {"guide": {"name": "branch"}, "sweep": {"study": name}}).config

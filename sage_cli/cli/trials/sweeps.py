@@ -76,10 +76,10 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
         console.print("the report of the previous driver:", style="dim")
     for table in sweep_tables(result):
         print_table(table, console)
-    for place, cell in enumerate(result.cells):
-        if cell.failure is not None and cell.failure.log:
+    for place, trial in enumerate(result.trials):
+        if trial.failure is not None and trial.failure.log:
             console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
-            console.print("\n".join(cell.failure.log), style="dim", markup=False, soft_wrap=True)
+            console.print("\n".join(trial.failure.log), style="dim", markup=False, soft_wrap=True)
     console.print(f"files: [bold]{escape(str(sweep.folder))}[/]", soft_wrap=True)
 
 

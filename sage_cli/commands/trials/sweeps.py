@@ -16,7 +16,7 @@ from sage_cli.config.command_line import options_for
 from sage_cli.config.load import load
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
-from sage_cli.reports.sweeps.data import SweepCell, SweepResult, Value
+from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.archives.listing import AGAIN
 from sage_cli.store.json_files import read_object
@@ -152,30 +152,30 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
     place = result.best(objective)
     if place is None:
         raise StoreError(f"no trial of {sweep.name} is done", _resume(sweep))
-    cell = result.cells[place]
-    assert cell.values is not None  # the best of those that are done
+    trial = result.trials[place]
+    assert trial.values is not None  # the best of those that are done
     same = sorted(one + 1 for one in result.indistinguishable(objective) - {place})
     return {
         "objective": objective,
         "number": place + 1,
-        "value": cell.values[result.objectives.index(objective)],
+        "value": trial.values[result.objectives.index(objective)],
         "interval": result.interval(place, objective),
-        "words": command_of(sweep, cell),
+        "words": command_of(sweep, trial),
         "alike": tuple(same) if objective in result.findings.rankings else None,
-        "settings": dict(cell.settings),
-        "runs": cell.runs,
+        "settings": dict(trial.settings),
+        "runs": trial.runs,
     }
 
 
-def command_of(sweep: StoredSweep, cell: SweepCell) -> str:
+def command_of(sweep: StoredSweep, trial: SweepTrial) -> str:
     """The `sage rl` that leads to the trial's first run, with all digits of its numbers.
 
     It names the stored configuration of the run if no words make the settings.
     """
     stored = load(stored=read_layer(sweep.folder / "config.json")).config
-    words = options_for(point_config(shared_config(stored), cell.settings))
+    words = options_for(point_config(shared_config(stored), trial.settings))
     if words is None:
-        words = ("--config", str(sweep.folder / TASKS / f"{cell.runs[0]}.json"))
+        words = ("--config", str(sweep.folder / TASKS / f"{trial.runs[0]}.json"))
     return shlex.join(("sage", "rl", *words))
 
 

@@ -1,4 +1,4 @@
-"""The results of a sweep: its space, its cells, and the uncertainty of their values."""
+"""The results of a sweep: its space, its trials, and the uncertainty of their values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class CellFailure:
+class TrialFailure:
     """A failure: its class, as `out of memory`, its reason, the last lines of its log."""
 
     kind: str
@@ -48,12 +48,12 @@ class CellFailure:
 
 
 @dataclass(frozen=True)
-class SweepCell:
-    """A cell: its settings, its state, and its runs.
+class SweepTrial:
+    """A trial: its settings, its state, and its runs.
 
     `values` are the objectives' means over seeds; `runs` and `counts` (by benchmark) have an entry
-    for each seed. `missing` says what the store has lost of a cell that was done, `pruned` by what
-    and why a cell was pruned.
+    for each seed. `missing` says what the store has lost of a trial that was done, `pruned` by what
+    and why a trial was pruned.
     """
 
     settings: Mapping[str, Value]
@@ -61,14 +61,14 @@ class SweepCell:
     values: tuple[float, ...] | None = None
     runs: tuple[str, ...] = ()
     counts: tuple[Mapping[str, Counts], ...] | None = None
-    failure: CellFailure | None = None
+    failure: TrialFailure | None = None
     pruned: str | None = None
     missing: str | None = None
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The uncertainty of the values, by the cells' places; empty without counts.
+    """The uncertainty of the values, by the trials' places; empty without counts.
 
     `intervals` has one for each objective, `base` those of the base. `front` needs two or more
     objectives.
@@ -91,49 +91,49 @@ class SweepResult:
 
     axes: tuple[Axis, ...]
     objectives: tuple[str, ...]
-    cells: tuple[SweepCell, ...]
+    trials: tuple[SweepTrial, ...]
     findings: Findings
-    base: SweepCell | None = None
+    base: SweepTrial | None = None
     importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     reported: str | None = None
 
     @property
-    def done(self) -> list[tuple[int, SweepCell, tuple[float, ...]]]:
-        """Return the measured cells as (place, cell, values)."""
+    def done(self) -> list[tuple[int, SweepTrial, tuple[float, ...]]]:
+        """Return the measured trials as (place, trial, values)."""
         return [
-            (place, cell, cell.values)
-            for place, cell in enumerate(self.cells)
-            if cell.values is not None and cell.state == "done"
+            (place, trial, trial.values)
+            for place, trial in enumerate(self.trials)
+            if trial.values is not None and trial.state == "done"
         ]
 
     @property
     def about(self) -> About:
-        """Return "methods" if every measured cell has several seeds, else "models"."""
-        fewest = min((len(cell.runs) for _, cell, _ in self.done), default=0)
+        """Return "methods" if every measured trial has several seeds, else "models"."""
+        fewest = min((len(trial.runs) for _, trial, _ in self.done), default=0)
         return "methods" if fewest > 1 else "models"
 
     def best(self, objective: str) -> int | None:
-        """Return the place of the cell with the highest value; None if no cell has one."""
+        """Return the place of the trial with the highest value; None if no trial has one."""
         which = self.objectives.index(objective)
-        return max(self.done, key=lambda cell: cell[2][which], default=(None,))[0]
+        return max(self.done, key=lambda trial: trial[2][which], default=(None,))[0]
 
     def indistinguishable(self, objective: str) -> frozenset[int]:
-        """Return the places of the cells that may equal the best; empty if that is unknown."""
+        """Return the places of the trials that may equal the best; empty if that is unknown."""
         ranking = self.findings.rankings.get(objective)
         return frozenset(ranking.indistinguishable) if ranking else frozenset()
 
     def interval(self, place: int, objective: str) -> tuple[float, float] | None:
-        """Return a cell's interval for an objective."""
+        """Return a trial's interval for an objective."""
         intervals = self.findings.intervals.get(place)
         return intervals[self.objectives.index(objective)] if intervals else None
 
 
-def describe(cell: SweepCell, axes: Sequence[Axis]) -> str:
+def describe(trial: SweepTrial, axes: Sequence[Axis]) -> str:
     """Return the settings by their short names, as `tau=0.465 rho=0.775`."""
     return " ".join(
-        f"{axis.name}={as_text(cell.settings[axis.key])}"
+        f"{axis.name}={as_text(trial.settings[axis.key])}"
         for axis in axes
-        if axis.key in cell.settings
+        if axis.key in trial.settings
     )
 
 

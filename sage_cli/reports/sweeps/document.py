@@ -7,7 +7,7 @@ from functools import partial
 
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult
+from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
 from sage_cli.reports.sweeps.findings import findings
 from sage_cli.reports.sweeps.heatmap import draw_heatmaps
 from sage_cli.reports.sweeps.importance import draw_importances
@@ -22,25 +22,25 @@ from sage_cli.settings.objective import Objective
 def sweep_document(
     axes: Sequence[Axis],
     objectives: Sequence[Objective],
-    cells: Sequence[SweepCell],
+    trials: Sequence[SweepTrial],
     provenance: Provenance,
     *,
-    base: SweepCell | None = None,
+    base: SweepTrial | None = None,
     importances: Mapping[str, Mapping[str, float]] | None = None,
     selected_on_reported: str | None = None,
     confidence: float = 0.95,
 ) -> Document:
-    """Return the report of a sweep's cells.
+    """Return the report of a sweep's trials.
 
     `base` is the initial policy, measured on the same problems. `importances` has a share for each
     parameter by objective, {} if unknown. `selected_on_reported` names benchmarks that are also
     reported.
     """
-    uncertainty = findings(objectives, cells, base, confidence)
+    uncertainty = findings(objectives, trials, base, confidence)
     names = tuple(objective.name for objective in objectives)
     known = {name: shares for name, shares in (importances or {}).items() if shares}
     result = SweepResult(
-        tuple(axes), names, tuple(cells), uncertainty, base, known, selected_on_reported
+        tuple(axes), names, tuple(trials), uncertainty, base, known, selected_on_reported
     )
     return document_of(result, provenance)
 
@@ -61,8 +61,8 @@ def document_of(result: SweepResult, provenance: Provenance) -> Document:
 
 def _figures(result: SweepResult) -> tuple[Figure, ...]:
     """Return the pictures that `result` has the data for."""
-    axes, cells = result.axes, result.cells
-    plane = len(axes) == 2 and all(axis.key in cell.settings for cell in cells for axis in axes)
+    axes, trials = result.axes, result.trials
+    plane = len(axes) == 2 and all(axis.key in trial.settings for trial in trials for axis in axes)
     grid = plane and all(axis.values is not None for axis in axes)
     ranges = plane and not grid and all(axis.is_number for axis in axes)
     pictures = (

@@ -9,21 +9,21 @@ import numpy as np
 
 from sage_cli.metrics.comparisons.objective import objective_intervals, objective_values
 from sage_cli.metrics.comparisons.ranking import Front, Ranking, non_dominated, pareto_front, rank
-from sage_cli.reports.sweeps.data import Findings, SweepCell
+from sage_cli.reports.sweeps.data import Findings, SweepTrial
 from sage_cli.settings.objective import Objective
 
 
 def findings(
     objectives: Sequence[Objective],
-    cells: Sequence[SweepCell],
-    base: SweepCell | None = None,
+    trials: Sequence[SweepTrial],
+    base: SweepTrial | None = None,
     confidence: float = 0.95,
 ) -> Findings:
-    """Return intervals, rankings and front of the measured cells; without counts the front."""
-    places = [p for p, cell in enumerate(cells) if cell.state == "done" and cell.values]
-    counts = [one for place in places if (one := cells[place].counts)]
+    """Return intervals, rankings and front of the measured trials; without counts the front."""
+    places = [p for p, trial in enumerate(trials) if trial.state == "done" and trial.values]
+    counts = [one for place in places if (one := trials[place].counts)]
     if not places or len(counts) < len(places):
-        return Findings(confidence, front=_front_of_means(objectives, cells, places))
+        return Findings(confidence, front=_front_of_means(objectives, trials, places))
     values = [objective_values(objective, counts) for objective in objectives]
     ends = zip(*(objective_intervals(one, confidence=confidence) for one in values), strict=True)
     front = pareto_front(values, confidence) if len(objectives) > 1 else None
@@ -40,7 +40,7 @@ def findings(
 
 
 def _base_intervals(
-    objectives: Sequence[Objective], base: SweepCell | None, confidence: float
+    objectives: Sequence[Objective], base: SweepTrial | None, confidence: float
 ) -> tuple[tuple[float, float], ...] | None:
     if base is None or not base.counts:
         return None
@@ -49,12 +49,12 @@ def _base_intervals(
 
 
 def _front_of_means(
-    objectives: Sequence[Objective], cells: Sequence[SweepCell], places: Sequence[int]
+    objectives: Sequence[Objective], trials: Sequence[SweepTrial], places: Sequence[int]
 ) -> Front | None:
     """Return the front of the values, whose noise is unknown."""
     if len(objectives) < 2 or not places:
         return None
-    best = _at(places, non_dominated(np.array([cells[place].values for place in places])))
+    best = _at(places, non_dominated(np.array([trials[place].values for place in places])))
     return Front(best, best)
 
 

@@ -18,18 +18,18 @@ LETTER_IN = 0.075
 LOWEST, HIGHEST = 0.1, 0.7
 """The part of the colour map that shows values."""
 ALIKE = 0.92
-"""Place on the colour map of cells that are indistinguishable from the best."""
+"""Place on the colour map of trials that are indistinguishable from the best."""
 LEAST_SPAN = 0.1
 """Least range of the colour scale where the noise is unknown: equal values get equal colours."""
 HATCHES = {"failed": "////", "pruned": "...."}
-"""State -> how a cell without a result is filled."""
+"""State -> how a trial without a result is filled."""
 
 
 def draw_heatmaps(result: SweepResult, stem: Path) -> None:
-    """Draw the cells, first parameter down, second across.
+    """Draw the trials, first parameter down, second across.
 
-    A cell without a result shows its state, or "not run". The best cells of each objective have a
-    frame. Cells that are indistinguishable from the best share one colour; the others' colours
+    A trial without a result shows its state, or "not run". The best trials of each objective have a
+    frame. Trials that are indistinguishable from the best share one colour; the others' colours
     are values, with a colour bar.
     """
     from matplotlib.patches import Patch
@@ -65,7 +65,7 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
 
 
 def _cells(axes: Any, result: SweepResult, objective: str) -> Any:
-    """Draw all cells; return the scale of those coloured by value, None if there are none."""
+    """Draw all trials; return the scale of those coloured by value, None if there are none."""
     down, across = result.axes
     rows, columns = len(down.values or ()), len(across.values or ())
     axes.grid(visible=False)
@@ -79,9 +79,9 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Any:
     scaled = [value for place, value in value_at.items() if place not in alike]
     scale = _scale(scaled, best, 0.0 if alike else LEAST_SPAN)
     empty = {(row, column): "left" for row in range(rows) for column in range(columns)}
-    for place, cell in enumerate(result.cells):
-        at = _index(down, cell.settings[down.key]), _index(across, cell.settings[across.key])
-        empty[at] = cell.state
+    for place, trial in enumerate(result.trials):
+        at = _index(down, trial.settings[down.key]), _index(across, trial.settings[across.key])
+        empty[at] = trial.state
         if place not in value_at:
             continue
         del empty[at]

@@ -1,4 +1,4 @@
-"""The marks of a sweep's cells in its pictures, and their legend."""
+"""The marks of a sweep's trials in its pictures, and their legend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALIKE, WORSE = COLOURS[0], "#9a9a9a"
 """Colours of points that are indistinguishable from the best, and of all others."""
 INDISTINGUISHABLE = "indistinguishable from the best"
 WITHOUT = ("missing", "failed", "pruned", "cancelled", "running")
-"""States of cells without a measurement that have a mark."""
+"""States of trials without a measurement that have a mark."""
 
 MARKS: dict[str, dict[str, Any]] = {
     "missing": {"marker": "P", "color": "white", "markeredgecolor": INK, "markersize": 7},
@@ -64,6 +64,6 @@ def legend(figure: Any, words: dict[str, str], columns: int) -> None:
 
 
 def states_of(result: SweepResult) -> dict[str, str]:
-    """Return the legend's words for the states of cells without a value."""
-    present = {cell.state for cell in result.cells}
+    """Return the legend's words for the states of trials without a value."""
+    present = {trial.state for trial in result.trials}
     return {state: state for state in WITHOUT if state in present}

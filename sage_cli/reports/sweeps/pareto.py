@@ -13,9 +13,9 @@ SIZE_IN = (4.8, 4.0)
 
 
 def draw_pareto(result: SweepResult, stem: Path) -> None:
-    """Draw the measured cells with their intervals.
+    """Draw the measured trials with their intervals.
 
-    Points of the front are numbered as the table's cells are.
+    Points of the front are numbered as the table's trials are.
     """
     front, findings = result.findings.front, result.findings
     best, alike = (front.best, front.indistinguishable) if front else ((), ())
@@ -35,7 +35,7 @@ def draw_pareto(result: SweepResult, stem: Path) -> None:
         if findings.rankings and set(alike) - set(best):
             words["alike"] = "indistinguishable from it"
         if set(point) - set(best if not findings.rankings else alike):
-            words["worse"] = "other cells"
+            words["worse"] = "other trials"
         if result.base is not None and result.base.values is not None:
             x, y = result.base.values
             _crossed(axes, x, y, findings.base, INK)
@@ -63,7 +63,7 @@ def _stairs(axes: Any, points: list[tuple[float, ...]]) -> None:
 
 
 def _numbers(axes: Any, points: dict[int, tuple[float, ...]]) -> None:
-    """Write cells' numbers beside their points; cells at equal points share a line."""
+    """Write trials' numbers beside their points; trials at equal points share a line."""
     named: dict[tuple[float, ...], list[int]] = {}
     for place, at in points.items():
         named.setdefault(at, []).append(place + 1)

@@ -12,32 +12,32 @@ from sage_cli.metrics import About
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.reports.sweeps.data import (
     Axis,
-    CellFailure,
     Findings,
     State,
-    SweepCell,
     SweepResult,
+    SweepTrial,
+    TrialFailure,
     Value,
 )
 
 
-class CellJson(TypedDict):
-    """A cell: its settings, its state, and its value and interval by objective."""
+class TrialJson(TypedDict):
+    """A trial: its settings, its state, and its value and interval by objective."""
 
     settings: dict[str, Value]
     state: State
     values: dict[str, float] | None
     intervals: dict[str, tuple[float, float]] | None
     runs: list[str]
-    failure: CellFailure | None
+    failure: TrialFailure | None
     pruned: str | None
     missing: str | None
 
 
 class SweepData(TypedDict):
-    """The space and the results. `rankings` and `front` name cells by their places, from 0.
+    """The space and the results. `rankings` and `front` name trials by their places, from 0.
 
-    They are about "methods", the cells' settings, if every measured cell has several training
+    They are about "methods", the trials' settings, if every measured trial has several training
     seeds; else about these "models". `importances` has a share for each parameter by objective;
     `selected_on_reported` names the benchmarks that settings are selected on although they are
     also reported.
@@ -46,8 +46,8 @@ class SweepData(TypedDict):
     space: list[Axis]
     objectives: list[str]
     confidence: float
-    base: CellJson | None
-    cells: list[CellJson]
+    base: TrialJson | None
+    trials: list[TrialJson]
     about: About
     rankings: dict[str, Ranking]
     front: Front | None
@@ -62,10 +62,10 @@ def to_data(result: SweepResult) -> SweepData:
         "space": list(result.axes),
         "objectives": list(result.objectives),
         "confidence": findings.confidence,
-        "base": _cell(result, result.base, findings.base) if result.base else None,
-        "cells": [
-            _cell(result, cell, findings.intervals.get(place))
-            for place, cell in enumerate(result.cells)
+        "base": _trial(result, result.base, findings.base) if result.base else None,
+        "trials": [
+            _trial(result, trial, findings.intervals.get(place))
+            for place, trial in enumerate(result.trials)
         ],
         "about": result.about,
         "rankings": dict(findings.rankings),
@@ -78,14 +78,14 @@ def to_data(result: SweepResult) -> SweepData:
 def from_data(data: Mapping[str, Any]) -> SweepResult:
     """Return the results in JSON made by `to_data`; KeyError, TypeError or ValueError if not."""
     objectives, base, front = tuple(data["objectives"]), data["base"], data["front"]
-    intervals = [_intervals(objectives, cell) for cell in data["cells"]]
+    intervals = [_intervals(objectives, trial) for trial in data["trials"]]
     return SweepResult(
         tuple(
             Axis(**{**axis, "values": axis["values"] and tuple(axis["values"])})
             for axis in data["space"]
         ),
         objectives,
-        tuple(_read_cell(objectives, cell) for cell in data["cells"]),
+        tuple(_read_trial(objectives, trial) for trial in data["trials"]),
         Findings(
             data["confidence"],
             {place: ends for place, ends in enumerate(intervals) if ends},
@@ -93,47 +93,47 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
             {name: _read_ranking(one) for name, one in data["rankings"].items()},
             Front(tuple(front["best"]), tuple(front["indistinguishable"])) if front else None,
         ),
-        _read_cell(objectives, base) if base else None,
+        _read_trial(objectives, base) if base else None,
         data["importances"],
         data["selected_on_reported"],
     )
 
 
-def _cell(
-    result: SweepResult, cell: SweepCell, ends: tuple[tuple[float, float], ...] | None
-) -> CellJson:
-    values = cell.values
+def _trial(
+    result: SweepResult, trial: SweepTrial, ends: tuple[tuple[float, float], ...] | None
+) -> TrialJson:
+    values = trial.values
     return {
-        "settings": dict(cell.settings),
-        "state": cell.state,
+        "settings": dict(trial.settings),
+        "state": trial.state,
         "values": dict(zip(result.objectives, values, strict=True)) if values else None,
         "intervals": dict(zip(result.objectives, ends, strict=True)) if ends else None,
-        "runs": list(cell.runs),
-        "failure": cell.failure,
-        "pruned": cell.pruned,
-        "missing": cell.missing,
+        "runs": list(trial.runs),
+        "failure": trial.failure,
+        "pruned": trial.pruned,
+        "missing": trial.missing,
     }
 
 
-def _read_cell(objectives: tuple[str, ...], cell: Mapping[str, Any]) -> SweepCell:
-    values, failure = cell["values"], cell["failure"]
-    return SweepCell(
-        cell["settings"],
-        cell["state"],
+def _read_trial(objectives: tuple[str, ...], trial: Mapping[str, Any]) -> SweepTrial:
+    values, failure = trial["values"], trial["failure"]
+    return SweepTrial(
+        trial["settings"],
+        trial["state"],
         tuple(map(_number, (values[name] for name in objectives))) if values else None,
-        tuple(cell["runs"]),
-        failure=failure and CellFailure(failure["kind"], failure["reason"], tuple(failure["log"])),
-        pruned=cell["pruned"],
-        missing=cell.get("missing"),
+        tuple(trial["runs"]),
+        failure=failure and TrialFailure(failure["kind"], failure["reason"], tuple(failure["log"])),
+        pruned=trial["pruned"],
+        missing=trial.get("missing"),
     )
 
 
 def _intervals(
-    objectives: tuple[str, ...], cell: Mapping[str, Any]
+    objectives: tuple[str, ...], trial: Mapping[str, Any]
 ) -> tuple[tuple[float, float], ...] | None:
-    if not cell["intervals"]:
+    if not trial["intervals"]:
         return None
-    ends = (cell["intervals"][name] for name in objectives)
+    ends = (trial["intervals"][name] for name in objectives)
     return tuple((_number(low), _number(high)) for low, high in ends)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sage_cli.reports.sweeps.data import Axis, SweepCell, Value, as_text
+from sage_cli.reports.sweeps.data import Axis, SweepTrial, Value, as_text
 
 TICKS = 5
 """Number of ticks on a logarithmic axis that spans few powers of ten."""
@@ -18,9 +18,9 @@ LONG, LONGEST = 8, 18
 class Scale:
     """Places of an axis's values: the values, their logarithms, or the words' order."""
 
-    def __init__(self, axis: Axis, cells: tuple[SweepCell, ...]) -> None:
+    def __init__(self, axis: Axis, trials: tuple[SweepTrial, ...]) -> None:
         self.axis = axis
-        used = [cell.settings[axis.key] for cell in cells if axis.key in cell.settings]
+        used = [trial.settings[axis.key] for trial in trials if axis.key in trial.settings]
         self._words = list(axis.values or dict.fromkeys(used)) if not axis.is_number else []
         self._numbers = [] if self._words else [float(value) for value in used]
 

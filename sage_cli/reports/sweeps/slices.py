@@ -14,17 +14,17 @@ from sage_cli.reports.sweeps.scale import Scale
 
 PANEL_IN = (2.9, 2.3)
 BELOW = 0.035
-"""Height of the marks of cells without a value, as a share of the panel's."""
+"""Height of the marks of trials without a value, as a share of the panel's."""
 
 
 def draw_slices(result: SweepResult, stem: Path) -> None:
     """Draw a row per objective, a column per parameter.
 
     Points that are indistinguishable from the best have a ring, unless all are; if the noise is
-    unknown, those with the highest value. Cells without a value stand at the bottom. The points of
+    unknown, those with the highest value. Trials without a value stand at the bottom. The points of
     a single parameter are joined by a line.
     """
-    scales = [Scale(axis, result.cells) for axis in result.axes]
+    scales = [Scale(axis, result.trials) for axis in result.axes]
     rows, columns = len(result.objectives), len(scales)
     width_in = PANEL_IN[0] * columns if columns > 1 else 4.6
     with drawing(stem, width_in, PANEL_IN[1] * rows + 0.5) as figure:
@@ -47,12 +47,12 @@ def draw_slices(result: SweepResult, stem: Path) -> None:
             else {}
         )
         if any(len(rings) < len(result.done) for rings in ringed):
-            words["worse"] = "other cells" if any(ringed) else "cells"
+            words["worse"] = "other trials" if any(ringed) else "trials"
         legend(figure, words | states_of(result), 3 if columns <= 2 else 6)
 
 
 def _draw(axes: Any, result: SweepResult, objective: str, scale: Scale, last: bool) -> None:
-    """Draw the cells that have this parameter, and the base as a line, named at the `last`."""
+    """Draw the trials that have this parameter, and the base as a line, named at the `last`."""
     which, ringed = result.objectives.index(objective), _ringed(result, objective)
     if result.base is not None and result.base.values is not None:
         height = result.base.values[which]
@@ -61,9 +61,9 @@ def _draw(axes: Any, result: SweepResult, objective: str, scale: Scale, last: bo
             style = {"xycoords": ("axes fraction", "data"), "va": "center", "color": INK}
             say(axes, "base", (1, height), (3, 0), fontsize=8, annotation_clip=False, **style)
     there = [
-        (scale.place(cell.settings[scale.axis.key]), values[which], place)
-        for place, cell, values in result.done
-        if scale.axis.key in cell.settings
+        (scale.place(trial.settings[scale.axis.key]), values[which], place)
+        for place, trial, values in result.done
+        if scale.axis.key in trial.settings
     ]
     if len(result.axes) == 1 and scale.axis.is_number:
         points = np.array([(x, y) for x, y, _ in sorted(there)]).reshape(-1, 2)
@@ -74,14 +74,14 @@ def _draw(axes: Any, result: SweepResult, objective: str, scale: Scale, last: bo
         mark(axes, x, y, "worse", zorder=3)
         if place in ringed:
             mark(axes, x, y, "best", zorder=4)
-    for cell in result.cells:
-        if cell.state in WITHOUT and scale.axis.key in cell.settings:
-            x = scale.place(cell.settings[scale.axis.key])
-            mark(axes, x, BELOW, cell.state, transform=axes.get_xaxis_transform(), zorder=3)
+    for trial in result.trials:
+        if trial.state in WITHOUT and scale.axis.key in trial.settings:
+            x = scale.place(trial.settings[scale.axis.key])
+            mark(axes, x, BELOW, trial.state, transform=axes.get_xaxis_transform(), zorder=3)
 
 
 def _ringed(result: SweepResult, objective: str) -> frozenset[int]:
-    """Return the places of the cells that may be the best; none if that would be all."""
+    """Return the places of the trials that may be the best; none if that would be all."""
     which = result.objectives.index(objective)
     value_at = {place: values[which] for place, _, values in result.done}
     highest = (place for place, value in value_at.items() if value == max(value_at.values()))
@@ -94,4 +94,4 @@ def _note(result: SweepResult, objective: str) -> str:
     if not result.findings.rankings:
         return "noise unknown"
     nothing = len(result.done) > 1 and not _ringed(result, objective)
-    return "all cells are indistinguishable from the best" if nothing else ""
+    return "all trials are indistinguishable from the best" if nothing else ""

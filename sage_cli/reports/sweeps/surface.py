@@ -1,4 +1,4 @@
-"""An interpolated surface of a sweep over two ranges, with the cells as points."""
+"""An interpolated surface of a sweep over two ranges, with the trials as points."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw_surfaces(result: SweepResult, stem: Path) -> None:
     The surface is linear between measured points and ends at them. Fewer than three points, or
     points on one line, have none.
     """
-    across, up = (Scale(axis, result.cells) for axis in result.axes)
+    across, up = (Scale(axis, result.trials) for axis in result.axes)
     width_in = PANEL_IN[0] * len(result.objectives)
     with drawing(stem, width_in, PANEL_IN[1] + 0.5) as figure:
         panels = figure.subplots(1, len(result.objectives), squeeze=False, sharey=True)[0]
@@ -59,15 +59,15 @@ def colour_ends(value_M: FloatArray) -> tuple[float, float]:
 def _draw(
     figure: Any, axes: Any, result: SweepResult, objective: str, scales: tuple[Scale, Scale]
 ) -> None:
-    """Draw one objective's surface, if its points have one, and all cells."""
+    """Draw one objective's surface, if its points have one, and all trials."""
     which, alike = result.objectives.index(objective), result.indistinguishable(objective)
     points = [
-        tuple(scale.place(cell.settings[scale.axis.key]) for scale in scales)
-        for cell in result.cells
+        tuple(scale.place(trial.settings[scale.axis.key]) for scale in scales)
+        for trial in result.trials
     ]
-    for (x, y), cell in zip(points, result.cells, strict=True):
-        if cell.state in WITHOUT:
-            mark(axes, x, y, cell.state, zorder=4)
+    for (x, y), trial in zip(points, result.trials, strict=True):
+        if trial.state in WITHOUT:
+            mark(axes, x, y, trial.state, zorder=4)
     if not result.done:
         return
     value_M = np.array([values[which] for _, _, values in result.done])

@@ -1,44 +1,46 @@
-"""The tables of a sweep: cells, failures, and the importance of the parameters."""
+"""The tables of a sweep: trials, failures, and the importance of the parameters."""
 
 from __future__ import annotations
 
 import math
 
 from sage_cli.metrics.comparisons.ranking import Ranking
-from sage_cli.reports.sweeps.data import Axis, SweepCell, SweepResult, as_text, describe
+from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial, as_text, describe
 from sage_cli.reports.tables.table import UNDEFINED, Cell, Column, Measure, Row, Table
 
 WORDS = {"left": "not run yet", "running": "running", "cancelled": "cancelled"}
 
 
 def sweep_tables(result: SweepResult) -> tuple[Table, ...]:
-    """Return the table of cells, and those of failures and importances if there are any."""
-    failed = any(cell.failure for cell in result.cells)
+    """Return the table of trials, and those of failures and importances if there are any."""
+    failed = any(trial.failure for trial in result.trials)
     return (
-        cells_table(result),
+        trials_table(result),
         *([failures_table(result)] if failed else []),
         *([importance_table(result)] if result.importances else []),
     )
 
 
-def cells_table(result: SweepResult) -> Table:
-    """Return a row per cell: settings, objectives with intervals, seeds, runs or the state."""
+def trials_table(result: SweepResult) -> Table:
+    """Return a row per trial: settings, objectives with intervals, seeds, runs or the state."""
     intervals, rows = result.findings.intervals, []
     if (base := result.base) is not None:
         ends = result.findings.base
         nothing = [_setting(base, axis) for axis in result.axes]
         seen = _measures(base, ends, len(result.objectives))
         rows.append(Row(("base", *nothing, *seen, len(base.runs), _outcome(base)), section="base"))
-    for place, cell in enumerate(result.cells):
-        settings = [_setting(cell, axis) for axis in result.axes]
-        seen = _measures(cell, intervals.get(place), len(result.objectives))
-        seeds = len(cell.runs) if cell.values else Measure(math.nan)
-        rows.append(Row((str(place + 1), *settings, *seen, seeds, _outcome(cell)), section="cells"))
+    for place, trial in enumerate(result.trials):
+        settings = [_setting(trial, axis) for axis in result.axes]
+        seen = _measures(trial, intervals.get(place), len(result.objectives))
+        seeds = len(trial.runs) if trial.values else Measure(math.nan)
+        rows.append(
+            Row((str(place + 1), *settings, *seen, seeds, _outcome(trial)), section="trials")
+        )
     names = [axis.name for axis in result.axes]
     return Table(
         f"sweep over {', '.join(names)}",
         (
-            *map(Column, ("cell", *names)),
+            *map(Column, ("trial", *names)),
             *(Column(name, part=name) for name in result.objectives),
             *(Column(name, part="runs") for name in ("seeds", "run")),
         ),
@@ -48,23 +50,23 @@ def cells_table(result: SweepResult) -> Table:
 
 
 def failures_table(result: SweepResult) -> Table:
-    """Return a row per failed cell: class, reason, and its log's last line."""
+    """Return a row per failed trial: class, reason, and its log's last line."""
     rows = []
-    for place, cell in enumerate(result.cells, 1):
-        if (failure := cell.failure) is not None:
+    for place, trial in enumerate(result.trials, 1):
+        if (failure := trial.failure) is not None:
             reason = " ".join(failure.reason.split())
             last = next((line.strip() for line in reversed(failure.log) if line.strip()), "")
-            words = (str(place), describe(cell, result.axes), failure.kind, reason, last)
+            words = (str(place), describe(trial, result.axes), failure.kind, reason, last)
             rows.append(Row(words))
     columns = (
-        *map(Column, ("cell", "settings", "class")),
+        *map(Column, ("trial", "settings", "class")),
         *(Column(name, part=name) for name in ("reason", "log's last line")),
     )
-    return Table("failed cells", columns, tuple(rows))
+    return Table("failed trials", columns, tuple(rows))
 
 
 def importance_table(result: SweepResult) -> Table:
-    """Return the share of each objective's variance over cells that a parameter explains."""
+    """Return the share of each objective's variance over trials that a parameter explains."""
     names = dict.fromkeys(name for shares in result.importances.values() for name in shares)
     every = list(result.importances.values())
     rows = [Row((name, *(Measure(one.get(name, math.nan)) for one in every))) for name in names]
@@ -82,20 +84,22 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
     if (front := findings.front) is not None:
         count = len(set(front.indistinguishable) - set(front.best))
         others = f"{count} other{'' if count == 1 else 's'}"
-        cells = "cells" if len(front.best) > 1 else "cell"
+        trials = "trials" if len(front.best) > 1 else "trial"
         notes.append(
-            f"Pareto front: {cells} {', '.join(str(place + 1) for place in front.best)}"
+            f"Pareto front: {trials} {', '.join(str(place + 1) for place in front.best)}"
             + (f"; {others} indistinguishable from it" if findings.rankings and count else "")
         )
-    missing = [str(place + 1) for place, cell in enumerate(result.cells) if cell.state == "missing"]
+    missing = [
+        str(place + 1) for place, trial in enumerate(result.trials) if trial.state == "missing"
+    ]
     if missing:
         notes.append(
-            f"cell{'s' * (len(missing) > 1)} {', '.join(missing)} had results that the store "
+            f"trial{'s' * (len(missing) > 1)} {', '.join(missing)} had results that the store "
             "has no more: not compared; the same command makes them again"
         )
     if result.reported:
         notes.append(
-            f"selected on {result.reported}, which is also what is reported: the best cell looks "
+            f"selected on {result.reported}, which is also what is reported: the best trial looks "
             "better there than it is; measure it on other problems"
         )
     return tuple(notes)
@@ -104,36 +108,36 @@ def _notes(result: SweepResult) -> tuple[str, ...]:
 def _sources(result: SweepResult) -> str:
     if result.about == "methods":
         return "problems and seeds"
-    if any(len(cell.runs) > 1 for _, cell, _ in result.done):
-        return "problems and seeds; cells with one run are compared as models, not as settings"
+    if any(len(trial.runs) > 1 for _, trial, _ in result.done):
+        return "problems and seeds; trials with one run are compared as models, not as settings"
     return "problems, about these very runs, not their settings: another seed gives another model"
 
 
 def _best(objective: str, ranking: Ranking, result: SweepResult) -> str:
     others = f"{len(ranking.indistinguishable) - 1} of {len(result.done) - 1} others"
     return (
-        f"{objective}: best is cell {ranking.best + 1}; indistinguishable from it: {others} "
+        f"{objective}: best is trial {ranking.best + 1}; indistinguishable from it: {others} "
         f"({100 * ranking.confidence:g} %, all pairs together; {describe_noise(ranking)})"
     )
 
 
 def describe_noise(ranking: Ranking) -> str:
-    """Return the standard error of a difference from the best cell, in words."""
+    """Return the standard error of a difference from the best trial, in words."""
     if math.isnan(ranking.error):
-        return "no two cells differ" if len(ranking.indistinguishable) > 1 else "one cell only"
+        return "no two trials differ" if len(ranking.indistinguishable) > 1 else "one trial only"
     return f"standard error of a difference: {ranking.error:.3f}"
 
 
 def _measures(
-    cell: SweepCell, ends: tuple[tuple[float, float], ...] | None, objectives: int
+    trial: SweepTrial, ends: tuple[tuple[float, float], ...] | None, objectives: int
 ) -> list[Measure]:
-    values = cell.values or (math.nan,) * objectives
+    values = trial.values or (math.nan,) * objectives
     intervals = ends or (None,) * objectives
     return [Measure(v, interval=end) for v, end in zip(values, intervals, strict=True)]
 
 
-def _setting(cell: SweepCell, axis: Axis) -> Cell:
-    value = cell.settings.get(axis.key)
+def _setting(trial: SweepTrial, axis: Axis) -> Cell:
+    value = trial.settings.get(axis.key)
     if value is None:
         return Measure(math.nan) if axis.is_number else UNDEFINED
     if isinstance(value, bool | str):
@@ -141,14 +145,14 @@ def _setting(cell: SweepCell, axis: Axis) -> Cell:
     return Measure(value, digits=4, significant=True)
 
 
-def _outcome(cell: SweepCell) -> str:
+def _outcome(trial: SweepTrial) -> str:
     """Return the runs, or why there are none."""
-    if cell.state == "done":
-        return " ".join(cell.runs)
-    if cell.state == "failed":
-        return f"failed: {cell.failure.kind}" if cell.failure else "failed"
-    if cell.state == "pruned":
-        return f"pruned {cell.pruned}" if cell.pruned else "pruned"
-    if cell.state == "missing":
-        return f"missing: {cell.missing}"
-    return WORDS[cell.state]
+    if trial.state == "done":
+        return " ".join(trial.runs)
+    if trial.state == "failed":
+        return f"failed: {trial.failure.kind}" if trial.failure else "failed"
+    if trial.state == "pruned":
+        return f"pruned {trial.pruned}" if trial.pruned else "pruned"
+    if trial.state == "missing":
+        return f"missing: {trial.missing}"
+    return WORDS[trial.state]

@@ -44,4 +44,4 @@ class RunSection(Section):
     root: Path = Field(default_factory=default_root, json_schema_extra=COSMETIC)
     """Folder of runs: `--runs`, this setting, `$SAGE_RUNS`, or `runs`, the first that is there."""
     sweep: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The sweep of which the run is a cell: such a one is never taken for the latest."""
+    """The sweep that the run belongs to; such a run is never taken as the latest."""

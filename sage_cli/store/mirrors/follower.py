@@ -43,7 +43,7 @@ class Mirror(Protocol):
     def summarise(self, figures: Mapping[str, Any]) -> None:
         """Set the figures of evaluations, such as `eval/<benchmark>/pass@1`.
 
-        A sweep's cell also has settings and objectives, such as `sweep/guide.tau`, `sweep/pass@1`.
+        A sweep's trial also has settings and objectives, such as `sweep/guide.tau`, `sweep/pass@1`.
         """
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ def require_mirrors(tracking: TrackingSection) -> None:
 
 
 def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `sweep/guide.tau`, `sweep/pass@1` and so on; {} for a run that is no cell.
+    """Return `sweep/guide.tau`, `sweep/pass@1` and so on; {} for a run of no sweep.
 
     `evaluations` are the run's `evaluation_figures`. An objective is the mean over the benchmarks;
     it is left out while one of them is missing.
@@ -136,10 +136,10 @@ def sweep_figures(run: Run, evaluations: Mapping[str, Any]) -> dict[str, Any]:
     if not group:
         return {}
     ledger = Ledger(run.folder.parent / "sweeps" / str(group))
-    cells = [entry.cell for entry in ledger.entries() if entry.run == run.id]
-    if not cells:
+    points = [entry.point for entry in ledger.entries() if entry.run == run.id]
+    if not points:
         return {}
-    figures: dict[str, Any] = {f"sweep/{key}": value for key, value in cells[-1].items()}
+    figures: dict[str, Any] = {f"sweep/{key}": value for key, value in points[-1].items()}
     typed = config["evaluation"]["benchmark"].split(",")
     names = [name_in(evaluations, name.strip()) for name in typed]
     for objective in map(parse_objective, config["sweep"]["objective"]):

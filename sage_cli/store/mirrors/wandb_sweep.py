@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 class SweepPicture:
     """A sweep as W&B shows it.
 
-    `config` is the search space and its settings; `cells` are a table's rows by column; `pictures`
-    are PNG files by name; `summary` has the best cell's values and settings.
+    `config` is the search space and its settings; `trials` are a table's rows by column; `pictures`
+    are PNG files by name; `summary` has the best trial's values and settings.
     """
 
     config: Mapping[str, Any]
-    cells: Sequence[Mapping[str, Any]]
+    trials: Sequence[Mapping[str, Any]]
     pictures: Mapping[str, Path]
     summary: Mapping[str, Any]
 
 
 def mirror_sweep(folder: Path, picture: SweepPicture, tracking: TrackingSection) -> None:
-    """Show the sweep of `folder` in W&B, in one group with its cells' runs, unless W&B is off.
+    """Show the sweep of `folder` in W&B, in one group with its trials' runs, unless W&B is off.
 
     Offline it replaces an earlier one in `folder`/wandb. A failure of W&B is one warning: the sweep
     itself is not affected.
@@ -61,9 +61,9 @@ def _show(folder: Path, picture: SweepPicture, tracking: TrackingSection) -> Non
         mode=mode,
         resume="allow" if mode == "online" else None,
     )
-    columns = list(dict.fromkeys(name for row in picture.cells for name in row))
-    rows = [[row.get(name) for name in columns] for row in picture.cells]
-    values: dict[str, Any] = {"cells": wandb.Table(columns=columns, data=rows)}
+    columns = list(dict.fromkeys(name for row in picture.trials for name in row))
+    rows = [[row.get(name) for name in columns] for row in picture.trials]
+    values: dict[str, Any] = {"trials": wandb.Table(columns=columns, data=rows)}
     values |= {name: wandb.Image(str(path)) for name, path in picture.pictures.items()}
     with staging_in(folder / "wandb"):
         shown.log(values)

@@ -16,7 +16,7 @@ from sage_cli.trials.search.prepared import Sweep, counts_of
 from sage_cli.trials.search.pruning import Pruner
 from sage_cli.trials.search.replicates import missing_replicates
 from sage_cli.trials.search.scores import ByBenchmark, describe, mean_scores, score
-from sage_cli.trials.search.space.space import Cell, cell_key
+from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
 from sage_cli.trials.search.sweep_progress import SweepProgress
 from sage_cli.trials.task import Task
@@ -155,7 +155,7 @@ class Driver:
             self._fail(trial, why)
             self._shown.write_state()
 
-    def _expect(self, point: Cell, trial: StudyTrial | None = None) -> Failure | None:
+    def _expect(self, point: Point, trial: StudyTrial | None = None) -> Failure | None:
         """Make the tasks of a point due; the reason if its settings contradict each other."""
         try:
             tasks = self._sweep.trainings(point)
@@ -170,7 +170,7 @@ class Driver:
             self._add(point, task)
         return None
 
-    def _add(self, point: Cell, task: Task) -> None:
+    def _add(self, point: Point, task: Task) -> None:
         if task.replicate is not None:
             self._sweep.folder.remember(point, task.replicate.seed, task.name)
         self._shown.expect(task)
@@ -180,7 +180,7 @@ class Driver:
         """Make further seeds due of the trials that may still be the best; False if none is."""
         settings = self._settings
         points = {
-            cell_key(one.point): one.point
+            point_key(one.point): one.point
             for one in self._study.trials()
             if one.state is State.DONE
         }

@@ -11,10 +11,10 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.sweeps.data import Axis, CellFailure, SweepCell, SweepResult
+from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial, TrialFailure
 from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
-from sage_cli.reports.sweeps.table import cells_table
+from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.render import to_records
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
@@ -37,7 +37,7 @@ def outcome(sweep: Sweep, study: Study, under_way: Collection[int]) -> Document:
     return sweep_document(
         [_axis(name, one) for name, one in sweep.space.parameters.items()],
         settings.objectives,
-        [_cell(one, sweep, one.number in under_way) for one in study.trials()],
+        [_trial(one, sweep, one.number in under_way) for one in study.trials()],
         configured_provenance(sweep.benchmarks, EvaluationSpec.of(sweep.shared)),
         base=_base(sweep),
         importances=study.importances(),
@@ -72,23 +72,23 @@ def _axis(name: str, one: Parameter) -> Axis:
     return Axis(name, one.key, values=one.values)
 
 
-def _cell(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepCell:
+def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds, those of a race among them."""
     found, missing = _stored(one, sweep)
-    cell = SweepCell(one.point, one.state.value, runs=tuple(found))
+    trial = SweepTrial(one.point, one.state.value, runs=tuple(found))
     if one.state is State.DONE and missing is not None:
         # the study has its values, but their noise is unknown
-        return replace(cell, state="missing", values=one.values, missing=missing)
+        return replace(trial, state="missing", values=one.values, missing=missing)
     if one.state is State.DONE:
         scores = [score(sweep.config.sweep.objectives, counts) for counts in found.values()]
-        return replace(cell, values=mean_scores(scores), counts=tuple(found.values()))
+        return replace(trial, values=mean_scores(scores), counts=tuple(found.values()))
     if one.state is State.FAILED:
         lines = tuple(one.attrs.get("lines", ()))
-        why = CellFailure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)
-        return replace(cell, failure=why)
+        why = TrialFailure(str(one.attrs.get("failure")), str(one.attrs.get("reason")), lines)
+        return replace(trial, failure=why)
     if one.state is State.PRUNED:
-        return replace(cell, pruned=str(one.attrs.get("reason")))
-    return replace(cell, state=_unfinished(sweep, goes_on))
+        return replace(trial, pruned=str(one.attrs.get("reason")))
+    return replace(trial, state=_unfinished(sweep, goes_on))
 
 
 def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
@@ -98,13 +98,13 @@ def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:
     return "cancelled" if sweep.folder.cancelled else "left"
 
 
-def _base(sweep: Sweep) -> SweepCell | None:
+def _base(sweep: Sweep) -> SweepTrial | None:
     """The initial policy; None if trials differ in it, or it is not measured."""
     counts = sweep.counts(sweep.initial)
     if counts is None:
         return None
     values = score(sweep.config.sweep.objectives, counts)
-    return SweepCell({}, "done", values, (sweep.initial.policy.label,), (counts,))
+    return SweepTrial({}, "done", values, (sweep.initial.policy.label,), (counts,))
 
 
 def _reported(sweep: Sweep) -> str | None:
@@ -120,9 +120,9 @@ def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSe
     assert result is not None  # `report` was written there
     picture = SweepPicture(
         config={name: value for name, value in facts.items() if name != "storage"},
-        cells=[
+        trials=[
             {**row, "state": state}
-            for row, state in zip(to_records(cells_table(result)), _states(result), strict=True)
+            for row, state in zip(to_records(trials_table(result)), _states(result), strict=True)
         ],
         pictures={path.stem: path for path in report.files if path.suffix == ".png"},
         summary=_summary(result),
@@ -132,21 +132,21 @@ def mirror_report(report: Report, facts: Mapping[str, Any], tracking: TrackingSe
 
 def _states(result: SweepResult) -> list[str]:
     """Of the table's rows."""
-    return [*(["base"] if result.base else []), *(cell.state for cell in result.cells)]
+    return [*(["base"] if result.base else []), *(trial.state for trial in result.trials)]
 
 
 def _summary(result: SweepResult) -> dict[str, Any]:
     """Summarise the trials: counts by state, and the best one by objective."""
-    states = [cell.state for cell in result.cells]
+    states = [trial.state for trial in result.trials]
     found: dict[str, Any] = {
-        f"cells/{state}": states.count(state) for state in dict.fromkeys(states)
+        f"trials/{state}": states.count(state) for state in dict.fromkeys(states)
     }
     for which, objective in enumerate(result.objectives):
         place = result.best(objective)
-        values = None if place is None else result.cells[place].values
+        values = None if place is None else result.trials[place].values
         if place is None or values is None:
             continue
-        cell, name = result.cells[place], f"best/{objective}"
-        found |= {f"{name}/{key}": value for key, value in cell.settings.items()}
-        found |= {f"{name}/value": values[which], f"{name}/runs": " ".join(cell.runs)}
+        trial, name = result.trials[place], f"best/{objective}"
+        found |= {f"{name}/{key}": value for key, value in trial.settings.items()}
+        found |= {f"{name}/value": values[which], f"{name}/runs": " ".join(trial.runs)}
     return found

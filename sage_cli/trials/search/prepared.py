@@ -21,7 +21,7 @@ from sage_cli.trials.search.shared import (
     sweep_settings,
 )
 from sage_cli.trials.search.space.read import read_space
-from sage_cli.trials.search.space.space import Cell, Space, cell_key
+from sage_cli.trials.search.space.space import Point, Space, point_key
 from sage_cli.trials.search.study.sampler_choice import choose_sampler
 from sage_cli.trials.stored import StoredMeasurements
 from sage_cli.trials.task import Measurements, Task
@@ -73,7 +73,7 @@ class Sweep:
         """The initial policy of the shared configuration."""
         return Replicate("initial policy", 0, self.shared, is_initial=True)
 
-    def trial(self, point: Cell, seeds: int | None = None) -> Trial:
+    def trial(self, point: Point, seeds: int | None = None) -> Trial:
         """The trial of a point with its first replicates, or with so many `seeds`.
 
         Raises SageError if the point's settings contradict each other.
@@ -90,13 +90,13 @@ class Sweep:
         )
         return Trial(describe(point), point, tuple(replicates))
 
-    def trainings(self, point: Cell, seeds: int | None = None) -> list[Task]:
+    def trainings(self, point: Point, seeds: int | None = None) -> list[Task]:
         """The tasks that train and measure the trial's replicates."""
         return [self.tasks.training(one) for one in self.trial(point, seeds).replicates]
 
     def known_tasks(self) -> list[Task]:
         """The trainings of all points of a grid; [] where a sampler chooses the points."""
-        points = self.space.cells() if self.sampler == "grid" else ()
+        points = self.space.points() if self.sampler == "grid" else ()
         return [task for point in points for task in self.trainings(point)]
 
     def initial_task(self) -> Task:
@@ -150,9 +150,9 @@ class Sweep:
 
     def _learn(self, study: Study) -> None:
         """Tell the study what the ledger leads to and it does not know."""
-        known = {cell_key(one.point) for one in study.trials()}
+        known = {point_key(one.point) for one in study.trials()}
         self.folder.ledger.mend()
-        points = {cell_key(entry.cell): entry.cell for entry in self.folder.ledger.entries()}
+        points = {point_key(entry.point): entry.point for entry in self.folder.ledger.entries()}
         for key, point in points.items():
             if key in known or point not in self.space:
                 continue
@@ -175,7 +175,7 @@ def prepared(config: SageConfig) -> Sweep:
     name = sweep_name(shared, space.keys)
     benchmarks = load_benchmarks(shared.evaluation, shared.data)
     stored = StoredMeasurements(benchmarks)
-    known = list(space.cells()) if sampler == "grid" else space.listed()
+    known = list(space.points()) if sampler == "grid" else space.listed()
     wanted = None if sampler == "grid" else settings.trials or TRIALS
     counts = (wanted, None if known is None else len(known))
     return Sweep(

@@ -29,7 +29,7 @@ def of_rl(config: SageConfig):
     return config.model_dump(mode="json", include=set(OF_RL))
 
 
-CELLS = st.fixed_dictionaries(
+TRIALS = st.fixed_dictionaries(
     {},
     optional={
         "rl.steps": st.integers(1, 500),
@@ -44,10 +44,10 @@ CELLS = st.fixed_dictionaries(
 
 
 @settings(max_examples=40, deadline=None)
-@given(preset=st.sampled_from(preset_names()), cell=CELLS, seed=st.integers(0, 2))
-def test_a_cells_command_makes_its_configuration(preset, cell, seed):
+@given(preset=st.sampled_from(preset_names()), trial=TRIALS, seed=st.integers(0, 2))
+def test_a_trials_command_makes_its_configuration(preset, trial, seed):
     sweep = load([preset], {"guide": {"name": "branch"}}, ["sweep.steps=7"]).config
-    config = point_config(shared_config(sweep), cell, seed)
+    config = point_config(shared_config(sweep), trial, seed)
     words = options_for(config)
     assert words is not None
     again = retyped(shlex.split(shlex.join(words)))

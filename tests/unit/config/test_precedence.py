@@ -94,19 +94,19 @@ def test_flags_and_sets_say_the_same_in_any_order(
 
 
 @settings(max_examples=80, deadline=None)
-@given(file=WORDS, words=WORDS, cell=WORDS)
-def test_a_cell_is_what_rl_names_by_the_same_words(
-    file: dict[str, Any], words: dict[str, Any], cell: dict[str, Any]
+@given(file=WORDS, words=WORDS, trial=WORDS)
+def test_a_trial_is_what_rl_names_by_the_same_words(
+    file: dict[str, Any], words: dict[str, Any], trial: dict[str, Any]
 ):
-    """A sweep's cell, a suite's arm: settings over a configuration, in one step or in several."""
+    """A sweep's trial, a suite's arm: settings over a configuration, in one step or in several."""
     own = ["tiny", preset(file)]
     shared = made(lambda: load(own, sets=typed(words)))
-    typed_once = made(lambda: load(own, sets=typed({**words, **cell})))
+    typed_once = made(lambda: load(own, sets=typed({**words, **trial})))
     if shared is None or typed_once is None:
         return
-    assert changed(shared, cell) == typed_once
+    assert changed(shared, trial) == typed_once
     now: SageConfig | None = shared
-    for name, value in cell.items():
+    for name, value in trial.items():
         now = now and made(lambda name=name, value=value, now=now: changed(now, {name: value}))
     assert now is None or now == typed_once
 
@@ -124,17 +124,17 @@ def test_a_stored_configuration_is_the_one_it_was_stored_from(
 
 
 @settings(max_examples=80, deadline=None)
-@given(file=WORDS, words=WORDS, cell=WORDS)
-def test_a_stored_sweep_goes_on_with_the_same_cells(
-    file: dict[str, Any], words: dict[str, Any], cell: dict[str, Any]
+@given(file=WORDS, words=WORDS, trial=WORDS)
+def test_a_stored_sweep_goes_on_with_the_same_trials(
+    file: dict[str, Any], words: dict[str, Any], trial: dict[str, Any]
 ):
     config = made(lambda: load(["tiny", preset(file)], sets=typed(words)))
     if config is None:
         return
     again = load(stored=json.loads(json.dumps(with_layers(config)))).config
     assert again == config
-    cells = [made(lambda base=base: changed(base, cell)) for base in (again, config)]
-    assert cells[0] == cells[1]
+    trials = [made(lambda base=base: changed(base, trial)) for base in (again, config)]
+    assert trials[0] == trials[1]
 
 
 @settings(max_examples=40, deadline=None)

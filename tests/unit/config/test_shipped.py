@@ -43,15 +43,15 @@ def test_models_that_were_taught_to_box_their_answers_are_paid_for_it(name):
 def test_every_search_space_resolves(path: Path):
     config = load(flags={"guide": {"name": guide_of(path.stem)}}).config
     space = read_space(path.stem, config)
-    assert len(list(space.cells())) >= 2
+    assert len(list(space.points())) >= 2
 
 
 def test_the_papers_grid_of_table_6(facts):
     """The factors of tau-rho.yaml around the paper's pair are its 3 x 3 grid."""
     table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
     space = read_space("tau,rho", load(["qwen2.5-math-7b"], BRANCH).config)
-    cells = [value for cell in space.cells() for value in cell.values()]
-    assert cells == pytest.approx([value for row in table["rows"] for value in row[:2]])
+    points = [value for point in space.points() for value in point.values()]
+    assert points == pytest.approx([value for row in table["rows"] for value in row[:2]])
 
 
 def test_a_source_that_is_not_named_is_the_papers():
@@ -66,8 +66,8 @@ def test_a_source_that_is_not_named_is_the_papers():
 def test_table_6_is_there_as_printed(facts):
     table = json.loads((facts / "paper_tables.json").read_text())["table6_tau_rho"]
     space = read_space("table6", load(["qwen2.5-math-7b"], BRANCH).config)
-    cells = [list(cell.values()) for cell in space.cells()]
-    assert cells == [row[:2] for row in table["rows"]]
+    points = [list(point.values()) for point in space.points()]
+    assert points == [row[:2] for row in table["rows"]]
     assert load(["qwen2.5-math-7b"]).config.sweep.objective == ("pass@1", f"pass@{table['k']}")
 
 

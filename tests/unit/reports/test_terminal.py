@@ -8,7 +8,7 @@ from sweep_cells import BOTH, GRID, MEMORY, at, done
 
 from sage_cli.reports.document import Document
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import SweepCell
+from sage_cli.reports.sweeps.data import SweepTrial
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.tables.table import Column, Measure, Row, Table
 from sage_cli.reports.terminal import print_document
@@ -71,14 +71,14 @@ def test_a_comparison_of_two_runs_is_read_at_usual_widths(width: int) -> None:
 
 def sweep_shown(width: int) -> list[str]:
     settings = {1: (0.8, 0.1), 2: (0.8, 0.3), 3: (1.2, 0.1)}
-    cells = [
+    trials = [
         done(at(GRID, *values), seed, objectives=BOTH, seeds=seed)
         for seed, values in settings.items()
     ]
-    failed = SweepCell(at(GRID, 1.2, 0.3), "failed", failure=MEMORY)
-    lagged = "median: pass@1 0.212 at step 10 is below the median 0.300 of 4 cells"
-    pruned = SweepCell(at(GRID, 1.3, 0.3), "pruned", pruned=lagged)
-    document = sweep_document(GRID, BOTH, [*cells, failed, pruned], Provenance())
+    failed = SweepTrial(at(GRID, 1.2, 0.3), "failed", failure=MEMORY)
+    lagged = "median: pass@1 0.212 at step 10 is below the median 0.300 of 4 trials"
+    pruned = SweepTrial(at(GRID, 1.3, 0.3), "pruned", pruned=lagged)
+    document = sweep_document(GRID, BOTH, [*trials, failed, pruned], Provenance())
     console = Console(file=io.StringIO(), width=width, color_system=None)
     print_document(document, console)
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
@@ -89,7 +89,7 @@ def test_a_sweep_is_read_at_any_width(width: int, parts: int) -> None:
     lines = sweep_shown(width)
     assert sum("sweep over tau, rho" in line for line in lines) == parts
     assert max(map(len, lines)) <= width
-    # a cell's value and its interval stand in one line, a run's name is never broken
+    # a trial's value and its interval stand in one line, a run's name is never broken
     assert sum("[0." in line and "]" in line for line in lines) >= 3
     assert not any("[0.3" in line and "]" not in line for line in lines)
     for run in ("rl-1-0", "rl-2-1", "rl-3-2"):

@@ -47,8 +47,8 @@ def test_lines_that_are_no_entries_are_passed_over_and_taken_away(tmp_path, capl
     good = ledger(tmp_path, *ENTRIES)
     first, *rest = good.path.read_bytes().splitlines(keepends=True)
     deep = b"[" * 100_000
-    others = [b'{"cell": {"gui' + first, b"\xff\xfe\n", b"3\n", b'{"run": "x"}\n', deep + b"\n",
-              b'{"cell": 1, "seed": 0, "run": "x"}\n', b"\n"]  # fmt: skip
+    others = [b'{"point": {"gui' + first, b"\xff\xfe\n", b"3\n", b'{"run": "x"}\n', deep + b"\n",
+              b'{"point": 1, "seed": 0, "run": "x"}\n', b"\n"]  # fmt: skip
     good.path.write_bytes(b"".join([first, *others, *rest]))
     assert good.entries() == ENTRIES
     good.mend()

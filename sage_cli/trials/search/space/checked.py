@@ -9,10 +9,10 @@ from sage_cli.config.layers import leaves
 from sage_cli.config.load import changed
 from sage_cli.config.schema import SageConfig
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.space.space import Cell, Space, Value, Values, value_key
+from sage_cli.trials.search.space.space import Point, Space, Value, Values, value_key
 
 TRIED_WHOLE = 100
-"""The largest grid that is tried cell by cell; of larger ones each value is tried by itself."""
+"""The largest grid that is tried point by point; of larger ones each value is tried by itself."""
 
 
 def checked(space: Space, config: SageConfig) -> Space:
@@ -22,7 +22,7 @@ def checked(space: Space, config: SageConfig) -> Space:
     """
     problems: list[str] = []
     parameters = dict(space.parameters)
-    conditions: dict[str, Cell] = {}  # values with which a setting exists
+    conditions: dict[str, Point] = {}  # values with which a setting exists
     for name, one in space.parameters.items():
         met: dict[str, Value] = {}
         for key, values in one.when.items():
@@ -39,26 +39,26 @@ def checked(space: Space, config: SageConfig) -> Space:
             if count > 1
         ]
     if not problems and not space.ranges and (space.size or 0) <= TRIED_WHOLE:
-        for cell in space.cells():
-            _tried(cell, config, problems)
+        for point in space.points():
+            _tried(point, config, problems)
     if problems:
         unique = list(dict.fromkeys(problems))
         raise ConfigurationError("\n".join(unique), remedy(unique))
     return Space(parameters=parameters)
 
 
-def _taken(cell: Cell, key: str, config: SageConfig, problems: list[str]) -> Value:
-    """Return the value of `key` in `cell` as the schema takes it."""
-    tried = _tried(cell, config, problems)
+def _taken(point: Point, key: str, config: SageConfig, problems: list[str]) -> Value:
+    """Return the value of `key` in `point` as the schema takes it."""
+    tried = _tried(point, config, problems)
     taken = dict(leaves(tried.model_dump(mode="json"))).get(key) if tried else None
-    return taken if isinstance(taken, bool | int | float | str) else cell[key]
+    return taken if isinstance(taken, bool | int | float | str) else point[key]
 
 
-def _tried(cell: Cell, config: SageConfig, problems: list[str]) -> SageConfig | None:
-    """Return the configuration with a cell's values; None, its problems noted, if it is refused."""
+def _tried(point: Point, config: SageConfig, problems: list[str]) -> SageConfig | None:
+    """Return the configuration at a point; None, with its problems noted, if it has any."""
     try:
-        return changed(config, cell)
+        return changed(config, point)
     except ConfigurationError as error:
-        shown = ", ".join(f"{key}={value}" for key, value in cell.items())
+        shown = ", ".join(f"{key}={value}" for key, value in point.items())
         problems += [f"{shown}: {line}" for line in error.cause.splitlines()]
         return None

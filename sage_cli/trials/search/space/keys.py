@@ -14,16 +14,16 @@ SHORT = {"guide": "guide.name", "lr": "rl.learning_rate", "seed": "rl.seed"}
 NEAREST = (("guide",), ("rl", "rollout", "anchor"))
 """Sections in which a short name is looked for, in turn, before all others."""
 _ELSEWHERE = "says where results go, not what they are"
-_MEASURING = "says how cells are measured, and only cells that are measured alike are compared"
+_MEASURING = "says how trials are measured, and only trials measured alike are compared"
 REFUSED = {
     "run": _ELSEWHERE,
     "tracking": _ELSEWHERE,
-    "executor": "says where cells run, not what results they have",
+    "executor": "says where trials run, not what results they have",
     "sweep": "configures the search itself",
     "evaluation": _MEASURING,
     "sampling": _MEASURING,
     "grading": _MEASURING,
-    "rl.seed": "tells replicates apart: --seeds N trains every cell with N seeds",
+    "rl.seed": "tells replicates apart: --seeds N trains every trial with N seeds",
 }
 """The reasons why these sections and settings can't be searched."""
 

@@ -88,7 +88,7 @@ def parse_line(text: str) -> dict[str, Any]:
     """Return the content of a file that says the same as a typed space.
 
     Commas divide parameters. Each is `name=low:high`, with `:log` or `:int` behind it, or
-    `name=value|value`. ` if other=value|value` behind a parameter limits it to cells with these
+    `name=value|value`. ` if other=value|value` behind a parameter limits it to points with these
     values; ` and ` adds a condition. Raises ConfigurationError.
     """
     parameters: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A search space: settings with a list of values or a range each, and the cells that they make."""
+"""A search space: settings with a list of values or a range each, and the points that they make."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo,
 from sage_cli.errors import ConfigurationError
 from sage_cli.settings.base import Section
 
-if TYPE_CHECKING:  # a plan, which lists cells, loads no Optuna
+if TYPE_CHECKING:  # a plan, which lists points, loads no Optuna
     from optuna.distributions import BaseDistribution
 
 Value = float | int | str | bool
-Cell = Mapping[str, Value]
+Point = Mapping[str, Value]
 """Values by setting, as {"guide.tau": 0.465, "guide.rho": 0.775}."""
 LISTED = 10_000
 """The longest range of whole numbers, and the largest space, whose members are listed."""
@@ -41,9 +41,9 @@ def value_key(value: Value) -> tuple[str, Value]:
     return ("number" if is_number(value) else type(value).__name__, value)
 
 
-def cell_key(cell: Cell) -> tuple[tuple[str, tuple[str, Value]], ...]:
-    """Return what tells cells apart: 1 and 1.0 are one value, 1 and true are two."""
-    return tuple(sorted((key, value_key(value)) for key, value in cell.items()))
+def point_key(point: Point) -> tuple[tuple[str, tuple[str, Value]], ...]:
+    """Return what tells points apart: 1 and 1.0 are one value, 1 and true are two."""
+    return tuple(sorted((key, value_key(value)) for key, value in point.items()))
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -69,15 +69,15 @@ Several = Annotated[tuple[Value, ...], BeforeValidator(several)]
 class _Parameter(Section):
     """A setting that is searched.
 
-    It exists only in cells where each setting of `when` has one of the values given for it.
+    It exists only in points where each setting of `when` has one of the values given for it.
     """
 
     key: str
     when: dict[str, Several] = Field(default_factory=dict)
 
-    def exists_in(self, cell: Cell) -> bool:
-        """Return True if the values of `cell` meet every condition."""
-        return all(key in cell and _holds(of, cell[key]) for key, of in self.when.items())
+    def exists_in(self, point: Point) -> bool:
+        """Return True if the values of `point` meet every condition."""
+        return all(key in point and _holds(of, point[key]) for key, of in self.when.items())
 
 
 class Values(_Parameter):
@@ -174,45 +174,45 @@ class Space(Section):
 
     @property
     def conditional(self) -> list[str]:
-        """The short names of the parameters that some cells lack."""
+        """The short names of the parameters that some points lack."""
         return [name for name, one in self.parameters.items() if one.when]
 
     @property
     def size(self) -> int | None:
-        """An upper bound of the number of cells; None where a parameter's values aren't listed."""
+        """An upper bound of the number of points; None where a parameter's values aren't listed."""
         options = [one.options for one in self.parameters.values()]
         return None if None in options else prod(map(len, filter(None, options)))
 
-    def cells(self) -> Iterator[Cell]:
-        """Yield every cell once, the last parameter fastest, without what doesn't exist in it.
+    def points(self) -> Iterator[Point]:
+        """Yield every point once, the last parameter fastest, without what doesn't exist in it.
 
         Raises ConfigurationError where a parameter has a range that isn't listed.
         """
         endless = [name for name, one in self.parameters.items() if one.options is None]
         if endless:
             raise ConfigurationError(
-                f"{' and '.join(endless)} has a range, which no list of cells exhausts",
+                f"{' and '.join(endless)} has a range, which no list of points exhausts",
                 f"write values, as {endless[0]}=0.1|0.2|0.3, or choose --sampler tpe",
             )
         met = set()
         for values in product(*(one.options or () for one in self.parameters.values())):
-            cell: dict[str, Value] = {}
+            point: dict[str, Value] = {}
             for one, value in zip(self.parameters.values(), values, strict=True):
-                if one.exists_in(cell):
-                    cell[one.key] = value
-            if (key := cell_key(cell)) not in met:
+                if one.exists_in(point):
+                    point[one.key] = value
+            if (key := point_key(point)) not in met:
                 met.add(key)
-                yield cell
+                yield point
 
-    def listed(self) -> list[Cell] | None:
-        """Return every cell; None where not all can be listed, or they are very many."""
-        return None if self.size is None or self.size > LISTED else list(self.cells())
+    def listed(self) -> list[Point] | None:
+        """Return every point; None where not all can be listed, or they are very many."""
+        return None if self.size is None or self.size > LISTED else list(self.points())
 
-    def __contains__(self, cell: Cell) -> bool:
-        """Return True if `cell` has exactly the parameters that it should, with their values."""
-        wanted = [one for one in self.parameters.values() if one.exists_in(cell)]
-        same = {one.key for one in wanted} == set(cell)
-        return same and all(one.holds(cell[one.key]) for one in wanted)
+    def __contains__(self, point: Point) -> bool:
+        """Return True if `point` has exactly the parameters that it should, with their values."""
+        wanted = [one for one in self.parameters.values() if one.exists_in(point)]
+        same = {one.key for one in wanted} == set(point)
+        return same and all(one.holds(point[one.key]) for one in wanted)
 
     def plain(self) -> list[dict[str, Any]]:
         """Return the parameters in types that JSON has; `from_plain` reads them back."""

@@ -110,7 +110,7 @@ def _conditions(name: str, parameters: Mapping[str, Parameter]) -> dict[str, tup
     """Return the conditions of a parameter by setting.
 
     A setting that only some of the searched guides have exists only with those. Raises ValueError
-    for a condition that no cell meets.
+    for a condition that no point meets.
     """
     one, by_key = parameters[name], {other.key: other for other in parameters.values()}
     conditions: dict[str, tuple[Value, ...]] = {}

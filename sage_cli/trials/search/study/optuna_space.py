@@ -1,4 +1,4 @@
-"""A search space in Optuna's terms: its distributions, and cells to trials' parameters and back."""
+"""A search space in Optuna's terms: its distributions, and points to and from parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optuna.distributions import (
 )
 from optuna.trial import Trial
 
-from sage_cli.trials.search.space.space import Cell, Space, Value, Values
+from sage_cli.trials.search.space.space import Point, Space, Value, Values
 
 _WITH_ORDER = ("qmc", "tpe", "gp", "cmaes")
 """Samplers that go by how near values are to each other."""
@@ -42,21 +42,21 @@ class OptunaSpace:
 
     @property
     def always(self) -> dict[str, BaseDistribution]:
-        """The distributions of the parameters that every cell has."""
+        """The distributions of the parameters that every point has."""
         some = self.space.conditional
         return {name: one for name, one in self._distributions.items() if name not in some}
 
-    def to_params(self, cell: Cell) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
-        """Return a cell as a trial's parameters, with their distributions."""
-        keys = {name: key for name, key in self.space.keys.items() if key in cell}
+    def to_params(self, point: Point) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
+        """Return a point as a trial's parameters, with their distributions."""
+        keys = {name: key for name, key in self.space.keys.items() if key in point}
         params = {
-            name: self._sorted[name].index(cell[key]) if name in self._sorted else cell[key]
+            name: self._sorted[name].index(point[key]) if name in self._sorted else point[key]
             for name, key in keys.items()
         }
         return params, {name: self._distributions[name] for name in keys}
 
-    def from_params(self, params: Mapping[str, Any]) -> Cell:
-        """Return the cell that a trial's parameters mean, as far as they were chosen."""
+    def from_params(self, params: Mapping[str, Any]) -> Point:
+        """Return the point that a trial's parameters mean, as far as they were chosen."""
         keys = self.space.keys.items()
         return {key: self._value(name, params[name]) for name, key in keys if name in params}
 
@@ -69,14 +69,14 @@ class OptunaSpace:
             if name not in known or not _holds(known[name], value)
         }
 
-    def suggest(self, trial: Trial) -> Cell:
+    def suggest(self, trial: Trial) -> Point:
         """Return what the trial's sampler chooses for the parameters, each where it exists."""
-        cell: dict[str, Value] = {}
+        point: dict[str, Value] = {}
         for name, one in self.space.parameters.items():
-            if one.exists_in(cell):
+            if one.exists_in(point):
                 chosen = _suggested(trial, name, self._distributions[name])
-                cell[one.key] = self._value(name, chosen)
-        return cell
+                point[one.key] = self._value(name, chosen)
+        return point
 
     def _value(self, name: str, chosen: Any) -> Any:
         return self._sorted[name][chosen] if name in self._sorted else chosen

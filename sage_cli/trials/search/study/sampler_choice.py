@@ -1,4 +1,4 @@
-"""The sampler that chooses the cells of a space, and which samplers can't."""
+"""The sampler that chooses the points of a space, and which samplers can't."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sage_cli.settings.sections.sweep import Sampler
 from sage_cli.trials.search.space.space import Space, Values
 
 _ALL_AT_ONCE = ("qmc", "gp", "cmaes")
-"""Samplers that model all parameters at once, and sample those that some cells lack at random."""
+"""Samplers that model all parameters at once, and sample those that some points lack at random."""
 
 
 def choose_sampler(name: str | None, space: Space, objectives: Sequence[str]) -> str:
@@ -34,7 +34,7 @@ def _reason_against(sampler: str, space: Space, objectives: Sequence[str]) -> st
     if sampler == "grid" and space.ranges:
         return f"needs a list of values for {' and '.join(space.ranges)}, not a range"
     if sampler in _ALL_AT_ONCE and space.conditional:
-        return f"needs every parameter in every cell, but some cells lack {space.conditional[0]}"
+        return f"needs every parameter in every point, but some points lack {space.conditional[0]}"
     if sampler != "cmaes":
         return None
     if len(objectives) > 1:

@@ -21,16 +21,16 @@ from optuna.trial import FrozenTrial
 from sage_cli.trials.search.study.optuna_space import OptunaSpace
 
 STARTUP = 5
-"""Cells that tpe and gp spread evenly before they model anything. Optuna takes 10 at random, a
+"""Points that tpe and gp spread evenly before they model anything. Optuna takes 10 at random, a
 third of a sweep of 30. Chosen on the made-up surfaces of benchmarks/bayes.py."""
 POPULATION = 10
 """nsga2's: with Optuna's 50, a sweep of 30 would end within the first, random generation."""
 
 
 class _Sobol(QMCSampler):
-    """A scrambled Sobol sequence over `space`, from the first cell on; its place is in the study.
+    """A scrambled Sobol sequence over `space`, from the first point on; its place is in the study.
 
-    Optuna's own draws the first cell at random, to learn from it what the space is.
+    Optuna's own draws the first point at random, to learn from it what the space is.
     """
 
     def __init__(self, space: Mapping[str, BaseDistribution], seed: int, rest: BaseSampler) -> None:

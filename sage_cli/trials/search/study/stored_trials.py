@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from sage_cli.trials.search.space.space import Cell, cell_key
+from sage_cli.trials.search.space.space import Point, point_key
 from sage_cli.trials.search.study.optuna_space import OptunaSpace
 from sage_cli.trials.search.study.storage import patiently
 from sage_cli.trials.search.study.study_trial import State, StudyTrial
@@ -42,16 +42,16 @@ class StoredTrials:
         latest: dict[Any, StudyTrial] = {}
         for frozen in self._whole():
             one = self._trial(frozen)
-            before = latest.get(cell_key(one.point))
+            before = latest.get(point_key(one.point))
             if REPEATS not in one.attrs and (before is None or before.state is not State.DONE):
-                latest[cell_key(one.point)] = one
+                latest[point_key(one.point)] = one
         return list(latest.values())
 
     def asked(self) -> int:
         """The number of trials without those whose values were not all chosen."""
         return len(self._whole())
 
-    def withdrawn(self) -> list[Cell]:
+    def withdrawn(self) -> list[Point]:
         """The points of the trials that do not count."""
         found = (frozen for frozen in self._all() if WITHDRAWN in frozen.user_attrs)
         return [self._space.from_params(frozen.params) for frozen in found]
@@ -94,12 +94,12 @@ class StoredTrials:
 
         return self._patiently(asked)
 
-    def begin(self, point: Cell, attrs: Mapping[str, Any]) -> StudyTrial:
+    def begin(self, point: Point, attrs: Mapping[str, Any]) -> StudyTrial:
         """A running trial of a point that no sampler chose."""
         number = self._add(point, attrs, state=TrialState.RUNNING)
         return StudyTrial(number, point, State.RUNNING, attrs=dict(attrs))
 
-    def enter(self, point: Cell, values: Sequence[float], attrs: Mapping[str, Any]) -> None:
+    def enter(self, point: Point, values: Sequence[float], attrs: Mapping[str, Any]) -> None:
         """Enter a trial that is done already."""
         self._add(point, attrs, state=TrialState.COMPLETE, values=[float(one) for one in values])
 
@@ -156,7 +156,7 @@ class StoredTrials:
             frozen.number, self._space.from_params(frozen.params), state, values, attrs, validations
         )
 
-    def _add(self, point: Cell, attrs: Mapping[str, Any], **of_frozen: Any) -> int:
+    def _add(self, point: Point, attrs: Mapping[str, Any], **of_frozen: Any) -> int:
         """Enter a trial all at once; its number."""
         params, distributions = self._space.to_params(point)
         frozen = create_trial(

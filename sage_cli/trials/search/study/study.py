@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler
 from sage_cli.errors import StoreError
 from sage_cli.store.identity import identity_of
 from sage_cli.trials.search.lease import Lease, Owner
-from sage_cli.trials.search.space.space import Cell, Space, cell_key, from_plain
+from sage_cli.trials.search.space.space import Point, Space, from_plain, point_key
 from sage_cli.trials.search.study.optuna_space import OptunaSpace, ordered_lists
 from sage_cli.trials.search.study.samplers import sampler
 from sage_cli.trials.search.study.storage import open_storage, patiently
@@ -136,10 +136,10 @@ class Study:
         if self.failed:
             failed = self.failed.pop(0)
             return self._trials.begin(failed.point, {"again": failed.number})
-        met = {cell_key(one.point): one for one in self.trials()}
+        met = {point_key(one.point): one for one in self.trials()}
         while self._trials.enqueued():  # by a user who wants a point
             proposed = self._trials.ask(self._sampler())
-            known = met.get(cell_key(proposed.point))
+            known = met.get(point_key(proposed.point))
             if known is None:
                 return proposed
             self._repeat(proposed, known)
@@ -147,11 +147,11 @@ class Study:
         if left == []:
             return None
         if left and self.sampler == "grid":
-            tried = set(map(cell_key, self._trials.withdrawn()))
-            return self._trials.begin(min(left, key=lambda point: cell_key(point) in tried), {})
+            tried = set(map(point_key, self._trials.withdrawn()))
+            return self._trials.begin(min(left, key=lambda point: point_key(point) in tried), {})
         for _ in range(PATIENCE):
             proposed = self._trials.ask(self._sampler())
-            known = met.get(cell_key(proposed.point))
+            known = met.get(point_key(proposed.point))
             if known is None:
                 return proposed
             self._repeat(proposed, known)
@@ -195,17 +195,17 @@ class Study:
         """Store something about a trial that has not ended yet, in JSON's types."""
         self._trials.note(trial, attrs)
 
-    def known(self, point: Cell, values: Sequence[float], source: str, **attrs: Any) -> bool:
+    def known(self, point: Point, values: Sequence[float], source: str, **attrs: Any) -> bool:
         """Enter a result from elsewhere, so that samplers learn from it; `source` says from where.
 
         Returns False, and enters nothing, if the point is not in the space, or the study has its
         result or waits for it.
         """
-        states = {cell_key(one.point): one.state for one in self.trials()}
-        if point not in self.space or states.get(cell_key(point)) in (State.DONE, State.RUNNING):
+        states = {point_key(one.point): one.state for one in self.trials()}
+        if point not in self.space or states.get(point_key(point)) in (State.DONE, State.RUNNING):
             return False
         self._trials.enter(point, values, {"source": source, **attrs})
-        self.failed = [one for one in self.failed if cell_key(one.point) != cell_key(point)]
+        self.failed = [one for one in self.failed if point_key(one.point) != point_key(point)]
         return True
 
     def importances(self) -> dict[str, dict[str, float]]:
@@ -233,10 +233,10 @@ class Study:
         counted = self._trials.asked()
         return sampler(self.sampler, self.seed, counted, withdrawn, self._optuna_space)
 
-    def _left(self, met: Mapping[Any, StudyTrial]) -> list[Cell] | None:
+    def _left(self, met: Mapping[Any, StudyTrial]) -> list[Point] | None:
         """The points without a trial; None if there are too many to list."""
-        points = list(self.space.cells()) if self.sampler == "grid" else self.space.listed()
-        return None if points is None else [one for one in points if cell_key(one) not in met]
+        points = list(self.space.points()) if self.sampler == "grid" else self.space.listed()
+        return None if points is None else [one for one in points if point_key(one) not in met]
 
     def _repeat(self, proposed: StudyTrial, known: StudyTrial) -> None:
         self._trials.note(proposed, {REPEATS: known.number})

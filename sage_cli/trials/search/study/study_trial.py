@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sage_cli.trials.search.space.space import Cell
+from sage_cli.trials.search.space.space import Point
 
 
 class State(StrEnum):
@@ -29,7 +29,7 @@ class StudyTrial:
     """
 
     number: int
-    point: Cell
+    point: Point
     state: State
     values: tuple[float, ...] | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)

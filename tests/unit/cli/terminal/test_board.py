@@ -55,7 +55,7 @@ def test_a_long_name_is_cut_and_what_it_does_stays():
 
 
 def test_more_tasks_than_the_terminal_has_lines_are_counted():
-    many = tuple(replace(RUNNING[0], name=f"cell {place}") for place in range(50))
+    many = tuple(replace(RUNNING[0], name=f"trial {place}") for place in range(50))
     lines = drawn(80, TaskStatus(60, running=many), height=20)
     # 20 lines less the 6 around them hold 14 of the 50
     assert len(lines) < 20
@@ -66,10 +66,10 @@ def test_a_line_that_is_said_stays_above_the_board():
     file = io.StringIO()
     with Live(Console(width=80, force_terminal=True, file=file)) as live:
         live.board(STATUS)
-        live.say("cell 3 failed: out of memory")
+        live.say("trial 3 failed: out of memory")
         live.board(STATUS)
     last = plain(file.getvalue())
-    assert last.index("cell 3 failed") < last.rindex("4/9 done")
+    assert last.index("trial 3 failed") < last.rindex("4/9 done")
 
 
 def spoken(monkeypatch, *moments):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from free_port import free_port
 from sweep_cells import BOTH, GRID, at, done
-from sweep_folder import CELLS, sweep_folder
+from sweep_folder import TRIALS, sweep_folder
 
 from sage_cli.store.atomic import write_json
 from sage_cli.store.lock import driver
@@ -21,7 +21,7 @@ from sage_cli.store.lock import driver
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One sweep, of which a cell failed."""
+    """One sweep, of which a trial failed."""
     return sweep_folder(tmp_path / "runs", "tau-rho-01234567")
 
 
@@ -73,7 +73,7 @@ def test_show_has_the_report_who_drives_and_the_logs_of_failures(sweeps, folder)
     assert "trial 2: the last lines of its log step 3 CUDA: no memory" in typed.words
     shown = json.loads(sweeps("show", "0123", "--json").stdout)
     assert shown["sweep"]["driven_by"] is None
-    assert [cell["state"] for cell in shown["report"]["cells"]].count("done") == 3
+    assert [trial["state"] for trial in shown["report"]["trials"]].count("done") == 3
     (folder / "sweep.json").unlink()
     assert "no report yet" in sweeps("show", "0123").words
     assert json.loads(sweeps("show", "0123", "--json").stdout)["report"] is None
@@ -88,13 +88,13 @@ def test_show_says_who_drives_a_sweep_as_long_as_somebody_does(sweeps, folder):
 def test_best_is_ready_to_be_pasted_and_says_who_cannot_be_told_apart(sweeps, folder):
     found = json.loads(sweeps("best", "tau", "--json").stdout)
     (best,) = found["best"]
-    number, other = best["number"], 7 - best["number"]  # cells 3 and 4 are alike
+    number, other = best["number"], 7 - best["number"]  # trials 3 and 4 are alike
     rho = {3: 0.1, 4: 0.3}[number]
     # the preset's own rl.steps are more than its sweep.steps
     words = f"--set rl.steps=30 --set guide.tau=1.2 --set guide.rho={rho}"
     assert best["words"] == f"sage rl --preset tiny --algo grpo --guide branch {words}"
     assert best["settings"] == {"guide.tau": 1.2, "guide.rho": rho}
-    assert best["runs"] == list(CELLS[number - 1].runs)
+    assert best["runs"] == list(TRIALS[number - 1].runs)
     assert best["alike"] == [other]
     assert best["interval"][0] < best["value"] < best["interval"][1]
     typed = sweeps("best", "tau")
@@ -108,9 +108,9 @@ def test_best_names_what_the_driver_kept_where_no_words_do(sweeps, folder, monke
     assert best["words"] == f"sage rl --config {folder}/tasks/{best['runs'][0]}.json"
 
 
-def test_each_objective_has_a_best_cell_and_others_are_refused(sweeps, tmp_path):
-    cells = [done(at(GRID, 0.8, 0.1), n, objectives=BOTH) for n in (1, 2)]
-    sweep_folder(tmp_path / "runs", "both", cells, BOTH)
+def test_each_objective_has_a_best_trial_and_others_are_refused(sweeps, tmp_path):
+    trials = [done(at(GRID, 0.8, 0.1), n, objectives=BOTH) for n in (1, 2)]
+    sweep_folder(tmp_path / "runs", "both", trials, BOTH)
     best = json.loads(sweeps("best", "both", "--json").stdout)["best"]
     assert [one["objective"] for one in best] == ["pass@1", "0.5*pass@1+0.5*pass@64"]
     typed = sweeps("best", "both", "--objective", "pass@2")
@@ -119,7 +119,7 @@ def test_each_objective_has_a_best_cell_and_others_are_refused(sweeps, tmp_path)
 
 
 def test_a_sweep_without_results_has_no_best(sweeps, tmp_path):
-    sweep_folder(tmp_path / "runs", "none", CELLS[1:2])
+    sweep_folder(tmp_path / "runs", "none", TRIALS[1:2])
     typed = sweeps("best", "none")
     assert typed.code == 2
     assert "no trial of none is done" in typed.words
@@ -203,9 +203,9 @@ def test_a_mistyped_name_is_answered_with_the_nearest(sweeps, folder, tmp_path):
 
 
 def test_a_torn_report_is_named(sweeps, folder):
-    (folder / "sweep.json").write_text('{"cells": [')
+    (folder / "sweep.json").write_text('{"trials": [')
     assert "sweep.json is torn" in sweeps("best", "0123").words
-    (folder / "sweep.json").write_text('{"cells": 3}')
+    (folder / "sweep.json").write_text('{"trials": 3}')
     typed = sweeps("best", "0123")
     assert typed.code == 2
     assert "is not a report of a sweep: KeyError" in typed.words

@@ -38,15 +38,15 @@ def sections(page):
 
 
 def test_the_page_of_table_6_shows_its_sweep_beside_the_printed_one(overrides):
-    cells = [
+    trials = [
         done(at(AXES, tau, rho), 3 * i + j)
         for i, tau in enumerate(AXES[0].values)
         for j, rho in enumerate(AXES[1].values)
     ]
-    sweep_document(AXES, (PASS_1,), cells, Provenance()).write(sweep_folder(overrides))
+    sweep_document(AXES, (PASS_1,), trials, Provenance()).write(sweep_folder(overrides))
     page = report_suite("table6", overrides, Silent())
     found = sections(page)
-    assert len(found["sweep"]["cells"]) == 9
+    assert len(found["sweep"]["trials"]) == 9
     assert found["published"]["rows"][4]["pass@1"] == 0.433  # the paper's choice
     html = page.file.read_text(encoding="utf-8")
     for said in ("sweep over tau, rho", PRINTED, "the paper takes tau 1.2, rho 0.3"):
@@ -96,6 +96,6 @@ def test_without_an_outcome_the_page_says_so(overrides):
 def test_a_torn_outcome_is_named(overrides):
     folder = sweep_folder(overrides)
     folder.mkdir(parents=True)
-    (folder / "sweep.json").write_text('{"cells": [')
+    (folder / "sweep.json").write_text('{"trials": [')
     (note,) = sections(report_suite("table6", overrides, Silent()))["sweep"]["notes"]
     assert "sweep.json is torn or was edited" in note

@@ -46,7 +46,7 @@ def test_the_development_rows_lie_behind_those_that_are_trained_on(dapo):
     assert not {p.id for p in trained} & {p.id for p in development}
 
 
-def test_a_cell_of_the_papers_preset_is_measured_once_on_the_development_rows():
+def test_a_trial_of_the_papers_preset_is_measured_once_on_the_development_rows():
     paper = load(["qwen2.5-math-7b"], {"guide": {"name": "branch"}}).config
     evaluation = shared_config(paper).evaluation
     found = (evaluation.benchmark, evaluation.samples, evaluation.seeds)
@@ -81,7 +81,7 @@ def test_how_many_trainings_run_at_once(dapo, sets, workers):
 
 
 @pytest.mark.parametrize(("trials", "total"), [(6, 3), (2, 2), (None, 3)])
-def test_no_more_trials_are_wanted_than_there_are_cells(dapo, trials, total):
+def test_no_more_trials_are_wanted_than_there_are_trials(dapo, trials, total):
     sets = ["sweep.space=rollout.top_k=5:7:int", f"sweep.trials={trials or 'null'}"]
     assert prepared(config(dapo, "data.rl.limit=2000", *sets)).total == total
 
@@ -110,8 +110,8 @@ def typed(*words):
     return result.output if "--json" not in words else json.loads(result.stdout)
 
 
-def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypatch):
-    """Two cells whose trainings take longer than anybody waits."""
+def test_cancelled_trials_are_called_so_wherever_they_are_seen(tmp_path, monkeypatch):
+    """Two trials whose trainings take longer than anybody waits."""
     asleep = (sys.executable, "-c", "import time; time.sleep(9999)")
     monkeypatch.setattr(Task, "command", lambda self, file, log: Command(self.name, asleep, log))
     monkeypatch.setattr(TaskList, "initial", lambda *_: None)  # nobody trains one
@@ -123,9 +123,9 @@ def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypa
         impatient = Impatient(root)
         report = sweep(config, impatient)
         assert "was asked to stop driving mine" in impatient.said[0]
-        assert [cell["state"] for cell in report.as_json()["cells"]] == ["cancelled"] * 2
+        assert [trial["state"] for trial in report.as_json()["trials"]] == ["cancelled"] * 2
         ledger = root / "sweeps/mine/ledger.jsonl"
-        entered = [json.loads(line)["cell"] for line in ledger.read_text().splitlines()]
+        entered = [json.loads(line)["point"] for line in ledger.read_text().splitlines()]
         assert entered == [{"guide.rho": 0.3}, {"guide.rho": 0.8}]
         ledger.write_bytes(ledger.read_bytes()[:-9])  # as a full disk tears the second line
     assert (root / "sweeps/mine/sweep.md").read_text().count("| cancelled") == 2
@@ -134,6 +134,6 @@ def test_cancelled_cells_are_called_so_wherever_they_are_seen(tmp_path, monkeypa
     assert listed["trials"] == counts
     assert "mine grid 0 0 0 2 0" in " ".join(typed("sweeps", "list", "--runs", root).split())
     shown = typed("sweeps", "show", "mine", "--runs", root, "--json")
-    assert [cell["state"] for cell in shown["report"]["cells"]] == ["cancelled"] * 2
+    assert [trial["state"] for trial in shown["report"]["trials"]] == ["cancelled"] * 2
     said = typed("sweeps", "show", "mine", "--runs", root)
     assert "2 cancelled, 0 left; nobody drives it" in said

@@ -10,18 +10,18 @@ from sweep_cells import BOTH, GRID, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.metrics.comparisons.ranking import Front
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import Axis, SweepCell
+from sage_cli.reports.sweeps.data import Axis, SweepTrial
 from sage_cli.reports.sweeps.document import document_of, sweep_document
 from sage_cli.reports.sweeps.plain import from_data, to_data
 from sage_cli.reports.tables.render import to_csv
 from sage_cli.settings.objective import parse_objective
 
 NOBODY = Provenance()
-CELLS = [
-    SweepCell(at(GRID, 0.8, 0.1), "done", (0.4, 0.9), ("rl-1",)),
-    SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
-    SweepCell(at(GRID, 1.2, 0.1), "done", (0.45, 0.8), ("rl-2", "rl-3")),
-    SweepCell(at(GRID, 1.2, 0.3), "pruned", pruned="by median at step 20: 0.3 below 0.4"),
+TRIALS = [
+    SweepTrial(at(GRID, 0.8, 0.1), "done", (0.4, 0.9), ("rl-1",)),
+    SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+    SweepTrial(at(GRID, 1.2, 0.1), "done", (0.45, 0.8), ("rl-2", "rl-3")),
+    SweepTrial(at(GRID, 1.2, 0.3), "pruned", pruned="by median at step 20: 0.3 below 0.4"),
 ]
 TWO = (PASS_1, parse_objective("pass@64"))
 
@@ -30,11 +30,11 @@ def stems(document) -> list[str]:
     return [figure.stem for figure in document.figures]
 
 
-def test_a_cell_has_its_values_and_runs_or_why_there_are_none() -> None:
-    base = SweepCell({}, "done", (0.3, 0.7), ("sft-1",))
-    document = sweep_document(GRID, TWO, CELLS, NOBODY, base=base)
+def test_a_trial_has_its_values_and_runs_or_why_there_are_none() -> None:
+    base = SweepTrial({}, "done", (0.3, 0.7), ("sft-1",))
+    document = sweep_document(GRID, TWO, TRIALS, NOBODY, base=base)
     assert to_csv(document.sheets["sweep"]).splitlines() == [
-        "cell,tau,rho,pass@1,pass@64,seeds,run",
+        "trial,tau,rho,pass@1,pass@64,seeds,run",
         "base,,,0.3,0.7,1,sft-1",
         "1,0.8,0.1,0.4,0.9,1,rl-1",
         "2,0.8,0.3,,,,failed: out of memory",
@@ -45,87 +45,87 @@ def test_a_cell_has_its_values_and_runs_or_why_there_are_none() -> None:
     assert failures.rows[0].cells == (
         "2", "tau=0.8 rho=0.3", "out of memory", "OutOfMemoryError: 2 GiB more", "CUDA: no memory"
     )  # fmt: skip
-    first, second, *_ = document.data["cells"]
+    first, second, *_ = document.data["trials"]
     assert first["settings"] == {"guide.tau": 0.8, "guide.rho": 0.1}
     assert first["values"] == {"pass@1": 0.4, "pass@64": 0.9}
     assert second["failure"].log == ("step 3", "CUDA: no memory", "")
 
 
-def test_settings_that_a_cell_lacks_are_blank_and_small_ones_keep_their_digits() -> None:
+def test_settings_that_a_trial_lacks_are_blank_and_small_ones_keep_their_digits() -> None:
     axes = (Axis("guide", "guide.name", ("none", "branch")), RANGES[0], RANGES[1])
-    cells = [
+    trials = [
         done({"guide.name": "none", "rl.learning_rate": 1.23456e-6}, 1),
         done({"guide.name": "branch", "guide.tau": 0.5, "rl.learning_rate": 1e-3}, 2),
     ]
-    document = sweep_document(axes, (PASS_1,), cells, NOBODY)
-    shown = [[str(cell) for cell in row.cells[1:4]] for row in document.tables[0].rows]
+    document = sweep_document(axes, (PASS_1,), trials, NOBODY)
+    shown = [[str(trial) for trial in row.cells[1:4]] for row in document.tables[0].rows]
     assert shown == [["none", "–", "1.235e-06"], ["branch", "0.5", "0.001"]]
     assert ",none,,1.23456e-06," in to_csv(document.sheets["sweep"])
     assert stems(document) == ["slices"]
 
 
-def test_cells_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
-    cells = [
+def test_trials_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
+    trials = [
         done(at(GRID, 0.8, 0.1), 1, -1.5),
-        SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+        SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
         done(at(GRID, 1.2, 0.1), 2),
         done(at(GRID, 1.2, 0.3), 3, 0.01),
     ]
-    document = sweep_document(GRID, BOTH[:1], cells, NOBODY)
+    document = sweep_document(GRID, BOTH[:1], trials, NOBODY)
     ranking = document.data["rankings"]["pass@1"]
-    # a place in `cells`, the failed one counted
-    assert cells[ranking.best].values == max(cells[2].values, cells[3].values)
+    # a place in `trials`, the failed one counted
+    assert trials[ranking.best].values == max(trials[2].values, trials[3].values)
     assert ranking.indistinguishable == (2, 3)
     sources, best = document.tables[0].notes
     assert sources.startswith("95 % intervals over problems, about these very runs")
     assert document.data["about"] == "models"
     assert best.startswith(
-        f"pass@1: best is cell {ranking.best + 1}; indistinguishable from it: 1 of "
+        f"pass@1: best is trial {ranking.best + 1}; indistinguishable from it: 1 of "
     )
     assert "95 %, all pairs together; standard error of a difference: 0.0" in best
-    low, high = document.data["cells"][2]["intervals"]["pass@1"]
-    assert low < cells[2].values[0] < high
-    assert document.data["cells"][1]["intervals"] is None
+    low, high = document.data["trials"][2]["intervals"]["pass@1"]
+    assert low < trials[2].values[0] < high
+    assert document.data["trials"][1]["intervals"] is None
 
 
 def test_with_several_seeds_the_intervals_are_about_seeds_too() -> None:
-    cells = [done(at(GRID, 0.8, 0.1), 1, seeds=2), done(at(GRID, 1.2, 0.1), 2, seeds=2)]
-    document = sweep_document(GRID, (PASS_1,), cells, NOBODY)
+    trials = [done(at(GRID, 0.8, 0.1), 1, seeds=2), done(at(GRID, 1.2, 0.1), 2, seeds=2)]
+    document = sweep_document(GRID, (PASS_1,), trials, NOBODY)
     assert document.tables[0].notes[0] == "95 % intervals over problems and seeds"
     assert document.data["about"] == "methods"
-    # one cell with one run: its place says nothing about its settings
-    document = sweep_document(GRID, (PASS_1,), [*cells, done(at(GRID, 1.2, 0.3), 3)], NOBODY)
+    # one trial with one run: its place says nothing about its settings
+    document = sweep_document(GRID, (PASS_1,), [*trials, done(at(GRID, 1.2, 0.3), 3)], NOBODY)
     assert document.data["about"] == "models"
     assert document.tables[0].notes[0].endswith("compared as models, not as settings")
 
 
 def test_where_some_counts_are_gone_nothing_is_said_of_the_noise() -> None:
-    cells = [done(at(GRID, 0.8, 0.1), 1), replace(done(at(GRID, 1.2, 0.1), 2), counts=None)]
-    document = sweep_document(GRID, (PASS_1,), cells, NOBODY)
+    trials = [done(at(GRID, 0.8, 0.1), 1), replace(done(at(GRID, 1.2, 0.1), 2), counts=None)]
+    document = sweep_document(GRID, (PASS_1,), trials, NOBODY)
     assert document.data["rankings"] == {}
     assert document.tables[0].notes == ()
 
 
-def test_two_objectives_end_in_a_front_by_cells() -> None:
-    document = sweep_document(GRID, TWO, CELLS, NOBODY)
+def test_two_objectives_end_in_a_front_by_trials() -> None:
+    document = sweep_document(GRID, TWO, TRIALS, NOBODY)
     # (.4, .9) and (.45, .8) trade one for the other
     assert document.data["front"] == Front((0, 2), (0, 2))
-    assert document.tables[0].notes == ("Pareto front: cells 1, 3",)
-    beaten = [*CELLS, SweepCell(at(GRID, 2.0, 2.0), "done", (0.39, 0.7), ("rl-4",))]
+    assert document.tables[0].notes == ("Pareto front: trials 1, 3",)
+    beaten = [*TRIALS, SweepTrial(at(GRID, 2.0, 2.0), "done", (0.39, 0.7), ("rl-4",))]
     assert sweep_document(GRID, TWO, beaten, NOBODY).data["front"].best == (0, 2)
     assert sweep_document(GRID, (PASS_1,), [], NOBODY).data["front"] is None
 
 
 def test_selecting_on_what_is_reported_is_said() -> None:
-    document = sweep_document(GRID, TWO, CELLS, NOBODY, selected_on_reported="amc23")
+    document = sweep_document(GRID, TWO, TRIALS, NOBODY, selected_on_reported="amc23")
     assert document.tables[0].notes[-1].startswith("selected on amc23, which is also what is rep")
 
 
 def test_importances_are_a_table_and_a_picture() -> None:
     shares = {"pass@1": {"rho": 0.25, "tau": 0.75}}
-    document = sweep_document(GRID, TWO, CELLS, NOBODY, importances=shares)
+    document = sweep_document(GRID, TWO, TRIALS, NOBODY, importances=shares)
     table = document.tables[-1]
-    assert [[str(cell) for cell in row.cells] for row in table.rows] == [
+    assert [[str(trial) for trial in row.cells] for row in table.rows] == [
         ["tau", "0.750"], ["rho", "0.250"]
     ]  # fmt: skip
     assert stems(document) == ["heatmap", "pareto", "importance"]
@@ -149,15 +149,15 @@ def test_the_space_decides_which_pictures_there_are(axes, expected) -> None:
 
 
 def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
-    cells = [
+    trials = [
         done(at(GRID, 0.8, 0.1), 1, objectives=BOTH),
-        SweepCell(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
+        SweepTrial(at(GRID, 0.8, 0.3), "failed", failure=MEMORY),
         done(at(GRID, 1.2, 0.1), 2, -1, objectives=BOTH),
-        SweepCell(at(GRID, 1.2, 0.3), "pruned", pruned="by asha"),
+        SweepTrial(at(GRID, 1.2, 0.3), "pruned", pruned="by asha"),
     ]
     base = done({}, 9, -1, objectives=BOTH)
     document = sweep_document(
-        GRID, BOTH, cells, NOBODY, base=base, importances={"pass@1": {"tau": 1.0}},
+        GRID, BOTH, trials, NOBODY, base=base, importances={"pass@1": {"tau": 1.0}},
         selected_on_reported="amc23",
     )  # fmt: skip
     document.write(tmp_path)
@@ -168,7 +168,7 @@ def test_the_document_is_read_back_from_its_json(tmp_path: Path) -> None:
 
 
 def test_what_is_undefined_survives_the_json(tmp_path: Path) -> None:
-    cells = [SweepCell(at(GRID, 0.8, 0.1), "done", (nan,), ("rl-1",))]
-    sweep_document(GRID, (PASS_1,), cells, NOBODY).write(tmp_path)
+    trials = [SweepTrial(at(GRID, 0.8, 0.1), "done", (nan,), ("rl-1",))]
+    sweep_document(GRID, (PASS_1,), trials, NOBODY).write(tmp_path)
     data = json.loads((tmp_path / "sweep.json").read_text())
-    assert to_data(from_data(data))["cells"][0]["values"]["pass@1"] is not None
+    assert to_data(from_data(data))["trials"][0]["values"]["pass@1"] is not None

@@ -11,7 +11,7 @@ from sweep_cells import MEMORY, at
 
 from sage_cli.metrics.comparisons.ranking import Ranking
 from sage_cli.reports.figures.figure import outputs
-from sage_cli.reports.sweeps.data import Axis, Findings, SweepCell, SweepResult
+from sage_cli.reports.sweeps.data import Axis, Findings, SweepResult, SweepTrial
 from sage_cli.reports.sweeps.heatmap import ALIKE, LOWEST, draw_heatmaps
 from sage_cli.reports.sweeps.marks import BEST
 
@@ -19,31 +19,31 @@ AXES = Axis("tau", "guide.tau", (0.8, 1.2)), Axis("rho", "guide.rho", (0.1, 0.3,
 
 
 def grid(*values: float | None, alike: Iterable[int] = (), objectives=("pass@1",)) -> SweepResult:
-    """Cells row by row; None failed. `alike` are places in them."""
-    cells = [
-        SweepCell(at(AXES, tau, rho), "failed", failure=MEMORY)
+    """Trials row by row; None failed. `alike` are places in them."""
+    trials = [
+        SweepTrial(at(AXES, tau, rho), "failed", failure=MEMORY)
         if value is None
-        else SweepCell(
+        else SweepTrial(
             at(AXES, tau, rho), "done", tuple(value + 0.5 * n for n in range(len(objectives)))
         )
         for (tau, rho), value in zip(product((0.8, 1.2), AXES[1].values), values, strict=False)
     ]
     alike = tuple(alike)
     rankings = {"pass@1": Ranking(alike[0], alike, 0.01, 0.95)} if alike else {}
-    return SweepResult(AXES, objectives, tuple(cells), Findings(0.95, rankings=rankings))
+    return SweepResult(AXES, objectives, tuple(trials), Findings(0.95, rankings=rankings))
 
 
 def drawn(svg: Path, words: str) -> int:
     return svg.read_text().count(f"<!-- {words} -->")
 
 
-def test_every_cell_says_what_became_of_it(tmp_path: Path) -> None:
+def test_every_trial_says_what_became_of_it(tmp_path: Path) -> None:
     result = grid(0.417, 0.45, None, 0.45, 0.433, objectives=("pass@1", "pass@64"))
     rest = (
-        SweepCell(at(AXES, 0.8, 0.5), "pruned"),
-        SweepCell(at(AXES, 1.2, 0.5), "running"),
+        SweepTrial(at(AXES, 0.8, 0.5), "pruned"),
+        SweepTrial(at(AXES, 1.2, 0.5), "running"),
     )
-    result = SweepResult(AXES, result.objectives, (*result.cells, rest[1]), result.findings)
+    result = SweepResult(AXES, result.objectives, (*result.trials, rest[1]), result.findings)
     draw_heatmaps(result, tmp_path / "sweep")
     png, svg = outputs(tmp_path / "sweep")
     assert png.stat().st_size > 1000
@@ -52,11 +52,11 @@ def test_every_cell_says_what_became_of_it(tmp_path: Path) -> None:
     assert drawn(svg, "0.450") == 2
     assert drawn(svg, "failed") == 2
     assert drawn(svg, "running") == 2
-    # both best cells of both panels are framed, since they tie, and the legend says so
+    # both best trials of both panels are framed, since they tie, and the legend says so
     assert svg.read_text().count(f"stroke: {BEST}") == 5
     assert drawn(svg, "best") == 1
     assert drawn(svg, "noise unknown") == 2
-    fewer = SweepResult(AXES, ("pass@1",), (*grid(0.4).cells, rest[0]), result.findings)
+    fewer = SweepResult(AXES, ("pass@1",), (*grid(0.4).trials, rest[0]), result.findings)
     draw_heatmaps(fewer, tmp_path / "fewer")
     _, svg = outputs(tmp_path / "fewer")
     assert (drawn(svg, "pruned"), drawn(svg, "not run")) == (1, 4)
@@ -86,12 +86,12 @@ def filled(svg: Path, place: float) -> int:
 def test_what_cannot_be_told_apart_from_the_best_looks_like_it(tmp_path: Path) -> None:
     draw_heatmaps(grid(0.417, 0.45, None, 0.2, 0.433, 0.45, alike=(1, 4, 5)), tmp_path / "x")
     _, svg = outputs(tmp_path / "x")
-    assert filled(svg, ALIKE) == 4  # three cells and the legend
+    assert filled(svg, ALIKE) == 4  # three trials and the legend
     assert drawn(svg, "indistinguishable from the best") == 1
     assert drawn(svg, "95 %, standard error of a difference: 0.010") == 1
 
 
-def test_cells_that_are_all_alike_have_one_colour_and_no_scale(tmp_path: Path) -> None:
+def test_trials_that_are_all_alike_have_one_colour_and_no_scale(tmp_path: Path) -> None:
     draw_heatmaps(grid(0.399, 0.401, alike=(0, 1)), tmp_path / "x")
     _, svg = outputs(tmp_path / "x")
     assert filled(svg, ALIKE) == 3
@@ -102,16 +102,16 @@ def test_a_colour_bar_says_what_colours_mean_and_small_steps_do_not_span_it(tmp_
     draw_heatmaps(grid(0.399, 0.401), tmp_path / "x")
     _, svg = outputs(tmp_path / "x")
     # The noise isn't known: the bar goes from .1 below the best up to it, so that .399 is 98 % of
-    # its way up, and both cells are of the bright end of what is shown.
+    # its way up, and both trials are of the bright end of what is shown.
     assert re.search("<!-- 0[.]3[0-6]0* -->", svg.read_text())
     assert filled(svg, LOWEST) == 0
 
 
 def test_true_and_1_are_two_values(tmp_path: Path) -> None:
     axes = Axis("on", "a.b", (1, True)), AXES[1]
-    cells = tuple(
-        SweepCell(at(axes, on, 0.1), "done", (value,)) for on, value in ((1, 0.25), (True, 0.75))
+    trials = tuple(
+        SweepTrial(at(axes, on, 0.1), "done", (value,)) for on, value in ((1, 0.25), (True, 0.75))
     )
-    draw_heatmaps(SweepResult(axes, ("pass@1",), cells, Findings(0.95)), tmp_path / "x")
+    draw_heatmaps(SweepResult(axes, ("pass@1",), trials, Findings(0.95)), tmp_path / "x")
     _, svg = outputs(tmp_path / "x")
     assert (drawn(svg, "0.250"), drawn(svg, "0.750"), drawn(svg, "true")) == (1, 1, 1)

@@ -12,14 +12,14 @@ from sweep_cells import BOTH, MEMORY, PASS_1, RANGES, at, done
 
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.sweeps import slices
-from sage_cli.reports.sweeps.data import Axis, SweepCell
+from sage_cli.reports.sweeps.data import Axis, SweepTrial
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.scale import Scale
 from sage_cli.reports.sweeps.surface import colour_ends
 
 
-def points(count: int) -> list[SweepCell]:
-    """Cells anywhere in the two ranges."""
+def points(count: int) -> list[SweepTrial]:
+    """Trials anywhere in the two ranges."""
     generator = np.random.default_rng(7)
     return [
         done(
@@ -31,11 +31,11 @@ def points(count: int) -> list[SweepCell]:
 
 
 ENDED = [
-    SweepCell(at(RANGES, 0.3, 1e-5), "failed", failure=MEMORY),
-    SweepCell(at(RANGES, 0.4, 1e-4), "pruned", pruned="by asha"),
-    SweepCell(at(RANGES, 0.5, 1e-4), "cancelled"),
-    SweepCell(at(RANGES, 0.6, 1e-4), "running"),
-    SweepCell(at(RANGES, 0.7, 1e-4), "left"),
+    SweepTrial(at(RANGES, 0.3, 1e-5), "failed", failure=MEMORY),
+    SweepTrial(at(RANGES, 0.4, 1e-4), "pruned", pruned="by asha"),
+    SweepTrial(at(RANGES, 0.5, 1e-4), "cancelled"),
+    SweepTrial(at(RANGES, 0.6, 1e-4), "running"),
+    SweepTrial(at(RANGES, 0.7, 1e-4), "left"),
 ]
 
 
@@ -52,9 +52,9 @@ def surfaces(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     return found
 
 
-def written(folder: Path, cells, axes=RANGES, objectives=BOTH, **more) -> dict[str, str]:
+def written(folder: Path, trials, axes=RANGES, objectives=BOTH, **more) -> dict[str, str]:
     """The pictures as SVG, by stem."""
-    report = sweep_document(axes, objectives, cells, Provenance(), **more).write(folder)
+    report = sweep_document(axes, objectives, trials, Provenance(), **more).write(folder)
     return {path.stem: path.read_text() for path in report.files if path.suffix == ".svg"}
 
 
@@ -89,29 +89,29 @@ def test_points_on_one_line_make_no_surface(tmp_path: Path, surfaces) -> None:
     line = [done(at(RANGES, 0.2 + 0.1 * n, 10.0 ** (n - 6)), n, objectives=BOTH) for n in range(4)]
     written(tmp_path / "aslant", line)
     level = [
-        replace(cell, settings=at(RANGES, 0.5, 10.0 ** (n - 6))) for n, cell in enumerate(line)
+        replace(trial, settings=at(RANGES, 0.5, 10.0 ** (n - 6))) for n, trial in enumerate(line)
     ]
     written(tmp_path / "upright", level)
     assert surfaces == []
 
 
 def test_equal_values_make_no_surface_but_points(tmp_path: Path, surfaces) -> None:
-    flat = [replace(cell, values=(0.5, 0.5), counts=None) for cell in points(5)]
+    flat = [replace(trial, values=(0.5, 0.5), counts=None) for trial in points(5)]
     assert words_in(written(tmp_path, flat)["surface"], "best") == [1]
     assert surfaces == []
 
 
-def test_a_slice_shows_the_cells_that_have_its_parameter(tmp_path: Path) -> None:
+def test_a_slice_shows_the_trials_that_have_its_parameter(tmp_path: Path) -> None:
     axes = (
         Axis("guide", "guide.name", ("none", "a-guide-of-ones-own-with-a-long-name")),
         RANGES[0],
     )
-    cells = [
+    trials = [
         done({"guide.name": "none"}, 1),
         done({"guide.name": axes[0].values[1], "guide.tau": 0.5}, 2, -2),
-        SweepCell({"guide.name": "none"}, "failed", failure=MEMORY),
+        SweepTrial({"guide.name": "none"}, "failed", failure=MEMORY),
     ]
-    found = written(tmp_path, cells, axes, (PASS_1,))
+    found = written(tmp_path, trials, axes, (PASS_1,))
     assert set(found) == {"slices"}
     assert words_in(found["slices"], "none", "a-guide-of-ones-o…", "τ") == [1, 1, 1]
 
@@ -121,39 +121,39 @@ def test_a_slice_shows_the_cells_that_have_its_parameter(tmp_path: Path) -> None
     [
         ((0.4, 0.4, -2), True, [0, 1], "indistinguishable from the best"),
         ((3, -2, -2), True, [0], "indistinguishable from the best"),
-        ((0.4, 0.4, 0.4), True, [], "all cells are indistinguishable from the best"),
+        ((0.4, 0.4, 0.4), True, [], "all trials are indistinguishable from the best"),
         ((0.4, 0.4, -2), False, [0, 1], "best"),  # they tie
     ],
 )
 def test_a_slice_rings_whoever_may_be_the_best(
     gains, known, rings, words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = [done(at(RANGES[:1], 0.3 + 0.1 * n), n * known, gain) for n, gain in enumerate(gains)]
-    cells = cells if known else [replace(cell, counts=None) for cell in cells]
+    trials = [done(at(RANGES[:1], 0.3 + 0.1 * n), n * known, gain) for n, gain in enumerate(gains)]
+    trials = trials if known else [replace(trial, counts=None) for trial in trials]
     ringed: list[float] = []
 
     def noting(axes, x, y, name, **changes):
         ringed.extend([x] if name == "best" else [])
 
     monkeypatch.setattr(slices, "mark", noting)
-    found = written(tmp_path, cells, RANGES[:1], (PASS_1,))["slices"]
+    found = written(tmp_path, trials, RANGES[:1], (PASS_1,))["slices"]
     assert ringed == pytest.approx([0.3 + 0.1 * n for n in rings])
     assert words_in(found, words, "noise unknown") == [1, int(not known)]
 
 
 def test_one_parameter_has_a_line_through_its_points(tmp_path: Path) -> None:
-    cells = [done(at(RANGES[:1], tau), n) for n, tau in enumerate((0.7, 0.3, 0.5))]
-    assert set(written(tmp_path, cells, RANGES[:1], (PASS_1,))) == {"slices"}
+    trials = [done(at(RANGES[:1], tau), n) for n, tau in enumerate((0.7, 0.3, 0.5))]
+    assert set(written(tmp_path, trials, RANGES[:1], (PASS_1,))) == {"slices"}
 
 
-def test_cells_of_the_front_are_numbered_as_in_the_table(tmp_path: Path) -> None:
+def test_trials_of_the_front_are_numbered_as_in_the_table(tmp_path: Path) -> None:
     values = [(0.2, 0.9), (0.1, 0.1), (0.5, 0.5), (0.5, 0.5)]
-    cells = [
-        replace(cell, values=value, counts=None)
-        for cell, value in zip(points(4), values, strict=True)
+    trials = [
+        replace(trial, values=value, counts=None)
+        for trial, value in zip(points(4), values, strict=True)
     ]
-    front = written(tmp_path, cells)["pareto"]
-    assert words_in(front, "1", "3, 4", "2", "other cells", "noise unknown") == [1, 1, 0, 1, 1]
+    front = written(tmp_path, trials)["pareto"]
+    assert words_in(front, "1", "3, 4", "2", "other trials", "noise unknown") == [1, 1, 0, 1, 1]
 
 
 def test_importances_are_bars_with_their_shares(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A cell's run in W&B says which cell it is, and what its objectives came to."""
+"""A trial's run in W&B says which trial it is, and what its objectives came to."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OFFLINE = TrackingSection()
 
 
 @pytest.fixture
-def cell(tmp_path) -> Run:
-    """A cell's run, which its sweep's ledger names, measured on one of two benchmarks."""
+def trial(tmp_path) -> Run:
+    """A trial's run, which its sweep's ledger names, measured on one of two benchmarks."""
     run = Runs(tmp_path).at("rl", "dapo-branch", "1" * 8)
     config = {
         "tracking": {"project": "sage", "group": "tau-rho-1"},
@@ -33,28 +33,28 @@ def cell(tmp_path) -> Run:
     return run
 
 
-def test_settings_are_known_at_once_and_objectives_when_all_benchmarks_are_measured(cell):
+def test_settings_are_known_at_once_and_objectives_when_all_benchmarks_are_measured(trial):
     settings = {"sweep/guide.tau": 0.465, "sweep/rl.lr": 1e-5}
-    assert sweep_figures(cell, evaluation_figures(cell)) == settings
-    record_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
+    assert sweep_figures(trial, evaluation_figures(trial)) == settings
+    record_evaluation(trial, "dev", {"pass@1": 0.75, "pass@4": 1.0})
     # pass@1: (.25 + .75) / 2; the sum: (.5 * .25 + .5 * .5 + .5 * .75 + .5 * 1) / 2 = 1.25 / 2
-    assert sweep_figures(cell, evaluation_figures(cell)) == {
+    assert sweep_figures(trial, evaluation_figures(trial)) == {
         **settings, "sweep/pass@1": 0.5, "sweep/0.5*pass@1+0.5*pass@4": 0.625,
     }  # fmt: skip
 
 
-def test_they_are_in_the_summary_of_the_run(cell):
-    train(cell, (1,), OFFLINE)
-    record_evaluation(cell, "dev", {"pass@1": 0.75, "pass@4": 1.0})
-    for mirror in mirrors_of(OFFLINE, cell):
+def test_they_are_in_the_summary_of_the_run(trial):
+    train(trial, (1,), OFFLINE)
+    record_evaluation(trial, "dev", {"pass@1": 0.75, "pass@4": 1.0})
+    for mirror in mirrors_of(OFFLINE, trial):
         mirror.show_evaluations()
-    offline = read_offline(cell.folder)
+    offline = read_offline(trial.folder)
     assert offline.group == "tau-rho-1"
     assert offline.summary["sweep/guide.tau"] == 0.465
     assert offline.summary["sweep/pass@1"] == 0.5
     assert offline.summary["eval/dev/pass@4"] == 1.0
 
 
-def test_a_run_that_is_no_cell_has_none(cell, tmp_path):
+def test_a_run_that_is_no_trial_has_none(trial, tmp_path):
     (tmp_path / "sweeps" / "tau-rho-1" / "ledger.jsonl").unlink()
-    assert sweep_figures(cell, evaluation_figures(cell)) == {}
+    assert sweep_figures(trial, evaluation_figures(trial)) == {}

@@ -30,7 +30,7 @@ SPACE = Space(parameters={"tau": Values(key="guide.tau", values=(0.1, 0.2))})
 
 
 FAILS: dict[float, tuple[int, str]] = {}
-"""Exit code and last words of trainings that fail, by their cell's tau."""
+"""Exit code and last words of trainings that fail, by their trial's tau."""
 
 
 class Touch(Task):
@@ -110,7 +110,7 @@ def drive(tmp_path, monkeypatch):
 
 
 class Counted(Study):
-    """A study that counts how often it is asked for a cell."""
+    """A study that counts how often it is asked for a trial."""
 
     asked = 0
 
@@ -119,11 +119,11 @@ class Counted(Study):
         return super().propose()
 
 
-@pytest.mark.parametrize(("trials", "asked", "cells"), [(None, 3, 2), (1, 1, 1)])
-def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, asked, cells):
+@pytest.mark.parametrize(("trials", "asked", "done"), [(None, 3, 2), (1, 1, 1)])
+def test_a_study_that_has_no_more_is_not_asked_again(tmp_path, drive, trials, asked, done):
     study = Counted.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"])
     drive(study, trials=trials)
-    assert [one.values for one in study.trials()] == [(0.5,)] * cells
+    assert [one.values for one in study.trials()] == [(0.5,)] * done
     assert study.asked == asked
 
 
@@ -203,8 +203,8 @@ def test_a_point_whose_settings_can_not_both_hold_is_said_and_counted(tmp_path, 
     monkeypatch.setattr(Lab, "trainings", refuse)
     monkeypatch.setattr(Silent, "say", lambda _, text: lines.append(text))
     drive(Study.open(tmp_path, "mine", SPACE, "grid", 0, ["pass@1"]), total=2, seeds=2)
-    cells = json.loads((tmp_path / "state.json").read_text())["trials"]
-    assert cells == {"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0}
+    trials = json.loads((tmp_path / "state.json").read_text())["trials"]
+    assert trials == {"done": 0, "failed": 2, "pruned": 0, "cancelled": 0, "left": 0}
     assert "[red]refused[/]: tau 0.1: q_min is above q_max" in lines
 
 
@@ -271,11 +271,11 @@ def test_failures_of_one_kind_in_a_row_stop_the_sweep_and_cost_nothing(
     [
         ({0.1: (1, "x"), 0.2: (2, "y"), 0.3: (1, "x"), 0.4: (2, "y")}, 2),  # of two kinds
         ({0.1: (1, "x"), 0.3: (1, "x"), 0.5: (1, "x")}, 2),  # not in a row
-        (dict.fromkeys(MANY, (1, "out of memory")), 2),  # the cells' own
+        (dict.fromkeys(MANY, (1, "out of memory")), 2),  # the trials' own
         (dict.fromkeys(MANY, (1, "x")), None),
     ],
 )
-def test_other_failures_are_the_cells_own(tmp_path, drive, monkeypatch, fails, stop_after):
+def test_other_failures_are_the_trials_own(tmp_path, drive, monkeypatch, fails, stop_after):
     monkeypatch.setattr(sys.modules[__name__], "FAILS", fails)
     space = Space(parameters={"tau": Values(key="guide.tau", values=MANY)})
     study = Study.open(tmp_path, "mine", space, "grid", 0, ["pass@1"])

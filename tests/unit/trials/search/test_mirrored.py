@@ -8,11 +8,11 @@ import pytest
 import wandb
 from offline_wandb import read_offline, table_in
 from sweep_cells import GRID, PASS_1
-from sweep_folder import CELLS
+from sweep_folder import TRIALS
 
 from sage_cli.reports.document import Report
 from sage_cli.reports.provenance import Provenance
-from sage_cli.reports.sweeps.data import SweepCell
+from sage_cli.reports.sweeps.data import SweepTrial
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.trials.search.outcome import mirror_report
@@ -21,9 +21,9 @@ FACTS = {"sampler": "grid", "objectives": ["pass@1"], "space": [{"name": "tau"}]
 OFFLINE = TrackingSection()
 
 
-def report(root: Path, cells=CELLS) -> Report:
-    base = SweepCell({}, "done", (0.3,), ("sft-1",))
-    document = sweep_document(GRID, (PASS_1,), cells, Provenance(), base=base)
+def report(root: Path, trials=TRIALS) -> Report:
+    base = SweepTrial({}, "done", (0.3,), ("sft-1",))
+    document = sweep_document(GRID, (PASS_1,), trials, Provenance(), base=base)
     return document.write(root / "sweeps" / "tau-rho-1")
 
 
@@ -32,15 +32,15 @@ def files(folder: Path, name: str) -> Path:
     return found
 
 
-def test_it_has_the_table_the_pictures_what_was_searched_and_the_best_cell(tmp_path):
+def test_it_has_the_table_the_pictures_what_was_searched_and_the_best_trial(tmp_path):
     made = report(tmp_path)
     mirror_report(made, FACTS, OFFLINE)
     offline = read_offline(made.folder)
     assert (offline.group, offline.job) == ("tau-rho-1", "sweep")
     assert {key: offline.config[key] for key in FACTS} == FACTS
     row = offline.history[0]
-    base, first, failed, *_ = table_in(files(made.folder, row["cells/path"]))
-    assert (base["cell"], base["state"], base["pass@1"]) == ("base", "base", 0.3)
+    base, first, failed, *_ = table_in(files(made.folder, row["trials/path"]))
+    assert (base["trial"], base["state"], base["pass@1"]) == ("base", "base", 0.3)
     assert (first["tau"], first["rho"], first["state"]) == (0.8, 0.1, "done")
     assert first["pass@1 low"] < first["pass@1"] < first["pass@1 high"]
     assert first["run"] == "rl-1-0"
@@ -48,24 +48,24 @@ def test_it_has_the_table_the_pictures_what_was_searched_and_the_best_cell(tmp_p
     drawn = files(made.folder, row["heatmap/path"])
     assert drawn.read_bytes() == (made.folder / "heatmap.png").read_bytes()
     best = made.document.data["rankings"]["pass@1"].best
-    assert offline.summary["best/pass@1/value"] == CELLS[best].values[0]
+    assert offline.summary["best/pass@1/value"] == TRIALS[best].values[0]
     assert offline.summary["best/pass@1/guide.tau"] == 1.2
-    assert offline.summary["best/pass@1/runs"] == CELLS[best].runs[0]
-    assert (offline.summary["cells/done"], offline.summary["cells/failed"]) == (3, 1)
+    assert offline.summary["best/pass@1/runs"] == TRIALS[best].runs[0]
+    assert (offline.summary["trials/done"], offline.summary["trials/failed"]) == (3, 1)
 
 
 def test_at_the_next_end_of_the_driver_it_is_made_anew(tmp_path):
-    mirror_report(report(tmp_path, CELLS[:2]), FACTS, OFFLINE)
+    mirror_report(report(tmp_path, TRIALS[:2]), FACTS, OFFLINE)
     made = report(tmp_path)
     mirror_report(made, FACTS, OFFLINE)
-    assert read_offline(made.folder).summary["cells/done"] == 3  # the one run below the folder
+    assert read_offline(made.folder).summary["trials/done"] == 3  # the one run below the folder
 
 
 def test_a_sweep_in_which_nothing_worked_is_shown_too(tmp_path):
-    made = report(tmp_path, CELLS[1:2])
+    made = report(tmp_path, TRIALS[1:2])
     mirror_report(made, FACTS, OFFLINE)
     summary = read_offline(made.folder).summary
-    assert summary["cells/failed"] == 1
+    assert summary["trials/failed"] == 1
     assert not any(key.startswith("best/") for key in summary)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep's report says of cells whose results are not all there any more."""
+"""What a sweep's report says of trials whose results are not all there any more."""
 
 import json
 
@@ -17,13 +17,13 @@ from sage_cli.trials.search.prepared import Sweep, prepared
 
 TAUS = (0.1, 0.2, 0.3, 0.4)
 RIGHT = {0.1: 10, 0.2: 40, 0.3: 20, 0.4: 30}
-"""Right samples of 64, of each problem: the second cell is the best."""
+"""Right samples of 64, of each problem: the second trial is the best."""
 P, N = 40, 64
 
 
 @pytest.fixture
 def swept(tmp_path, monkeypatch):
-    """A sweep of four cells of two seeds, all done, whose store is a dictionary; and its study."""
+    """A sweep of four trials of two seeds, all done, whose store is a dictionary; and its study."""
     flags = {"guide": {"name": "branch"}, "run": {"root": tmp_path / "runs"}}
     space = "|".join(map(str, TAUS))
     sets = [f"sweep.space=tau={space}", "sweep.seeds=2", "sweep.objective=[pass@1]",
@@ -63,12 +63,12 @@ def test_a_sweep_that_is_whole_has_lost_nothing(swept):
     sweep, study, _ = swept
     assert lost(study, sweep) == []
     result = read(outcome(sweep, study, ()))
-    assert [cell.state for cell in result.cells] == ["done"] * 4
+    assert [trial.state for trial in result.trials] == ["done"] * 4
     assert result.best("pass@1") == 1
 
 
 @pytest.mark.parametrize("why", ["deleted", "refused"])
-def test_a_cell_that_is_lost_is_named_and_takes_nothing_from_the_others(swept, why):
+def test_a_trial_that_is_lost_is_named_and_takes_nothing_from_the_others(swept, why):
     sweep, study, store = swept
     name = run_of(sweep, 0.2, 1)
     if why == "deleted":
@@ -78,11 +78,11 @@ def test_a_cell_that_is_lost_is_named_and_takes_nothing_from_the_others(swept, w
     assert [one.point for one in lost(study, sweep)] == [{"guide.tau": 0.2}]
     document = outcome(sweep, study, ())
     result = read(document)
-    assert [cell.state for cell in result.cells] == ["done", "missing", "done", "done"]
-    assert name in result.cells[1].missing
-    assert result.cells[1].values == (40 / 64,)  # as the study remembers it
+    assert [trial.state for trial in result.trials] == ["done", "missing", "done", "done"]
+    assert name in result.trials[1].missing
+    assert result.trials[1].values == (40 / 64,)  # as the study remembers it
     assert sorted(result.findings.intervals) == [0, 2, 3]
     assert result.findings.rankings["pass@1"].best == result.best("pass@1") == 3  # 30 of 64
     notes = " ".join(document.tables[0].notes)
-    assert "cell 2 had results that the store has no more" in notes
-    assert to_data(result)["cells"][1]["missing"] == result.cells[1].missing
+    assert "trial 2 had results that the store has no more" in notes
+    assert to_data(result)["trials"][1]["missing"] == result.trials[1].missing

@@ -11,16 +11,16 @@ from sage_cli.trials.search.study.study_trial import State, StudyTrial
 ONE, TWO = ("pass@1",), ("pass@1", "pass@64")
 
 
-def cell(number, looks, state=State.DONE):
+def looked(number, looks, state=State.DONE):
     return StudyTrial(number, {}, state, validations={step: tuple(v) for step, v in looks.items()})
 
 
-FIVE = [cell(i, {10: [i / 10, 0.9], 20: [i / 10, 0.9]}) for i in range(1, 6)]
+FIVE = [looked(i, {10: [i / 10, 0.9], 20: [i / 10, 0.9]}) for i in range(1, 6)]
 """pass@1 of .1 to .5, whose median is .3; pass@64 of .9."""
 
 
 def test_behind_the_median_is_said_with_the_numbers():
-    lagging = cell(9, {10: [0.25], 20: [0.2]}, State.RUNNING)
+    lagging = looked(9, {10: [0.25], 20: [0.2]}, State.RUNNING)
     assert reason_to_prune("median", lagging, FIVE, ONE) == (
         "median: pass@1 0.250 by step 20 is below 0.300, the median of 5 others"
     )
@@ -28,45 +28,48 @@ def test_behind_the_median_is_said_with_the_numbers():
 
 def test_a_good_look_before_counts():
     assert (
-        reason_to_prune("median", cell(9, {10: [0.3], 20: [0.2]}, State.RUNNING), FIVE, ONE) is None
+        reason_to_prune("median", looked(9, {10: [0.3], 20: [0.2]}, State.RUNNING), FIVE, ONE)
+        is None
     )
 
 
 def test_nothing_ends_before_five_are_done_or_without_a_look():
-    lagging = cell(9, {20: [0.0]}, State.RUNNING)
+    lagging = looked(9, {20: [0.0]}, State.RUNNING)
     assert reason_to_prune("median", lagging, FIVE[:4], ONE) is None
-    assert reason_to_prune("median", lagging, [cell(i, {10: [0.9]}) for i in range(5)], ONE) is None
-    assert reason_to_prune("median", cell(9, {}, State.RUNNING), FIVE, ONE) is None
+    assert (
+        reason_to_prune("median", lagging, [looked(i, {10: [0.9]}) for i in range(5)], ONE) is None
+    )
+    assert reason_to_prune("median", looked(9, {}, State.RUNNING), FIVE, ONE) is None
     assert reason_to_prune("none", lagging, FIVE, ONE) is None
 
 
 def test_with_two_objectives_only_what_is_behind_in_both_ends():
-    assert reason_to_prune("median", cell(9, {20: [0.2, 0.95]}, State.RUNNING), FIVE, TWO) is None
-    assert reason_to_prune("median", cell(9, {20: [0.4, 0.85]}, State.RUNNING), FIVE, TWO) is None
-    assert reason_to_prune("median", cell(9, {20: [0.2, 0.85]}, State.RUNNING), FIVE, TWO) == (
+    assert reason_to_prune("median", looked(9, {20: [0.2, 0.95]}, State.RUNNING), FIVE, TWO) is None
+    assert reason_to_prune("median", looked(9, {20: [0.4, 0.85]}, State.RUNNING), FIVE, TWO) is None
+    assert reason_to_prune("median", looked(9, {20: [0.2, 0.85]}, State.RUNNING), FIVE, TWO) == (
         "median: pass@1 0.200 by step 20 is below 0.300, the median of 5 others and pass@64 0.850 "
         "by step 20 is below 0.900, the median of 5 others"
     )
 
 
 def test_asha_keeps_a_quarter_at_each_rung():
-    seven = [cell(i, {5: [0.1 * i]}, State.RUNNING) for i in range(7)]  # 0 to .6
+    seven = [looked(i, {5: [0.1 * i]}, State.RUNNING) for i in range(7)]  # 0 to .6
     assert (
-        reason_to_prune("asha", cell(9, {5: [0.55]}, State.RUNNING), seven, ONE) is None
+        reason_to_prune("asha", looked(9, {5: [0.55]}, State.RUNNING), seven, ONE) is None
     )  # 2nd of 8
-    assert reason_to_prune("asha", cell(9, {5: [0.45]}, State.RUNNING), seven, ONE) == (
+    assert reason_to_prune("asha", looked(9, {5: [0.45]}, State.RUNNING), seven, ONE) == (
         "asha: pass@1 0.450 at step 5 is not among the best 2 of 8 that came so far"
     )
 
 
 def test_asha_judges_at_rungs_alone():
-    ahead = [cell(1, {5: [0.9], 10: [0.9], 15: [0.9], 20: [0.9]})]
+    ahead = [looked(1, {5: [0.9], 10: [0.9], 15: [0.9], 20: [0.9]})]
     looks = {5: [0.95]}
     for step in (10, 15):
         looks[step] = [0.0]
-        assert reason_to_prune("asha", cell(9, looks, State.RUNNING), ahead, ONE) is None
+        assert reason_to_prune("asha", looked(9, looks, State.RUNNING), ahead, ONE) is None
     looks[20] = [0.0]  # 4 times the first
-    assert "step 20" in reason_to_prune("asha", cell(9, looks, State.RUNNING), ahead, ONE)
+    assert "step 20" in reason_to_prune("asha", looked(9, looks, State.RUNNING), ahead, ONE)
 
 
 @pytest.mark.parametrize("rule", ["median", "asha"])
@@ -83,7 +86,7 @@ def test_decisions_are_optunas(rule):
         if len(running) < 3 and len(ours) < 50:
             trial = study.ask()
             running[trial.number] = trial
-            ours[trial.number] = cell(trial.number, {}, State.RUNNING)
+            ours[trial.number] = looked(trial.number, {}, State.RUNNING)
         if not running:
             break
         number = generator.choice(list(running))
@@ -91,7 +94,7 @@ def test_decisions_are_optunas(rule):
         value = generator.random() + 0.02 * number
         running[number].report(value, step)
         looks = {**ours[number].validations, step: [value]}
-        ours[number] = cell(number, looks, State.RUNNING)
+        ours[number] = looked(number, looks, State.RUNNING)
         others = [one for other, one in ours.items() if other != number]
         found = reason_to_prune(rule, ours[number], others, ONE)
         assert (found is not None) == running[number].should_prune()
@@ -100,5 +103,5 @@ def test_decisions_are_optunas(rule):
             ended += state is State.PRUNED
             told = {State.PRUNED: optuna.trial.TrialState.PRUNED}.get(state)
             study.tell(running.pop(number), None if told else value, state=told)
-            ours[number] = cell(number, looks, state)
+            ours[number] = looked(number, looks, state)
     assert 10 < ended < 50

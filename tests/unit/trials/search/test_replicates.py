@@ -21,7 +21,7 @@ def right(*c_P, n=10, name="p"):
     return Counts(tuple(f"{name}{i}" for i in range(len(c_P))), np.full(len(c_P), n), np.array(c_P))
 
 
-def test_without_a_race_every_cell_has_every_seed():
+def test_without_a_race_every_trial_has_every_seed():
     one = [right(1, 2)]
     measured = {"a": {0: one}, "b": {1: one}, "c": {}}
     assert missing_replicates(measured, [PASS_1], 2) == [("a", 1), ("b", 0), ("c", 0), ("c", 1)]
@@ -32,7 +32,7 @@ def test_a_race_begins_with_one_seed_each():
     assert missing_replicates(measured, [PASS_1], 3, race=True) == [("b", 0)]
 
 
-def test_hopeless_cells_get_no_second_seed_and_the_best_comes_first():
+def test_hopeless_trials_get_no_second_seed_and_the_best_comes_first():
     generator = np.random.default_rng(0)
     p_P = generator.beta(2, 3, 100)
     measured = {
@@ -57,10 +57,10 @@ def test_a_seed_that_shows_large_noise_brings_others_back():
         "third": {0: [counts(p_P * 0.75, generator)]},
     }
     first = missing_replicates(measured, [PASS_1], 2, race=True)
-    assert [cell for cell, _ in first] == ["first", "second"]
+    assert [trial for trial, _ in first] == ["first", "second"]
     measured["first"][1] = [counts(p_P * 0.6, generator)]  # the first seed was luck
     again = missing_replicates(measured, [PASS_1], 2, race=True)
-    assert {cell for cell, _ in again} == {"second", "third"}
+    assert {trial for trial, _ in again} == {"second", "third"}
 
 
 def test_what_leads_in_one_objective_stays():
@@ -73,7 +73,7 @@ def test_what_leads_in_one_objective_stays():
     }
     measured["neither"][1] = measured["neither"][0]  # so that nobody gets a seed to learn its noise
     found = missing_replicates(measured, [PASS_1, PASS_8], 3, race=True)
-    assert {cell for cell, _ in found} == {"covers", "sharp"}
+    assert {trial for trial, _ in found} == {"covers", "sharp"}
 
 
 def test_benchmarks_weigh_alike_whatever_their_sizes():
@@ -98,7 +98,7 @@ def test_single_seeds_are_compared_by_the_paired_t_test():
     assert p == pytest.approx(stats.ttest_rel(b_P, a_P, alternative="greater").pvalue, rel=1e-9)
 
 
-def test_two_cells_with_seeds_are_compared_as_two_methods_are():
+def test_two_trials_with_seeds_are_compared_as_two_methods_are():
     generator = np.random.default_rng(2)
     p_P = generator.beta(2, 3, 50)
 
@@ -116,19 +116,19 @@ def test_two_cells_with_seeds_are_compared_as_two_methods_are():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed_sd", "cell_sd"), [(0.3, 0.3), (0.1, 0.4), (0.3, 0.0)])
-def test_the_best_cell_stays_in_the_race(seed_sd, cell_sd):
-    """Nine cells whose logits differ by `cell_sd`, and by `seed_sd` from seed to seed."""
+def test_the_best_trial_stays_in_the_race(seed_sd, cell_sd):
+    """Nine trials whose logits differ by `cell_sd`, and by `seed_sd` from seed to seed."""
     generator = np.random.default_rng(0)
     repetitions, kept, spent = 60, 0, 0
     for _ in range(repetitions):
         base_P = generator.normal(-0.5, 1.5, 60)
         shift_C = generator.normal(0, cell_sd, 9)
         own_CP = generator.normal(0, 0.3, (9, 60))
-        measured = {cell: {} for cell in range(9)}
+        measured = {trial: {} for trial in range(9)}
         while todo := missing_replicates(measured, [PASS_1], 3, race=True):
-            for cell, seed in todo:
-                logit_P = base_P + shift_C[cell] + own_CP[cell] + generator.normal(0, seed_sd)
-                measured[cell][seed] = [counts(1 / (1 + np.exp(-logit_P)), generator)]
+            for trial, seed in todo:
+                logit_P = base_P + shift_C[trial] + own_CP[trial] + generator.normal(0, seed_sd)
+                measured[trial][seed] = [counts(1 / (1 + np.exp(-logit_P)), generator)]
         kept += len(measured[int(shift_C.argmax())]) == 3
         spent += sum(map(len, measured.values()))
     assert kept / repetitions >= 0.95

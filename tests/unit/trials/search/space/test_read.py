@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sage_cli.config.load import changed, load
 from sage_cli.errors import ConfigurationError
 from sage_cli.trials.search.space.read import guide_of, parse_line, read_space
-from sage_cli.trials.search.space.space import Range, Values, cell_key, from_plain
+from sage_cli.trials.search.space.space import Range, Values, from_plain, point_key
 from sage_cli.trials.search.space.written import WrittenSpace
 
 
@@ -85,11 +85,11 @@ def test_factors_that_give_one_value_are_refused_by_name(file):
 
 def test_the_shipped_grid_around_the_configured_pair():
     space = read_space("tau, rho", BRANCH)
-    cells = list(space.cells())
+    points = list(space.points())
     # 0.465 x (2/3, 1, 5/3) and 0.775 x (1/3, 1, 5/3)
-    assert [cell["guide.tau"] for cell in cells[::3]] == pytest.approx([0.31, 0.465, 0.775])
-    assert [cell["guide.rho"] for cell in cells[:3]] == pytest.approx([0.258333, 0.775, 1.29167])
-    assert len(cells) == 9
+    assert [point["guide.tau"] for point in points[::3]] == pytest.approx([0.31, 0.465, 0.775])
+    assert [point["guide.rho"] for point in points[:3]] == pytest.approx([0.258333, 0.775, 1.29167])
+    assert len(points) == 9
 
 
 def test_a_space_brings_its_guide_along():
@@ -107,11 +107,11 @@ def test_a_guides_own_settings_exist_with_that_guide_alone():
     space = read_space("tau=0.1|0.2,guide=token|branch|none,q_min=0.5|0.6", config())
     conditions = {name: one.when for name, one in space.parameters.items()}
     assert conditions == {"guide": {}, "q_min": {}, "tau": {"guide.name": ("branch",)}}
-    assert len(list(space.cells())) == 8  # (token, none) x 2 q_min + branch x 2 tau x 2 q_min
+    assert len(list(space.points())) == 8  # (token, none) x 2 q_min + branch x 2 tau x 2 q_min
 
 
-def test_a_cells_guide_has_the_values_that_its_preset_has_for_it():
-    (token, branch) = read_space("guide=token|branch", config()).cells()
+def test_a_points_guide_has_the_values_that_its_preset_has_for_it():
+    (token, branch) = read_space("guide=token|branch", config()).points()
     assert changed(config(), branch).guide == BRANCH.guide
     assert changed(BRANCH, token) == config(guide={"name": "token"})
 
@@ -143,11 +143,11 @@ def test_every_mistake_is_named_at_once():
         "there is no setting 'tua' (did you mean tau?)",
         "there is no setting 'runs.root'",
         "tracking.wandb can't be searched: it says where results go, not what they are",
-        "rl.seed can't be searched: it tells replicates apart: --seeds N trains every cell with N "
+        "rl.seed can't be searched: it tells replicates apart: --seeds N trains every trial with N "
         "seeds",
         "'limit' is ambiguous: write data.sft.limit or data.rl.limit",
-        "sampling.batch_rows can't be searched: it says how cells are measured, and only cells "
-        "that are measured alike are compared",
+        "sampling.batch_rows can't be searched: it says how trials are measured, and only trials "
+        "measured alike are compared",
     ]
 
 
@@ -161,7 +161,7 @@ def test_every_value_and_both_ends_are_tried():
     assert "did you mean dapo?" in cause
 
 
-def test_values_that_contradict_each_other_are_refused_with_their_cell():
+def test_values_that_contradict_each_other_are_refused_with_their_point():
     cause = refused("guide=none|branch,kl=reverse|none", config()).cause
     assert cause.startswith("guide.name=branch, anchor.kl=none: guide 'branch' reshapes the KL")
     assert len(cause.splitlines()) == 1
@@ -260,7 +260,7 @@ def test_files_that_are_no_space(file, text, said):
 KEYS = ("rl.learning_rate", "anchor.beta", "guide.tau", "rl.algo")
 numbers = st.floats(1e-6, 1e6, allow_nan=False) | st.integers(1, 10**6)
 words = st.sampled_from(["grpo", "a-b", "org/model", "x.y", True, False])
-values = st.lists(numbers | words, min_size=1, unique_by=lambda value: cell_key({"": value}))
+values = st.lists(numbers | words, min_size=1, unique_by=lambda value: point_key({"": value}))
 ranges = st.tuples(
     st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=2, unique=True).map(sorted)
     | st.lists(st.integers(1, 10**6), min_size=2, max_size=2, unique=True).map(sorted),

@@ -1,4 +1,4 @@
-"""Spaces: which cells they have, which parameters exist in them, their plain form."""
+"""Spaces: which points they have, which parameters exist in them, their plain form."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.trials.search.space.space import Range, Space, Values, cell_key, from_plain
+from sage_cli.trials.search.space.space import Range, Space, Values, from_plain, point_key
 
 GUIDE = Values(key="guide.name", values=("token", "branch"))
 TAU = Values(key="guide.tau", values=(0.2, 0.4), when={"guide.name": "branch"})
@@ -20,24 +20,24 @@ def space(**parameters):
 
 
 def test_a_parameter_exists_only_where_its_condition_holds():
-    cells = list(space(**GUIDED).cells())
+    points = list(space(**GUIDED).points())
     # token once, not once for each tau it doesn't have
-    assert cells == [
+    assert points == [
         {"guide.name": "token"},
         {"guide.name": "branch", "guide.tau": 0.2},
         {"guide.name": "branch", "guide.tau": 0.4},
     ]
-    assert all(cell in space(**GUIDED) for cell in cells)
+    assert all(point in space(**GUIDED) for point in points)
 
 
 def test_a_condition_on_what_does_not_exist_does_not_hold():
     signal = Values(key="guide.signal", values="policy", when={"guide.tau": 0.2})
-    cells = list(space(**GUIDED, signal=signal).cells())
-    assert [len(cell) for cell in cells] == [1, 3, 2]
+    points = list(space(**GUIDED, signal=signal).points())
+    assert [len(point) for point in points] == [1, 3, 2]
 
 
 @pytest.mark.parametrize(
-    "cell",
+    "point",
     [
         {"guide.name": "token", "guide.tau": 0.2},
         {"guide.name": "branch"},
@@ -46,13 +46,13 @@ def test_a_condition_on_what_does_not_exist_does_not_hold():
         {"guide.name": "branch", "guide.tau": 0.2, "rl.steps": 10},
     ],
 )
-def test_cells_that_are_not_in_a_space(cell):
-    assert cell not in space(**GUIDED)
+def test_points_that_are_not_in_a_space(point):
+    assert point not in space(**GUIDED)
 
 
 def test_the_last_parameter_is_the_fastest():
     b, c = Values(key="a.b", values=(1, 2)), Values(key="a.c", values=("x", "y"))
-    assert [tuple(cell.values()) for cell in space(b=b, c=c).cells()] == [
+    assert [tuple(point.values()) for point in space(b=b, c=c).points()] == [
         (1, "x"),
         (1, "y"),
         (2, "x"),
@@ -69,9 +69,9 @@ def test_parameters_hold_their_ends_and_nothing_of_another_kind():
     assert [ones.holds(value) for value in (1.0, True)] == [True, False]
 
 
-def test_one_and_true_are_two_cells():
-    assert cell_key({"a": 1}) == cell_key({"a": 1.0})
-    assert cell_key({"a": 1}) != cell_key({"a": True})
+def test_one_and_true_are_two_points():
+    assert point_key({"a": 1}) == point_key({"a": 1.0})
+    assert point_key({"a": 1}) != point_key({"a": True})
 
 
 def test_whole_numbers_are_listed_as_far_as_they_are_few():
@@ -84,7 +84,7 @@ def test_whole_numbers_are_listed_as_far_as_they_are_few():
 
 def test_a_range_of_fractions_is_no_grid():
     with pytest.raises(ConfigurationError, match="lr has a range") as caught:
-        list(space(tau=STEPS, lr=LR).cells())
+        list(space(tau=STEPS, lr=LR).points())
     assert "lr=0.1|0.2|0.3" in caught.value.next_step
 
 

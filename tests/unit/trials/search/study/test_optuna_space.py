@@ -26,20 +26,20 @@ def test_only_numbers_have_an_order_and_only_for_who_looks_at_it():
         assert ordered_lists(SPACE, sampler) == []
 
 
-def test_a_cell_goes_there_and_back():
-    cell = {"guide.tau": 0.4, "guide.name": "branch", "guide.rho": 0.5}
-    params, distributions = OptunaSpace(SPACE, ["tau"]).to_params(cell)
+def test_a_point_goes_there_and_back():
+    point = {"guide.tau": 0.4, "guide.name": "branch", "guide.rho": 0.5}
+    params, distributions = OptunaSpace(SPACE, ["tau"]).to_params(point)
     assert params == {"tau": 1, "guide": "branch", "rho": 0.5}  # .4 is the second by size
     assert distributions == {
         "tau": IntDistribution(0, 2),
         "guide": CategoricalDistribution(("token", "branch")),
         "rho": FloatDistribution(0.1, 1.0),
     }
-    assert OptunaSpace(SPACE, ["tau"]).from_params(params) == cell
-    assert OptunaSpace(SPACE, ()).to_params(cell)[0] == {"tau": 0.4, "guide": "branch", "rho": 0.5}
+    assert OptunaSpace(SPACE, ["tau"]).from_params(params) == point
+    assert OptunaSpace(SPACE, ()).to_params(point)[0] == {"tau": 0.4, "guide": "branch", "rho": 0.5}
 
 
-def test_what_every_cell_has():
+def test_what_every_point_has():
     assert list(OptunaSpace(SPACE, ["tau"]).always) == ["tau", "guide", "copy"]
 
 
@@ -95,7 +95,7 @@ def test_studies_of_values_are_called_what_they_were(tmp_path, sampler, name):
 
 def test_a_view_from_before_there_was_an_order_is_read(tmp_path):
     study = Study.open(tmp_path, "s", Space(parameters={"tau": TAU}), "random", 0, ["pass@1"])
-    cell = study.propose().point
+    point = study.propose().point
     study._trials._study.set_user_attr("sampler", "tpe")
     (found,) = Study.read(tmp_path, study.name).trials()
-    assert found.point == cell
+    assert found.point == point

@@ -34,8 +34,8 @@ def test_values_make_a_grid_and_ranges_a_search():
         ("cmaes", "tau rho", 2, "takes one objective, not 2: pass@1, pass@64", "gp, nsga2"),
         ("cmaes", "tau algo", 1, "searches numbers only, and algo has words", "tpe, gp, n"),
         ("cmaes", "tau", 1, "needs at least two parameters", "random, qmc, tpe, gp, nsga2"),
-        ("gp", "algo delta", 1, "but some cells lack delta", "--sampler random, tpe, nsga2"),
-        ("qmc", "algo delta", 1, "but some cells lack delta", "random, tpe, nsga2"),
+        ("gp", "algo delta", 1, "but some points lack delta", "--sampler random, tpe, nsga2"),
+        ("qmc", "algo delta", 1, "but some points lack delta", "random, tpe, nsga2"),
     ],
 )
 def test_a_sampler_that_cannot_names_those_that_can(sampler, names, objectives, said, able):

@@ -7,7 +7,7 @@ import optuna
 import pytest
 
 from sage_cli.errors import StoreError
-from sage_cli.trials.search.space.space import Range, Space, Values, cell_key
+from sage_cli.trials.search.space.space import Range, Space, Values, point_key
 from sage_cli.trials.search.study.sampler_choice import choose_sampler
 from sage_cli.trials.search.study.storage import JOURNAL
 from sage_cli.trials.search.study.study import Study, studies
@@ -16,7 +16,7 @@ from sage_cli.trials.search.study.study_trial import State
 TAU = Values(key="guide.tau", values=(0.1, 0.2))
 RHO = Values(key="guide.rho", values=(1.0, 2.0))
 GRID = Space(parameters={"tau": TAU, "rho": RHO})
-CELLS = list(GRID.cells())
+POINTS = list(GRID.points())
 RANGES = Space(
     parameters={
         "tau": Range(key="guide.tau", range=(0.2, 0.8)),
@@ -45,40 +45,40 @@ def opened(tmp_path):
     return opened
 
 
-def judged(cell, objectives):
-    """Some objective of a cell, told by its numbers."""
-    first = sum(math.sin(3 * value) for value in cell.values() if not isinstance(value, str))
+def judged(point, objectives):
+    """Some objective of a point, told by its numbers."""
+    first = sum(math.sin(3 * value) for value in point.values() if not isinstance(value, str))
     return [first, -first * first][: len(objectives)]
 
 
 def take(study, count):
     """So many proposals, told one after the other."""
-    cells = []
+    points = []
     for proposal in islice(iter(study.propose, None), count):
         study.tell(proposal, judged(proposal.point, study.objectives))
-        cells.append(proposal.point)
-    return cells
+        points.append(proposal.point)
+    return points
 
 
 def test_a_grid_is_proposed_in_order_and_once(opened):
     study = opened()
-    assert take(study, 2) == CELLS[:2]
-    assert take(opened(), 9) == CELLS[2:]
+    assert take(study, 2) == POINTS[:2]
+    assert take(opened(), 9) == POINTS[2:]
     again = opened()
     assert again.propose() is None
-    assert [one.point for one in again.trials()] == CELLS
+    assert [one.point for one in again.trials()] == POINTS
     assert {one.state for one in again.trials()} == {State.DONE}
 
 
 def test_what_a_killed_driver_left_still_runs(opened):
     left = opened().propose()
     again = opened()
-    assert [(one.number, one.point) for one in again.running()] == [(left.number, CELLS[0])]
-    assert again.propose().point == CELLS[1]
+    assert [(one.number, one.point) for one in again.running()] == [(left.number, POINTS[0])]
+    assert again.propose().point == POINTS[1]
     again.tell(again.running()[0], [0.5])
     assert [(one.point, one.state, one.values) for one in opened().trials()] == [
-        (CELLS[0], State.DONE, (0.5,)),
-        (CELLS[1], State.RUNNING, None),
+        (POINTS[0], State.DONE, (0.5,)),
+        (POINTS[1], State.RUNNING, None),
     ]
 
 
@@ -96,17 +96,17 @@ def test_an_ask_that_was_interrupted_is_no_proposal_and_changes_nothing(tmp_path
     assert take(again, 4) == straight[8:]
 
 
-def test_failed_cells_come_again_for_the_next_driver_alone(opened):
+def test_failed_points_come_again_for_the_next_driver_alone(opened):
     study = opened()
     first = study.propose()
     study.fail(first, "diverged", "loss is NaN at step 7")
-    assert study.propose().point == CELLS[1]
+    assert study.propose().point == POINTS[1]
     (failed, _) = study.trials()
     assert (failed.state, failed.values) == (State.FAILED, None)
     assert failed.attrs == {"failure": "diverged", "reason": "loss is NaN at step 7"}
     again = opened()
     second = again.propose()
-    assert second.point == CELLS[0]
+    assert second.point == POINTS[0]
     assert second.attrs == {"again": first.number}
     again.tell(second, [0.3])
     assert [one.state for one in opened().trials()] == [State.DONE, State.RUNNING]
@@ -116,7 +116,7 @@ def test_failed_cells_come_again_for_the_next_driver_alone(opened):
 def test_a_result_outlives_a_later_failure(opened):
     study = opened()
     take(study, 1)
-    late = study._trials.begin(CELLS[0], {})
+    late = study._trials.begin(POINTS[0], {})
     study.fail(late, "error", "tried by hand")
     assert [one.state for one in opened().trials()] == [State.DONE]
 
@@ -174,26 +174,26 @@ def test_a_restart_changes_no_proposal(tmp_path, sampler, space, objectives):
 
     def search(folder, *counts):
         return [
-            cell
+            point
             for many in counts
-            for cell in take(Study.open(folder, "s", space, sampler, 3, objectives), many)
+            for point in take(Study.open(folder, "s", space, sampler, 3, objectives), many)
         ]
 
     straight = search(tmp_path / "a", count)
     assert search(tmp_path / "b", 5, count - 5) == straight
-    assert len({cell_key(cell) for cell in straight}) == count
-    assert all(cell in space for cell in straight)
+    assert len({point_key(point) for point in straight}) == count
+    assert all(point in space for point in straight)
 
 
-def test_another_seed_proposes_other_cells(opened):
+def test_another_seed_proposes_other_points(opened):
     assert take(opened(RANGES, "random", seed=1), 3) != take(opened(RANGES, "random", seed=2), 3)
 
 
 @pytest.mark.parametrize("sampler", ["random", "qmc", "tpe", "nsga2"])
 def test_a_discrete_space_is_exhausted_without_a_repetition(opened, sampler):
     study = opened(sampler=sampler)
-    cells = take(study, 99)
-    assert sorted(map(cell_key, cells)) == sorted(map(cell_key, CELLS))
+    points = take(study, 99)
+    assert sorted(map(point_key, points)) == sorted(map(point_key, POINTS))
     assert opened(sampler=sampler).propose() is None
 
 
@@ -201,7 +201,7 @@ def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
     steps = Range(key="rl.steps", range=(1, 6), integer=True)
     space = Space(parameters={"steps": steps})
     study = opened(space, "random")
-    assert {cell["rl.steps"] for cell in take(study, 9)} == {1, 2, 3, 4, 5, 6}
+    assert {point["rl.steps"] for point in take(study, 9)} == {1, 2, 3, 4, 5, 6}
     assert len(study.trials()) == 6
     trials = study._trials._all()
     assert len(trials) > 6
@@ -211,7 +211,7 @@ def test_a_repetition_is_told_what_is_known_and_is_no_proposal(opened):
 
 
 def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
-    """Other cells are proposed, as many as were wanted, by the even beginning of tpe."""
+    """Other points are proposed, as many as were wanted, by the even beginning of tpe."""
     study = opened(RANGES, "tpe", seed=2)
     blind = [study.propose() for _ in range(3)]
     for one in blind:
@@ -219,13 +219,13 @@ def test_withdrawn_proposals_take_nothing_from_a_sampler(opened):
     assert study.trials() == []
     again = opened(RANGES, "tpe", seed=2)
     assert again.failed == []
-    cells = take(again, 7)
-    assert not {cell_key(cell) for cell in cells} & {cell_key(one.point) for one in blind}
-    assert again._trials.asked() == len(cells) == 7
+    points = take(again, 7)
+    assert not {point_key(point) for point in points} & {point_key(one.point) for one in blind}
+    assert again._trials.asked() == len(points) == 7
 
 
 def test_whole_numbers_are_exhausted_like_values(opened):
-    """Also where a parameter exists in some cells only: 3 with token, 2 x 3 with branch."""
+    """Also where a parameter exists in some points only: 3 with token, 2 x 3 with branch."""
     parameters = {
         "guide": GUIDE,
         "tau": Range(key="guide.tau", range=(1, 2), integer=True, when=BRANCH),
@@ -271,23 +271,23 @@ def test_an_enqueued_trial_outside_the_space_is_named_and_left_out(opened, caplo
 
 def test_what_is_known_from_elsewhere_is_entered_once(opened):
     study = opened()
-    assert study.known(CELLS[1], [0.7], "mine/0123abcd", run="rl-9")
-    assert not study.known(CELLS[1], [0.8], "another")
+    assert study.known(POINTS[1], [0.7], "mine/0123abcd", run="rl-9")
+    assert not study.known(POINTS[1], [0.8], "another")
     assert not study.known({"guide.tau": 0.3, "guide.rho": 1.0}, [0.1], "outside")
     running = study.propose()
     assert not study.known(running.point, [0.1], "awaited")
     (known, _) = study.trials()
     assert (known.values, known.state) == ((0.7,), State.DONE)
     assert known.attrs == {"source": "mine/0123abcd", "run": "rl-9"}
-    assert [one.point for one in iter(study.propose, None)] == CELLS[2:]
+    assert [one.point for one in iter(study.propose, None)] == POINTS[2:]
 
 
-def test_a_failed_cell_that_is_known_by_now_does_not_come_again(opened):
+def test_a_failed_point_that_is_known_by_now_does_not_come_again(opened):
     study = opened()
     study.fail(study.propose(), "killed", "")
     again = opened()
-    assert again.known(CELLS[0], [0.7], "elsewhere")
-    assert again.propose().point == CELLS[1]
+    assert again.known(POINTS[0], [0.7], "elsewhere")
+    assert again.propose().point == POINTS[1]
 
 
 def test_bayes_learns_from_what_is_known(tmp_path):
@@ -339,7 +339,7 @@ def test_half_a_line_and_a_lock_of_a_killed_driver_do_no_harm(opened, tmp_path):
     journal.with_name(f"{JOURNAL}.lock").symlink_to(journal)
     assert len(Study.read(tmp_path / "s", study.name).trials()) == 1  # a reader mends nothing
     again = opened()
-    assert take(again, 9) == CELLS[1:]
+    assert take(again, 9) == POINTS[1:]
     assert journal.read_bytes().startswith(whole)
     assert opened().propose() is None
 
