@@ -47,11 +47,11 @@ def sage(pairs: Pairs) -> list[bool]:
 
 
 def timed(grade: Callable[[Pairs], list[bool]], pairs: Pairs) -> tuple[float, list[bool]]:
-    """Seconds and verdicts."""
+    """Seconds and grades."""
     gc.collect()
     began = time.perf_counter()
-    verdicts = grade(pairs)
-    return time.perf_counter() - began, verdicts
+    grades = grade(pairs)
+    return time.perf_counter() - began, grades
 
 
 def main() -> None:
@@ -86,8 +86,8 @@ def report(name: str, set_: list[tuple[str, str, bool]], repeats: int) -> None:
         ratios.append(plain_s / ours_s)
         rates.append((len(pairs) / ours_s, len(pairs) / plain_s))
     agreements = [
-        sum(a == b for a, b in zip(verdicts, recorded, strict=True)) / len(pairs)
-        for verdicts in (ours, theirs)
+        sum(a == b for a, b in zip(grades, recorded, strict=True)) / len(pairs)
+        for grades in (ours, theirs)
     ]
     ours_rate, plain_rate = (statistics.median(column) for column in zip(*rates, strict=True))
     print(

@@ -1,9 +1,9 @@
-"""How long it takes to know what a sample set holds, and to count its verdicts.
+"""How long it takes to know what a sample set holds, and to count its grades.
 
     python benchmarks/inventory.py [--parts 10000] [--rows 512]
 
 Writes a set of `parts` files with `rows` samples each and lists it twice: with every part read
-(no index yet), and from the index as a fresh process would. Then every sample gets a verdict, and
+(no index yet), and from the index as a fresh process would. Then every sample gets a grade, and
 these are counted.
 """
 
@@ -46,11 +46,11 @@ def fill(samples: SampleSet, parts: int, rows: int) -> list[str]:
     return [f"p{i}" for i in range((parts * rows + SAMPLES - 1) // SAMPLES)]
 
 
-def grade(verdicts: GradeStore, problem_ids: list[str]) -> None:
-    """Give every sample a verdict."""
-    for rows in verdicts.missing(problem_ids, SAMPLES):
-        verdicts.add([(row, STATUSES[row.index % 4], row.text[-6:]) for row in rows])
-    verdicts.flush()
+def grade(grades: GradeStore, problem_ids: list[str]) -> None:
+    """Give every sample a grade."""
+    for rows in grades.missing(problem_ids, SAMPLES):
+        grades.add([(row, STATUSES[row.index % 4], row.text[-6:]) for row in rows])
+    grades.flush()
 
 
 def main() -> None:
@@ -70,12 +70,12 @@ def main() -> None:
         missing = inventory.count_missing(problem_ids, SAMPLES)
         print(f"{missing} of {len(problem_ids) * SAMPLES} samples are missing")
         timed(
-            "verdicts given (every text read)",
+            "grades given (every text read)",
             lambda: grade(GradeStore(samples, {"mode": "none"}), problem_ids),
         )
-        verdicts = timed("verdicts loaded", lambda: GradeStore(fresh, {"mode": "none"}))
-        tally = timed("verdicts counted", lambda: verdicts.tally(problem_ids, SAMPLES))
-        print(f"{tally.right_P.sum()} right, {tally.lacking} without a verdict")
+        grades = timed("grades loaded", lambda: GradeStore(fresh, {"mode": "none"}))
+        tally = timed("grades counted", lambda: grades.tally(problem_ids, SAMPLES))
+        print(f"{tally.right_P.sum()} right, {tally.lacking} without a grade")
 
 
 if __name__ == "__main__":

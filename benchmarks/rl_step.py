@@ -56,7 +56,7 @@ Change = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Graded:
-    """A verdict without a grader's cost, which both sides would share."""
+    """A grade without a grader's cost, which both sides would share."""
 
     status: str
 

@@ -67,7 +67,7 @@ class Answers:
     policy: str
     benchmark: Benchmark
     n: int
-    verdicts: tuple[GradeStore, ...]
+    grades: tuple[GradeStore, ...]
     scores: tuple[ScoreStore, ...] = ()
 
     @cached_property
@@ -77,7 +77,7 @@ class Answers:
 
     def rows(self, problem_ids: Collection[str] | None = None) -> Iterator[GradedSample]:
         """Yield each sample with its grade in stored order, one part in memory at a time."""
-        for store in self.verdicts:
+        for store in self.grades:
             for completion, status, extracted in store.stream(problem_ids or self.problems, self.n):
                 problem = self.problems[completion.problem_id]
                 yield GradedSample(problem, completion, Grade(status, extracted))
@@ -91,7 +91,7 @@ class Answers:
 
     def scored_rows(self) -> Iterator[tuple[GradedSample, Score]]:
         """Yield each sample with its score. Raises ValueError if a graded sample has none."""
-        for stores in zip(self.verdicts, self.scores, strict=True):
+        for stores in zip(self.grades, self.scores, strict=True):
             graded, scored = (store.count(self.problems, self.n) for store in stores)
             if graded != scored:
                 raise ValueError(f"{graded - scored} samples have a grade and no score")
@@ -104,7 +104,7 @@ class Answers:
     def counts(self) -> Counts:
         """Return samples and right samples of each problem over all seeds; no text is read."""
         ids = tuple(self.problems)
-        return pooled([counts_of(one.tally(ids, self.n), one.seed) for one in self.verdicts])
+        return pooled([counts_of(one.tally(ids, self.n), one.seed) for one in self.grades])
 
     @property
     def right_shares(self) -> FloatArray:

@@ -12,7 +12,7 @@ from sage_cli.config.specs import EvaluationSpec
 from sage_cli.errors import StoreError
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.evaluation.sample_sets import PolicySamples
-from sage_cli.evaluation.stored import missing, stored_counts, stored_verdicts
+from sage_cli.evaluation.stored import missing, stored_counts, stored_grades
 from sage_cli.metrics import Counts, pooled
 from sage_cli.models.policies.names import named_policies
 from sage_cli.models.policies.policy import Policy
@@ -28,7 +28,7 @@ class Subject:
 
     def answers(self, benchmark: Benchmark, recipe: EvaluationSpec) -> Answers:
         """Return its answers on a benchmark."""
-        stores = tuple(store for _, store in stored_verdicts(self.samples, benchmark, recipe))
+        stores = tuple(store for _, store in stored_grades(self.samples, benchmark, recipe))
         return Answers(self.policy.label, benchmark, recipe.evaluation.samples, stores)
 
 

@@ -77,13 +77,13 @@ class OpenedRun:
         return Rows(self.run.metrics.read())
 
     def rollouts(self) -> Rows:
-        """Return rollouts.jsonl, some completions of the training with their verdicts."""
+        """Return rollouts.jsonl, some completions of the training with their grades."""
         return Rows(self.run.rollouts.read())
 
     def counts(
         self, benchmark: str | None = None, samples: int | None = None, seeds: int | None = None
     ) -> Rows:
-        """Return stored samples with verdicts, a row per benchmark, evaluation seed and problem.
+        """Return stored samples with grades, a row per benchmark, evaluation seed and problem.
 
         `n` samples of a problem are stored and graded, `right` of them right. The run's own
         evaluation settings are the defaults for benchmark, samples and seeds.

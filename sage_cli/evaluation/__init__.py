@@ -1,1 +1,1 @@
-"""Policy and benchmark to samples, samples to verdicts, verdicts to counts."""
+"""Policy and benchmark to samples, samples to grades, grades to counts."""

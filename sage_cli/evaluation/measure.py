@@ -68,11 +68,11 @@ def _measure_seed(
 ) -> Measured:
     """Fill a sample set, grade it as far as it isn't, and count it."""
     samples = sampler.samples_at(seed)
-    verdicts = sample_and_grade(sampler, benchmark, grader, seed, n)
-    tally = verdicts.tally(list(benchmark.golds), n)
+    grades = sample_and_grade(sampler, benchmark, grader, seed, n)
+    tally = grades.tally(list(benchmark.golds), n)
     if tally.lacking:
         raise StoreError(
-            f"{tally.lacking} samples of {samples.folder} have no verdict: another process is "
+            f"{tally.lacking} samples of {samples.folder} have no grade: another process is "
             "changing the set",
             "type the same command again",
         )
@@ -91,16 +91,16 @@ def sample_and_grade(
     sampler: PolicySampler, benchmark: Benchmark, grader: Grader, seed: int, n: int
 ) -> GradeStore:
     """Sample and grade what a sample set lacks, and return its grades."""
-    verdicts = GradeStore(sampler.samples_at(seed), grader.identity.mapping())
+    grades = GradeStore(sampler.samples_at(seed), grader.identity.mapping())
     with ExitStack() as grading:
-        with _BackgroundGrading(verdicts, benchmark, grader) as background:
+        with _BackgroundGrading(grades, benchmark, grader) as background:
             sampler.sample(seed, benchmark.problems, n, background.submit)
             doing = sampler.progress.doing(f"grading {sampler.label} on {benchmark.name}")
             grading.enter_context(doing)
-        for rows in verdicts.missing(benchmark.golds, n):
-            verdicts.add(_with_verdicts(rows, grade_rows(rows, benchmark, grader)))
-        verdicts.flush()
-    return verdicts
+        for rows in grades.missing(benchmark.golds, n):
+            grades.add(_with_grades(rows, grade_rows(rows, benchmark, grader)))
+        grades.flush()
+    return grades
 
 
 def grade_rows(rows: Sequence[Completion], benchmark: Benchmark, grader: Grader) -> list[Grade]:
@@ -108,18 +108,18 @@ def grade_rows(rows: Sequence[Completion], benchmark: Benchmark, grader: Grader)
     return grader.grade_many([(benchmark.golds[row.problem_id], row.text) for row in rows])
 
 
-def _with_verdicts(
+def _with_grades(
     rows: Sequence[Completion], grades: Sequence[Grade]
 ) -> list[tuple[Completion, str, str | None]]:
-    """Completions with their verdicts, as they are stored."""
+    """Completions with their grades, as they are stored."""
     return [(row, grade.status, grade.extracted) for row, grade in zip(rows, grades, strict=True)]
 
 
 class _BackgroundGrading:
-    """Grades completions in a thread while others are sampled, and stores the verdicts."""
+    """Grades completions in a thread while others are sampled, and stores the grades."""
 
-    def __init__(self, verdicts: GradeStore, benchmark: Benchmark, grader: Grader) -> None:
-        self._verdicts, self._benchmark, self._grader = verdicts, benchmark, grader
+    def __init__(self, grades: GradeStore, benchmark: Benchmark, grader: Grader) -> None:
+        self._grades, self._benchmark, self._grader = grades, benchmark, grader
         self._pending: deque[tuple[list[Completion], Future[list[Grade]]]] = deque()
         self._thread = ThreadPoolExecutor(1)
 
@@ -130,7 +130,7 @@ class _BackgroundGrading:
         self._thread.shutdown()
         while self._pending:
             self._store_first()
-        self._verdicts.flush()
+        self._grades.flush()
 
     def submit(self, rows: list[Completion]) -> None:
         """Grade `rows` too. An error in the thread is raised by a later call or at the end."""
@@ -141,4 +141,4 @@ class _BackgroundGrading:
 
     def _store_first(self) -> None:
         rows, future = self._pending.popleft()
-        self._verdicts.add(_with_verdicts(rows, future.result()))
+        self._grades.add(_with_grades(rows, future.result()))

@@ -53,8 +53,8 @@ def missing(
                 found.append(Missing(policy.label, benchmark.name, wanted, 0, 0))
                 continue
             held, graded, keys = 0, 0, []
-            for stored, verdicts in stored_verdicts(samples, benchmark, spec):
-                tally = verdicts.tally(list(benchmark.golds), n)
+            for stored, grades in stored_grades(samples, benchmark, spec):
+                tally = grades.tally(list(benchmark.golds), n)
                 held += each - stored.inventory().count_missing(list(benchmark.golds), n)
                 graded += each - tally.lacking
                 keys.append(stored.identity.key)
@@ -64,14 +64,14 @@ def missing(
 
 def counts_of(tally: Tally, seed: int) -> Counts:
     """The counts of one evaluation seed, with each grade where none is missing."""
-    verdicts = None if tally.lacking else SampleGrades((seed,), tally.right_PN)
-    return Counts(tally.problem_ids, tally.n_P, tally.right_P, verdicts)
+    grades = None if tally.lacking else SampleGrades((seed,), tally.right_PN)
+    return Counts(tally.problem_ids, tally.n_P, tally.right_P, grades)
 
 
-def stored_verdicts(
+def stored_grades(
     samples: PolicySamples, benchmark: Benchmark, spec: EvaluationSpec
 ) -> Iterator[tuple[SampleSet, GradeStore]]:
-    """For each evaluation seed its sample set, and the verdicts of the configured grader on it."""
+    """For each evaluation seed its sample set, and the grades of the configured grader on it."""
     evaluation = spec.evaluation
     with grader_for(benchmark.name, spec.grading, spec.prompt) as grader:
         for seed in range(evaluation.seed, evaluation.seed + evaluation.seeds):
@@ -87,11 +87,11 @@ def stored_measurements(
     found: dict[str, tuple[Measured, ...]] = {}
     for benchmark in benchmarks:
         ids, seeds = tuple(benchmark.golds), []
-        for stored, verdicts in stored_verdicts(samples, benchmark, spec):
-            tally = verdicts.tally(ids, n)
+        for stored, grades in stored_grades(samples, benchmark, spec):
+            tally = grades.tally(ids, n)
             if tally.lacking:
                 return None
-            identity, counts = stored.identity, counts_of(tally, verdicts.seed)
+            identity, counts = stored.identity, counts_of(tally, grades.seed)
             seeds.append(
                 Measured(
                     label, benchmark.name, identity.seed, counts, tally.statuses, tally.truncated,
@@ -111,16 +111,16 @@ def stored_counts(
 ) -> dict[int, list[Counts]]:
     """For each n of `ns`, the right ones among each problem's first n samples, a Counts per seed.
 
-    Only samples with a verdict are counted, so that `n_P` is below n where some are missing.
+    Only samples with a grade are counted, so that `n_P` is below n where some are missing.
     `root` is the folder of runs.
     """
     samples = PolicySamples.of_evaluation(policy, spec, root)
     ids = tuple(benchmark.golds)
     found: dict[int, list[Counts]] = {n: [] for n in ns}
-    for _, verdicts in stored_verdicts(samples, benchmark, spec):
+    for _, grades in stored_grades(samples, benchmark, spec):
         for n, of_seeds in found.items():
-            tally = verdicts.tally(ids, n)
-            of_seeds.append(counts_of(tally, verdicts.seed))
+            tally = grades.tally(ids, n)
+            of_seeds.append(counts_of(tally, grades.seed))
     return found
 
 
@@ -144,8 +144,8 @@ def stored_answers(
 ) -> Iterator[StoredAnswer]:
     """The graded ones among the first `n` samples of these problems, seed after seed."""
     problems = {problem.id: problem for problem in benchmark.problems}
-    for stored, verdicts in stored_verdicts(samples, benchmark, spec):
-        for completion, status, extracted in verdicts.stream(problem_ids, n):
+    for stored, grades in stored_grades(samples, benchmark, spec):
+        for completion, status, extracted in grades.stream(problem_ids, n):
             yield StoredAnswer(
                 problems[completion.problem_id], completion, status, extracted, stored.identity.seed
             )

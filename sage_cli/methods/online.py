@@ -137,4 +137,4 @@ class OnlineMethod(Method):
 
     def describe(self) -> dict[str, Any]:
         """Dynamic sampling."""
-        return {"reward": "verdict", "dynamic sampling": self.dynamic_sampling}
+        return {"reward": "grade", "dynamic sampling": self.dynamic_sampling}

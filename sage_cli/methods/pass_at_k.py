@@ -1,4 +1,4 @@
-"""Pass@k training: the reward of a set of k completions is its best verdict."""
+"""Pass@k training: the reward of a set of k completions is its best grade."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class PassAtK(PolicyGradient):
     k: int = Field(4, ge=1)
     """Completions in a set."""
 
-    source = "Chen et al. 2025 (arXiv 2508.10751): the reward of a set of k is its best verdict"
+    source = "Chen et al. 2025 (arXiv 2508.10751): the reward of a set of k is its best grade"
     read_from = "code"
     differs = "on GRPO's loss; S without the code's 1e-6"
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
-        """Return `pass_at_k_advantages` of the verdicts, a row each."""
+        """Return `pass_at_k_advantages` of the grades, a row each."""
         return pass_at_k_advantages(inputs.right_PN, self.k).flatten()
 
     def refusals(self, beside: Beside) -> list[str]:
-        """Sets as large as the group, and rewards that are no verdicts."""
+        """Sets as large as the group, and rewards that are no grades."""
         group, found = self.rollouts_per_prompt, super().refusals(beside)
         if self.k >= group:
             found.append(
@@ -47,7 +47,7 @@ class PassAtK(PolicyGradient):
             )
         if self.overlong_buffer:
             found.append(
-                "rl.algo 'pass-at-k' reads verdicts alone and would ignore rl.overlong_buffer "
+                "rl.algo 'pass-at-k' reads grades alone and would ignore rl.overlong_buffer "
                 "(use rl.overlong_buffer=null, or --algo pkpo)"
             )
         return found

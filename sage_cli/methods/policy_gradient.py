@@ -163,7 +163,7 @@ class PlainAdvantages(PolicyGradient):
         return None if self.advantage == "beta" else self.advantage
 
     def advantages(self, inputs: AdvantageInputs) -> Tensor:
-        """Return what `advantage` names, of the rewards; `beta` of the verdicts."""
+        """Return what `advantage` names, of the rewards; `beta` of the grades."""
         from sage_cli.methods.parts import formulas
 
         found = {

@@ -105,5 +105,5 @@ def seeds_notes(comparison: Comparison) -> list[str]:
         return []
     return [
         "both sides share their random numbers sample by sample (equal evaluation seeds): within "
-        f"a problem verdicts correlate {correlation:.2f}"
+        f"a problem grades correlate {correlation:.2f}"
     ]

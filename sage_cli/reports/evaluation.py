@@ -11,7 +11,7 @@ from sage_cli.metrics import Counts
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.reports.document import Document
-from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
+from sage_cli.reports.measurement import Measured, MeasuredJson, grade_notes, record
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.published import evaluation_tables, published, published_scores
 from sage_cli.reports.tables.render import Record, to_records
@@ -86,7 +86,7 @@ def evaluation_document(
         data=data,
         tables=(table,),
         sheets={"eval": table},
-        notes=verdict_notes(measurements),
+        notes=grade_notes(measurements),
     )
 
 

@@ -14,7 +14,7 @@ from sage_cli.metrics import Counts
 class Measured:
     """One policy on one benchmark with one evaluation seed.
 
-    `statuses` counts verdicts over all completions, `truncated` those that hit the token limit.
+    `statuses` counts grades over all completions, `truncated` those that hit the token limit.
     """
 
     policy: str
@@ -35,7 +35,7 @@ class Counted(TypedDict):
 
 
 class MeasuredJson(TypedDict):
-    """The measurement of one evaluation seed: verdicts, and n and c of every problem."""
+    """The measurement of one evaluation seed: grades, and n and c of every problem."""
 
     seed: int
     sample_set: str
@@ -59,14 +59,14 @@ def record(measured: Measured) -> MeasuredJson:
     }
 
 
-def verdict_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
+def grade_notes(measured: Sequence[Measured]) -> tuple[str, ...]:
     """Return notes as `grpo on aime, evaluation seed 0: 40 right, 8 wrong; 2 truncated`."""
     return tuple(
-        f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_verdicts(one)}"
+        f"{one.policy} on {one.benchmark}, evaluation seed {one.seed}: {_grades(one)}"
         for one in measured
     )
 
 
-def _verdicts(measured: Measured) -> str:
+def _grades(measured: Measured) -> str:
     counted = ", ".join(f"{count} {status}" for status, count in measured.statuses.items())
     return counted + (f"; {measured.truncated} truncated" if measured.truncated else "")

@@ -40,7 +40,7 @@ class ShownSample:
     problem: str
     question: str
     gold: str
-    verdict: str
+    grade: str
     extracted: str | None
     text: str
     tokens: tuple[ShownToken, ...] = ()

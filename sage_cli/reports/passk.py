@@ -12,7 +12,7 @@ from sage_cli.metrics import Curve
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.document import Document, Figure
 from sage_cli.reports.figures.curves import draw_curves
-from sage_cli.reports.measurement import Measured, MeasuredJson, record, verdict_notes
+from sage_cli.reports.measurement import Measured, MeasuredJson, grade_notes, record
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 
@@ -74,7 +74,7 @@ def passk_document(
         ),
         sheets={"passk": _every_k(lines)},
         figures=(Figure("passk", partial(draw_curves, panels)),),
-        notes=verdict_notes([one for line in lines for one in line.measured]),
+        notes=grade_notes([one for line in lines for one in line.measured]),
     )
 
 

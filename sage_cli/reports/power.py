@@ -26,7 +26,7 @@ from sage_cli.reports.tables.table import Column, Measure, Row, Table, columns
 class Question:
     """A power analysis: designs, ks, gains or losses, and assumptions.
 
-    `like` names the run that the verdicts' correlation was estimated from, if any.
+    `like` names the run that the grades' correlation was estimated from, if any.
     """
 
     designs: tuple[Design, ...]
@@ -192,7 +192,7 @@ def _notes(question: Question) -> tuple[str, ...]:
 def _correlation_note(question: Question) -> str:
     source = f"estimated from {question.like}" if question.like else "--correlation, or --like RUN"
     return (
-        f"verdicts of base and trained policy on a sample correlate {question.correlation:.2f}, "
+        f"grades of base and trained policy on a sample correlate {question.correlation:.2f}, "
         f"since both share their random numbers ({source}); with another evaluation seed on one "
         "side they don't: --correlation 0"
     )

@@ -1,6 +1,6 @@
 """Problems tried by the policy as it starts, and the failed ones once more with a hint.
 
-Completions and verdicts are stored as an evaluation's are: whoever is interrupted goes on.
+Completions and grades are stored as an evaluation's are: whoever is interrupted goes on.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def attempts(
     if not problems:
         return []
     benchmark = Benchmark(name, tuple(problems), *judge_of(name))
-    verdicts = sample_and_grade(sampler, benchmark, grader, seed, n)
+    grades = sample_and_grade(sampler, benchmark, grader, seed, n)
     found: defaultdict[str, list[tuple[Completion, str]]] = defaultdict(list)
-    for completion, status, _ in verdicts.stream(benchmark.golds, n):
+    for completion, status, _ in grades.stream(benchmark.golds, n):
         found[completion.problem_id].append((completion, status))
     return [_attempt(problem, found[problem.id]) for problem in problems]
 

@@ -1,4 +1,4 @@
-"""A policy trained on rollouts whose rewards are a grader's verdicts."""
+"""A policy trained on rollouts whose rewards are grades."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def train_by_rewards(
         grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
         looks = held.enter_context(looking(apart, tokenizer, watch.on_look if watch else _nobody))
 
-        def verdicts(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
+        def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             return grader.grade_many(list(zip(golds, completions, strict=True)))
 
         inputs = RlInputs(
@@ -60,7 +60,7 @@ def train_by_rewards(
             reference=reference,
             tokenizer=tokenizer,
             prompts=[(template.render(problem.question), problem) for problem in problems],
-            grader=verdicts,
+            grader=grades,
             reference_completions=reference_completions(
                 spec,
                 reference_samples(spec, start, record.root),

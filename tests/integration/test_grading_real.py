@@ -1,4 +1,4 @@
-"""Grading against published rows: the golds that we ship are theirs, and so are the verdicts."""
+"""Grading against published rows: the golds that we ship are theirs, and so are the grades."""
 
 import json
 

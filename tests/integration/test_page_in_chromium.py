@@ -29,11 +29,11 @@ PROBLEMS, N = 60, 32
 
 def sample(place: int) -> ShownSample:
     tokens = tuple(ShownToken(f"{word} ", 1 + place / 50, place / 9) for word in ("so", "it", "is"))
-    verdict = "right" if place % 2 else "wrong"
+    grade = "right" if place % 2 else "wrong"
     words = f"{place} so it is"
     return ShownSample(
         "table1", "grpo-branch" if place % 3 else "base", "arithmetic", f"p{place // 4}",
-        f"{place // 4} * 3 = ?", "12", verdict, "12", words, tokens if place < 3 else (),
+        f"{place // 4} * 3 = ?", "12", grade, "12", words, tokens if place < 3 else (),
     )  # fmt: skip
 
 

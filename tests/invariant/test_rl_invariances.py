@@ -136,14 +136,14 @@ def test_no_guide_is_trls_own_trainer(bench: Any, configure: Any, loss: str):
             if "loss" in logs:
                 heard.append(dict(logs))
 
-    def verdict(completions: list[str], gold: list[str], **_: Any) -> list[float]:
+    def grade(completions: list[str], gold: list[str], **_: Any) -> list[float]:
         grades = bench.grader(gold, completions)
         return [float(grade.status == "right") for grade in grades]
 
     rows = prompt_rows(PROMPTS)
     trainer = GRPOTrainer(
         model=load_model(bench.base),
-        reward_funcs=[verdict],
+        reward_funcs=[grade],
         args=grpo_arguments(RlSpec.of(config), bench.folder / "theirs"),
         train_dataset=rows.select(training_order(len(rows), config.rl)),
         processing_class=bench.tokenizer,

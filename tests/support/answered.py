@@ -18,7 +18,7 @@ from sage_cli.store.samples.sample_set import SampleIdentity, SampleSet
 
 
 class Sample(NamedTuple):
-    """What one completion is: text, verdict, answer; tokens, reason to stop; what a model says."""
+    """What one completion is: text, grade, answer; tokens, reason to stop; what a model says."""
 
     text: str = ""
     status: str = "right"
@@ -52,17 +52,15 @@ def answered(
     by_key = {(row.problem_id, row.index): one for row, one in rows}
     for part in range(parts):
         put(stored, *(row for row, _ in rows[part::parts]))
-    verdicts, readings = GradeStore(stored, {"by": "hand"}), ScoreStore(stored, {"by": "hand"})
+    grades, readings = GradeStore(stored, {"by": "hand"}), ScoreStore(stored, {"by": "hand"})
     for row in stored.completions():
         one = by_key[row.problem_id, row.index]
-        verdicts.add([(row, one.status, one.extracted)])
+        grades.add([(row, one.status, one.extracted)])
         readings.add([(row, one.surprisal, one.entropy, one.tokens)])
-    verdicts.flush()
+    grades.flush()
     readings.flush()
     n = max(len(of) for of in samples.values())
-    return Answers(
-        policy, Benchmark(benchmark, problems, "math", None), n, (verdicts,), (readings,)
-    )
+    return Answers(policy, Benchmark(benchmark, problems, "math", None), n, (grades,), (readings,))
 
 
 def inputs(*answers: Answers, **options: Any) -> Inputs:

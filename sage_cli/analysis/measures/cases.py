@@ -15,12 +15,12 @@ from sage_cli.analysis.texts import skeleton
 from sage_cli.reports.document import Document
 from sage_cli.reports.tables.table import Measure, Row, Table, columns
 
-VERDICTS = {True: "right", False: "not right"}
+GRADES = {True: "right", False: "not right"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A typical completion: `alike` of the `of` with its verdict have its skeleton."""
+    """A typical completion: `alike` of the `of` with its grade have its skeleton."""
 
     row: GradedSample
     alike: int
@@ -54,7 +54,7 @@ def cases(inputs: Inputs) -> Document:
     """Return each benchmark's problem on which policies differ most, with their completions."""
     tables, sheet = [], []
     data: list[CaseJson] = []
-    names = "policy, share right, verdict, alike, completion"
+    names = "policy, share right, grade, alike, completion"
     for benchmark, answers in inputs.answers.items():
         id_ = most_different(answers)
         problem = answers[0].problems[id_]
@@ -65,7 +65,7 @@ def cases(inputs: Inputs) -> Document:
                 completion, grade = case.row.completion, case.row.grade
                 alike = f"{case.alike} of {case.of}"
                 rows.append(
-                    Row((own.policy, share, VERDICTS[right], alike, completion.text), own.policy)
+                    Row((own.policy, share, GRADES[right], alike, completion.text), own.policy)
                 )
                 data.append(
                     CaseJson(

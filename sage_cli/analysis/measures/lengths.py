@@ -20,13 +20,13 @@ from sage_cli.reports.tables.table import Measure, Row, Table, columns
 
 ALL = "all"
 COLUMNS = columns(
-    "benchmark, policy, verdict, completions, mean tokens, median, 95th percentile, longest, "
+    "benchmark, policy, grade, completions, mean tokens, median, 95th percentile, longest, "
     "truncated"
 )
 
 
 class LengthsData(TypedDict):
-    """A row for each policy, benchmark and verdict."""
+    """A row for each policy, benchmark and grade."""
 
     lengths: list[Record]
 
@@ -36,10 +36,10 @@ def lengths(inputs: Inputs) -> Document:
     rows = [row for own in inputs.each() for row in length_rows(own, inputs.options)]
     means: dict[str, dict[str, dict[str, Measure]]] = {name: {} for name in inputs.answers}
     for row in rows:
-        benchmark, policy, verdict = map(str, row.cells[:3])
+        benchmark, policy, grade = map(str, row.cells[:3])
         if isinstance(mean := row.cells[4], Measure):
-            means[benchmark].setdefault(verdict, {})[policy] = mean
-    table = Table("tokens by verdict", COLUMNS, tuple(rows))
+            means[benchmark].setdefault(grade, {})[policy] = mean
+    table = Table("tokens by grade", COLUMNS, tuple(rows))
     return Document(
         name="lengths",
         title="lengths of completions",
@@ -51,7 +51,7 @@ def lengths(inputs: Inputs) -> Document:
         notes=(
             "mean tokens and truncated are means over the problems that have such a completion, "
             "with intervals over problems; quantiles are over completions",
-            "truncated: stopped by the limit of tokens, whatever the verdict",
+            "truncated: stopped by the limit of tokens, whatever the grade",
         ),
     )
 
@@ -61,24 +61,24 @@ def length_rows(answers: Answers, options: Options) -> list[Row]:
     tokens: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
     truncated: Counter[tuple[str, str]] = Counter()
     for _, completion, grade in answers.rows():
-        for verdict in (ALL, grade.status):
-            tokens[verdict, completion.problem_id][completion.tokens] += 1
-            truncated[verdict, completion.problem_id] += completion.finish_reason == "length"
+        for status in (ALL, grade.status):
+            tokens[status, completion.problem_id][completion.tokens] += 1
+            truncated[status, completion.problem_id] += completion.finish_reason == "length"
     rows = []
-    for verdict in (ALL, *STATUSES):
-        ids = [id_ for id_ in answers.problems if (verdict, id_) in tokens]
+    for status in (ALL, *STATUSES):
+        ids = [id_ for id_ in answers.problems if (status, id_) in tokens]
         if not ids:
             continue
-        counters = [tokens[verdict, id_] for id_ in ids]
+        counters = [tokens[status, id_] for id_ in ids]
         n_P = np.array([counter.total() for counter in counters])
         sum_P = np.array([sum(length * n for length, n in one.items()) for one in counters])
-        truncated_P = np.array([truncated[verdict, id_] for id_ in ids])
+        truncated_P = np.array([truncated[status, id_] for id_ in ids])
         pooled = sum(counters, Counter[int]())
         mean = replace(mean_over_problems(sum_P / n_P, options), digits=1)
         quantiles = (_quantile(pooled, 0.5), _quantile(pooled, 0.95), max(pooled))
         share = share_over_problems(truncated_P / n_P, options)
         name = (answers.benchmark.name, answers.policy)
-        cells = (*name, verdict, pooled.total(), mean, *quantiles, share)
+        cells = (*name, status, pooled.total(), mean, *quantiles, share)
         rows.append(Row(cells, section=" ".join(name)))
     return rows
 
@@ -91,5 +91,5 @@ def _quantile(lengths: Counter[int], share: float) -> int:
 
 
 LENGTHS = Analysis(
-    "lengths", "tokens by verdict, and the share that is truncated", lengths, LengthsData
+    "lengths", "tokens by grade, and the share that is truncated", lengths, LengthsData
 )

@@ -26,7 +26,7 @@ from sage_cli.reports.tables.table import Cell, Column, Measure, Row, Table, col
 class SupportJson(TypedDict):
     """A run's problems that are kept, lost or gained at a delta, and the paper's ratios.
 
-    `paired`: by chance and surely are from verdicts paired by their random numbers.
+    `paired`: by chance and surely are from grades paired by their random numbers.
     """
 
     delta: float
@@ -195,7 +195,7 @@ def _null(inputs: Inputs) -> str:
     ]
     if all(pair is not None for pair in pairs):
         return (
-            "its two verdicts on one sample swapped at random (both policies were sampled with the "
+            "its two grades on one sample swapped at random (both policies were sampled with the "
             "same evaluation seeds, so that sample i shares its random numbers); surely: "
             "McNemar's exact test"
         )

@@ -47,7 +47,7 @@ def command(
     correlation: Annotated[
         float | None,
         typer.Option(
-            help="Correlation of the two policies' verdicts on a sample with the same random "
+            help="Correlation of the two policies' grades on a sample with the same random "
             "numbers (default 0.36; 0 for different evaluation seeds)."
         ),
     ] = None,

@@ -32,9 +32,9 @@ def show(
     problem: Annotated[
         str | None, typer.Option("--problem", help="A prefix of a problem's id.")
     ] = None,
-    verdict: Annotated[
+    grade: Annotated[
         str | None,
-        typer.Option("--verdict", help="right, wrong, unparseable, timeout or error."),
+        typer.Option("--grade", help="right, wrong, unparseable, timeout or error."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many completions.")] = 8,
     benchmark: Benchmark = None,
@@ -44,14 +44,14 @@ def show(
     runs: RunRoot = None,
     json: Json = False,
 ) -> None:
-    """Show stored completions with their problems and verdicts; nothing is sampled or graded."""
+    """Show stored completions with their problems and grades; nothing is sampled or graded."""
     evaluation = {"benchmark": benchmark}
     settings = load_for_measuring([run], preset, config, set_, runs, evaluation=evaluation).config
     from sage_cli.commands.measure.samples_show import samples_show
     from sage_cli.evaluation.evaluate import Evaluation
 
     with doing(f"looking for stored completions of {run}"):
-        found = samples_show(Evaluation.of_config(settings), run, problem, verdict, limit)
+        found = samples_show(Evaluation.of_config(settings), run, problem, grade, limit)
     if json:
         samples: SamplesAnswer = {"samples": found}
         emit(samples)

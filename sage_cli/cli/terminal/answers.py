@@ -231,7 +231,7 @@ class ReportsAnswer(TypedDict):
 
 
 class SamplesAnswer(TypedDict):
-    """Stored completions with their problems and verdicts."""
+    """Stored completions with their problems and grades."""
 
     samples: list[StoredAnswer]
 

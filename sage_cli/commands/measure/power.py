@@ -47,7 +47,7 @@ def power(
     A name is a file of counts, or a run or model whose stored samples are counted; without names
     it is the latest run. Nothing is sampled. Without `problems`, as many as were counted, twice and
     four times that; without `k`, 1 and the powers of 16 up to the samples. `like` is a run from
-    whose stored verdicts the correlation with each base's is estimated.
+    whose stored grades the correlation with each base's is estimated.
     """
     n, s = whole_numbers("--samples", samples), whole_numbers("--seeds", seeds)
     p = whole_numbers("--problems", problems) if problems else None
@@ -120,7 +120,7 @@ def _bases(evaluation: Evaluation, names: Sequence[str]) -> tuple[list[Counted],
 def _correlation(
     evaluation: Evaluation, like: str, label: str, benchmark: str, counts: Counts
 ) -> float:
-    """Return the correlation of the base's stored verdicts with those of the run `like`."""
+    """Return the correlation of the base's stored grades with those of the run `like`."""
     (policy,) = evaluation.policies([like])
     n, correlation = evaluation.spec.evaluation.samples, float("nan")
     for one in evaluation.benchmarks:
@@ -129,7 +129,7 @@ def _correlation(
             correlation = grade_correlation(counts, pooled(stored))
     if math.isnan(correlation):
         raise StoreError(
-            f"{like} and {label} have no stored verdicts on the same samples of {benchmark}",
+            f"{like} and {label} have no stored grades on the same samples of {benchmark}",
             f"type sage passk {label} {like} first, or give --correlation",
         )
     return max(correlation, 0.0)

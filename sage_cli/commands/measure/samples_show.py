@@ -1,4 +1,4 @@
-"""`sage samples show`: stored completions with their problems and verdicts."""
+"""`sage samples show`: stored completions with their problems and grades."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from sage_cli.store.runs.run import Runs
 
 
 def samples_show(
-    evaluation: Evaluation, name: str, problem: str | None, verdict: str | None, limit: int
+    evaluation: Evaluation, name: str, problem: str | None, grade: str | None, limit: int
 ) -> list[StoredAnswer]:
     """Return at most `limit` stored completions of a policy, in order of problems and samples.
 
     `problem` is a prefix of an id. Raises StoreError if no such completion is stored.
     """
-    if verdict is not None and verdict not in STATUSES:
-        raise ConfigurationError(
-            f"there is no verdict '{verdict}'", f"there are {', '.join(STATUSES)}"
-        )
+    if grade is not None and grade not in STATUSES:
+        raise ConfigurationError(f"there is no grade '{grade}'", f"there are {', '.join(STATUSES)}")
     spec, benchmarks = evaluation.spec, evaluation.benchmarks
     policy = named_policy(name, Runs(evaluation.root), spec.model)
     samples = evaluation.samples(policy)
@@ -36,9 +34,9 @@ def samples_show(
             f"no problem of {spec.evaluation.benchmark} has an id that begins with '{problem}'",
             "the CSV of `sage passk` and of suites lists them",
         )
-    answers = list(islice(_wanted(samples, benchmarks, spec, ids, verdict), limit))
+    answers = list(islice(_wanted(samples, benchmarks, spec, ids, grade), limit))
     if not answers:
-        graded = f"{verdict} " if verdict else ""
+        graded = f"{grade} " if grade else ""
         raise StoreError(
             f"no {graded}completion of {policy.label} on {spec.evaluation.benchmark} is stored "
             "under these settings",
@@ -52,14 +50,14 @@ def _wanted(
     benchmarks: Sequence[Benchmark],
     spec: EvaluationSpec,
     ids: dict[str, list[str]],
-    verdict: str | None,
+    grade: str | None,
 ) -> Iterator[StoredAnswer]:
     """Yield completions problem after problem, so that the first come before all are read."""
     for benchmark in benchmarks:
         for id_ in ids[benchmark.name]:
             answers = stored_answers(samples, benchmark, spec, [id_], spec.evaluation.samples)
             for answer in sorted(answers, key=lambda one: (one.seed, one.completion.index)):
-                if verdict in (None, answer.status):
+                if grade in (None, answer.status):
                     yield answer
 
 

@@ -29,7 +29,7 @@ def pooled_advantages(
 ) -> tuple[Tensor, Tensor]:
     """Rewards less the mean of their prompt's pool (B,), and whether a row teaches (B,).
 
-    Pools may differ in size; rows that aren't `real_B` belong to none. A pool of one verdict
+    Pools may differ in size; rows that aren't `real_B` belong to none. A pool of one grade
     teaches nothing, nor do rows that aren't real.
     """
     prompts = int(prompt_B.max()) + 1

@@ -59,7 +59,7 @@ class _AllRows:
 
 
 class SecondStage(Hooks):
-    """Samples it, pools both stages and leaves out pools of one verdict.
+    """Samples it, pools both stages and leaves out pools of one grade.
 
     The record says how many rollouts the last batch took beyond the first stage, of how many
     prompts, and how many of those without a right answer have found one.

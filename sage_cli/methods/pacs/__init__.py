@@ -1,4 +1,4 @@
-"""PACS: verdicts as labels of the policy's log-ratios, a cross-entropy over each group."""
+"""PACS: grades as labels of the policy's log-ratios, a cross-entropy over each group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pacs(OnlineMethod):
     """Right and wrong completions of a group count alike, however many there are of either."""
 
     source = (
-        "Li et al. 2025 (arXiv 2509.02522): verdicts as labels of the policy's log-ratios, a "
+        "Li et al. 2025 (arXiv 2509.02522): grades as labels of the policy's log-ratios, a "
         "cross-entropy over each group; no advantages, no clipping"
     )
     read_from = "code"

@@ -1,4 +1,4 @@
-"""PACS: the verdict as a label, the policy's log-ratio as a score (Li et al. 2025, 2509.02522)."""
+"""PACS: the grade as a label, the policy's log-ratio as a score (Li et al. 2025, 2509.02522)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pacs(score_PN: Tensor, right_PN: Tensor, *, weighted: bool) -> tuple[Tensor,
 
 
 def label_weights(right_PN: Tensor) -> Tensor:
-    """N / (2 n) where n of a group's N completions have the same verdict; 1 where all have it."""
+    """N / (2 n) where n of a group's N completions have the same grade; 1 where all have it."""
     size = right_PN.shape[1]
     right_P1 = right_PN.sum(dim=1, keepdim=True)
     same_PN = torch.where(right_PN == 1, right_P1, size - right_P1)

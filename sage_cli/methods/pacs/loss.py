@@ -34,7 +34,7 @@ class PacsLoss(Hooks):
         self._loss_B = self._credit_B = torch.empty(0)
 
     def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
-        """Remember the verdicts of a new batch. Advantages are 0: TRL's term is the KL's alone."""
+        """Remember the grades of a new batch. Advantages are 0: TRL's term is the KL's alone."""
         _ = trainer
         self._right_PN, self._step = right_PN, -1
         return torch.zeros_like(batch["advantages"])

@@ -119,7 +119,7 @@ class MethodContract(ABC):
         assert not self.advantages(self.inputs()).requires_grad
 
     def test_inputs_stay_as_they_are(self) -> None:
-        """Rewards, verdicts and mask are recorded afterwards."""
+        """Rewards, grades and mask are recorded afterwards."""
         inputs, untouched = self.inputs(), self.inputs()
         self.advantages(inputs)
         for name in ("rewards_PN", "right_PN", "mask_BT", "logps_BT", "entropy_BT"):

@@ -1,6 +1,6 @@
 """Dynamic sampling: groups that teach nothing are replaced by fresh prompts (DAPO, Yu et al. 2025).
 
-A group whose verdicts are all equal has no advantage. Verdicts decide, not shaped rewards: a
+A group whose grades are all equal has no advantage. Grades decide, not shaped rewards: a
 group of wrong answers of different lengths is still replaced.
 """
 
@@ -22,7 +22,7 @@ Drawn = tuple[Any, ...]
 
 
 class DynamicSampling:
-    """Replaces groups of equal verdicts, in at most `bound` generations beyond the first.
+    """Replaces groups of equal grades, in at most `bound` generations beyond the first.
 
     Fresh prompts are chosen by a generator seeded by (seed, step, attempt), without those already
     tried in this step, so that a resumed run chooses the same. `record` says how many groups were

@@ -27,7 +27,7 @@ def beta_advantages(rewards_PN: Tensor) -> Tensor:
     p is a group's mean reward, m and v the mean and population variance of p over the batch;
     with s = m (1 - m) / v - 1 the density has alpha = max(1, 1 + s m / 3) and
     beta = max(1, 1 + s (1 - m) / 3). Where v = 0 (one group, or all p equal) the group's own
-    normalisation is taken; a group of equal verdicts has advantage 0.
+    normalisation is taken; a group of equal grades has advantage 0.
     """
     p_P1 = rewards_PN.mean(dim=1, keepdim=True)
     mean, variance = p_P1.mean(), p_P1.var(correction=0)

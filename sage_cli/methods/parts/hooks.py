@@ -31,7 +31,7 @@ GradeCompletions = Callable[[Sequence[str], Sequence[str]], Sequence[HasStatus]]
 """(golds, completions) -> what is said of each pair."""
 
 
-class VerdictReward:
+class GradeReward:
     """TRL's reward function around a grader.
 
     `completions` and `statuses` are the last batch's, in its order, `record` what else there is to
@@ -39,7 +39,7 @@ class VerdictReward:
     remembers.
     """
 
-    __name__ = "verdict"
+    __name__ = "grade"
 
     def __init__(self, grader: GradeCompletions) -> None:
         self.grader = grader
@@ -142,7 +142,7 @@ class Hooks:
 
     def __init__(self, method: OnlineMethod, setup: Setup) -> None:
         self.setup = setup
-        self.reward = VerdictReward(setup.grader)
+        self.reward = GradeReward(setup.grader)
         self._dynamic = None
         if method.dynamic_sampling:
             extra = method.max_extra_generations
@@ -161,7 +161,7 @@ class Hooks:
         return self._dynamic.draw(trainer, rows) if self._dynamic else (rows, None)
 
     def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
-        """Return this process's advantages after a look at the rewards or verdicts of all."""
+        """Return this process's advantages after a look at the rewards or grades of all."""
         _ = trainer, right_PN
         found: Tensor = batch["advantages"]
         return found

@@ -1,4 +1,4 @@
-"""RLPR: the gold's probability in the answer's place pays, instead of the verdict."""
+"""RLPR: the gold's probability in the answer's place pays, instead of the grade."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Rlpr(PlainAdvantages):
-    """RLPR (Yu et al. 2025). The reward is the gold's mean probability, verdicts are logged."""
+    """RLPR (Yu et al. 2025). The reward is the gold's mean probability, grades are logged."""
 
     algo: Literal["rlpr"] = "rlpr"
     epsilon_high: float = Field(0.27, gt=0)
@@ -49,7 +49,7 @@ class Rlpr(PlainAdvantages):
             "rl.dynamic_sampling": self.dynamic_sampling,
         }
         found += [
-            f"{name} reads verdicts, and rl.algo 'rlpr' pays for probabilities: completions would "
+            f"{name} reads grades, and rl.algo 'rlpr' pays for probabilities: completions would "
             "be chosen by another thing than what is paid for (leave it out)"
             for name, reads in reading.items()
             if reads

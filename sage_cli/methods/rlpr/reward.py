@@ -1,4 +1,4 @@
-"""RLPR's reward through the trainer: verdicts are graded and kept as ever, and pay nothing."""
+"""RLPR's reward through the trainer: completions are graded and recorded; grades pay nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sage_cli.errors import DataError, StoreError
-from sage_cli.methods.parts.hooks import Batch, Hooks, Setup, Trainer, VerdictReward
+from sage_cli.methods.parts.hooks import Batch, GradeReward, Hooks, Setup, Trainer
 from sage_cli.methods.rlpr.formula import (
     mean_probability,
     probability_reward,
@@ -27,7 +27,7 @@ _AT_START = "golds_at_start"
 """What a checkpoint calls the golds' first probabilities, in the order of the prompts."""
 
 
-class ProbabilityReward(VerdictReward):
+class ProbabilityReward(GradeReward):
     """TRL's reward function that pays for the gold's probability in the answer's place.
 
     A completion without an answer between the tags has the probability 0. `deviations` are the
@@ -82,7 +82,7 @@ class ProbabilityReward(VerdictReward):
         return together[: len(numbers)]
 
     def __call__(self, *, completions: list[str], gold: list[str], **known: Any) -> list[float]:
-        """Rewards for TRL, which says the prompts and their numbers; verdicts are kept beside."""
+        """Rewards for TRL, which says the prompts and their numbers; grades are kept beside."""
         prompts, row, at_start = known["prompts"], known["row"], self._at_start()
         super().__call__(completions=completions, gold=gold)
         begins = [self.setup.answer_begin(text) for text in completions]

@@ -17,9 +17,9 @@ RECORDED: Mapping[str, str] = {
     "from.",
     "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
     "reward": "Share of completions with a right answer (under `rlpr`, too).",
-    "reward/*": "Mean of a part of the reward besides the verdict, as the punishment of overlong "
+    "reward/*": "Mean of a part of the reward besides the grade, as the punishment of overlong "
     "completions.",
-    "verdict/*": "Number of completions with that verdict.",
+    "grade/*": "Number of completions with that grade.",
     "groups/zero_variance": "Share of prompts whose completions are all right or all wrong, which "
     "teach nothing.",
     "groups/discarded": "Dynamic sampling: prompts that were drawn and left out for that reason.",
@@ -27,7 +27,7 @@ RECORDED: Mapping[str, str] = {
     "groups/filtered": "RLPR: groups whose rewards deviate too little to teach.",
     "groups/second_stage": "DARS: prompts that had a second stage of rollouts.",
     "groups/rescued": "DARS: those of them that had no right answer before it and have one now.",
-    "groups/taught": "DARS: prompts whose pools have both verdicts, which the loss is over.",
+    "groups/taught": "DARS: prompts whose pools have both grades, which the loss is over.",
     "rollouts/extra": "DARS: completions of the second stage.",
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions that were cut off at the limit.",

@@ -15,7 +15,7 @@ def batch_record(
 ) -> dict[str, Any]:
     """Statistics over all processes' completions, indices into STATUSES one row per prompt.
 
-    `reward` is the share of right answers; a group has zero variance when its verdicts agree.
+    `reward` is the share of right answers; a group has zero variance when its grades agree.
     `reward/overlong` is the mean soft overlong punishment where there is one.
     """
     right_PN = (status_PN == STATUSES.index("right")).float()
@@ -23,7 +23,7 @@ def batch_record(
     record = {
         "reward": right_PN.mean().item(),
         **{
-            f"verdict/{status}": int((status_PN == index).sum())
+            f"grade/{status}": int((status_PN == index).sum())
             for index, status in enumerate(STATUSES)
         },
         "groups/zero_variance": ((p_P == 0) | (p_P == 1)).float().mean().item(),

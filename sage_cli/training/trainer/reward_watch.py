@@ -74,7 +74,7 @@ def _advice(records: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _unparseable(records: Iterable[Mapping[str, Any]]) -> float:
-    counts = [[record.get(f"verdict/{status}", 0) for status in STATUSES] for record in records]
+    counts = [[record.get(f"grade/{status}", 0) for status in STATUSES] for record in records]
     total = sum(map(sum, counts))
     return sum(row[STATUSES.index("unparseable")] for row in counts) / total if total else 0.0
 

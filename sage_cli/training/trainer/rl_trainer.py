@@ -1,4 +1,4 @@
-"""The RL trainer: verdicts as rewards, advantages by name, one record per optimiser step."""
+"""The RL trainer: grades as rewards, advantages by name, one record per optimiser step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COMPLETION_TEXTS = 3
 
 
 class RlTrainer(RolloutTrainer):
-    """RolloutTrainer that knows verdicts; hands every optimiser step's record to `writer`.
+    """RolloutTrainer that knows grades; hands every optimiser step's record to `writer`.
 
     `rollouts` are completions of the generation batch at hand, one of each prompt of this process;
     `rewards_BF` what each reward function F says of the completions of all processes. A text that

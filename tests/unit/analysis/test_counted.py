@@ -50,7 +50,7 @@ def test_lengths_by_hand(tmp_path):
             "b": [R._replace(tokens=6), W._replace(tokens=8), cut._replace(status="unparseable")],
         },
     )  # fmt: skip
-    rows = {row["verdict"]: row for row in lengths(inputs(own)).data["lengths"]}
+    rows = {row["grade"]: row for row in lengths(inputs(own)).data["lengths"]}
     assert list(rows) == ["all", "right", "wrong", "unparseable"]
     # right: a (10 + 20) / 2 = 15, b 6: mean 10.5; lengths 6, 10, 20
     assert rows["right"]["mean tokens"] == pytest.approx(10.5)
@@ -221,7 +221,7 @@ def test_support_pairs_the_samples_of_equal_evaluation_seeds_and_no_others(tmp_p
     assert "Fisher's exact test" in document.notes[1]
 
 
-def test_cases_are_the_commonest_of_their_verdict(tmp_path):
+def test_cases_are_the_commonest_of_their_grade(tmp_path):
     rare, common = Sample("D:2*2=4"), Sample("S:1+1=2")
     base = answered(tmp_path, "base", {"a": [R, R], "b": [W, W]})
     run = answered(tmp_path, "run", {"a": [R, W], "b": [R, R]})
@@ -252,6 +252,6 @@ def test_every_document_is_written_in_all_its_forms(tmp_path):
 
 def test_means_have_no_interval_where_there_is_one_problem(tmp_path):
     own = answered(tmp_path, "p", {"a": [R, W]})
-    (row,) = [r for r in lengths(inputs(own)).data["lengths"] if r["verdict"] == "all"]
+    (row,) = [r for r in lengths(inputs(own)).data["lengths"] if r["grade"] == "all"]
     assert row["mean tokens"] == 5.0
     assert np.isnan(row.get("mean tokens low") or math.nan)

@@ -25,7 +25,7 @@ SETTINGS = {
 
 @pytest.fixture
 def root(tmp_path):
-    """A run with two records and, of three problems, two samples each with verdicts."""
+    """A run with two records and, of three problems, two samples each with grades."""
     config = load(("tiny",), SETTINGS).config
     run = Runs(tmp_path).at("rl", "dapo", "1" * 8)
     with run.recording(config.model_dump(mode="json"), kind="rl", seed=1):
@@ -45,11 +45,11 @@ def root(tmp_path):
             for index in range(2):
                 writer.add(Completion(id_, index, 0, "text", 1, "stop"))
     with grader_for("arithmetic", recipe.grading, recipe.prompt) as grader:
-        verdicts = GradeStore(samples, grader.identity.mapping())
+        grades = GradeStore(samples, grader.identity.mapping())
     for row in samples.completions():  # the first problem's first sample alone is right
         right = row.problem_id == ids[0] and row.index == 0
-        verdicts.add([(row, "right" if right else "wrong", None)])
-    verdicts.flush()
+        grades.add([(row, "right" if right else "wrong", None)])
+    grades.flush()
     return tmp_path
 
 

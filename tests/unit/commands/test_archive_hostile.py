@@ -33,7 +33,7 @@ INSIDE = [
     "model/config.json", "model/evil.py", "model/model.safetensors", "model/a.bin",
     "checkpoints/checkpoint-1/sealed.json", "../../../out.json", "../manifest.json", ".lock",
     "a/" * 12 + "x.json", "x" * 90 + ".json", "\x1b[2J.json", "set.json", "engines.json", "index",
-    "verdicts/0/a.grades", "claims/x.json",
+    "grades/0/a.grades", "claims/x.json",
 ]  # fmt: skip
 TEXTS = [
     b"", b"{}", b"[]", b"null", b"[" * 50_000, b"\xff\xfe", b'{"parent": "' + RUN.encode() + b'"}',

@@ -40,7 +40,7 @@ def test_every_method_loads_with_every_guide(name: str, guide: str):
     [
         ("pass-at-k", ["rl.k=9"], "k is 9, and a group has 8 .* no subset of k"),
         ("pass-at-k", ["rl.k=8"], "its only subset of k is the group"),
-        ("pass-at-k", ["rl.overlong_buffer=0.2"], "'pass-at-k' reads verdicts alone"),
+        ("pass-at-k", ["rl.overlong_buffer=0.2"], "'pass-at-k' reads grades alone"),
         (
             "pkpo",
             ["rl.k=9"],

@@ -54,11 +54,11 @@ def test_rlpr_pays_for_probabilities_and_is_given_up_with_its_algorithm():
     ("said", "reason"),
     [
         ("prompt.answer=boxed", "between the answer's tags"),
-        ("rl.advantage=beta", "'beta' reads verdicts"),
-        ("rl.dynamic_sampling=true", "dynamic_sampling reads verdicts"),
+        ("rl.advantage=beta", "'beta' reads grades"),
+        ("rl.dynamic_sampling=true", "dynamic_sampling reads grades"),
     ],
 )
-def test_probabilities_are_not_paid_where_verdicts_are_read(said, reason):
+def test_probabilities_are_not_paid_where_grades_are_read(said, reason):
     with pytest.raises(ConfigurationError, match=reason):
         chosen("rlpr", said)
 

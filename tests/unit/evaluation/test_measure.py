@@ -1,4 +1,4 @@
-"""Policies x benchmarks x seeds: one load and one hash per policy, verdicts stored and found."""
+"""Policies x benchmarks x seeds: one load and one hash per policy, grades stored and found."""
 
 import json
 
@@ -189,7 +189,7 @@ def contents(root):
 
 
 def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, monkeypatch):
-    """Not one index is written, no damaged part set aside, no file of verdicts tidied away."""
+    """Not one index is written, no damaged part set aside, no file of grades tidied away."""
     found(policies, recipe, tmp_path)
     root = tmp_path / "runs"
     sets = sorted(root.glob("samples/*"))
@@ -197,8 +197,8 @@ def test_missing_leaves_everything_as_it_is(policies, recipe, tmp_path, built, m
     (part, *_) = sets[1].glob("*.parquet")
     (sets[1] / "index").unlink()
     part.write_bytes(part.read_bytes()[:-1])
-    (verdicts, *_) = sets[2].glob("grades/*/*.grades")
-    verdicts.write_bytes(verdicts.read_bytes()[:-1])
+    (grades, *_) = sets[2].glob("grades/*/*.grades")
+    grades.write_bytes(grades.read_bytes()[:-1])
     monkeypatch.setattr("sage_cli.store.samples.annotations.FILES_AT_MOST", 0)
     before = contents(root)
     told = missing(policies, load_benchmarks(recipe.evaluation, recipe.data), recipe, root)

@@ -133,13 +133,13 @@ def test_power_takes_what_is_stored_and_draws_nothing(config, tmp_path, monkeypa
     assert written["provenance"]["policies"][0]["label"] == "model"
 
 
-def test_power_estimates_the_correlation_from_the_verdicts_of_a_run_like_it(config, tmp_path):
+def test_power_estimates_the_correlation_from_the_grades_of_a_run_like_it(config, tmp_path):
     base, other = tmp_path / "model", tmp_path / "other"
     shutil.copytree(base, other)
     (other / "model.safetensors").write_text("other weights")
     asked = {"samples": "4", "problems": "2", "k": "1"}
     evaluate(Measuring.of(config, [str(base)], {}), Silent())
-    with pytest.raises(StoreError, match="no stored verdicts on the same samples"):
+    with pytest.raises(StoreError, match="no stored grades on the same samples"):
         power(Evaluation.of_config(config), [str(base)], Silent(), **asked, like=str(other))
     evaluate(Measuring.of(config, [str(other)], {}), Silent())
     report = power(Evaluation.of_config(config), [str(base)], Silent(), **asked, like=str(other))

@@ -85,7 +85,7 @@ def test_a_bug_of_sages_own_guides_stays_one(monkeypatch: pytest.MonkeyPatch):
         BranchGuide(tau=1.2, rho=0.3).log_q(signals(), 0)
 
 
-def test_verdicts_and_numbers_of_another_type_are_factors():
+def test_grades_and_numbers_of_another_type_are_factors():
     # 1 and 0, of which the clamp [0.6, 1.4] makes 1 and 0.6; 2 becomes 1.4
     for q, first in ((lambda s: s.entropy_BT < 1.5, 1.0), (lambda s: s.mask_BT * 2, 1.4)):
         log_q_BT = giving(q).log_q(signals(), 0)

@@ -43,7 +43,7 @@ def test_what_is_given_as_gradient_is_the_gradient(weighted):
     torch.testing.assert_close(-gradient_PN, a_PN.detach())
 
 
-def test_groups_of_one_verdict_have_weight_one_and_teach_nothing_at_first():
+def test_groups_of_one_grade_have_weight_one_and_teach_nothing_at_first():
     right_PN = torch.tensor([[0.0, 0, 0], [1, 1, 1], [1, 1, 0]])
     # three, two right: 3 / 4 each, one wrong: 3 / 2
     assert label_weights(right_PN).tolist() == [[1, 1, 1], [1, 1, 1], [0.75, 0.75, 1.5]]

@@ -81,7 +81,7 @@ def test_beta_advantages_against_scipy():
     assert (found[2] == 0).all()
 
 
-def test_beta_gives_nothing_to_groups_of_equal_verdicts():
+def test_beta_gives_nothing_to_groups_of_equal_grades():
     assert (beta_advantages(torch.tensor([[1, 1, 1.0], [0, 0, 0]])) == 0).all()
 
 

@@ -60,7 +60,7 @@ MEASURED = {
 }
 
 
-def test_the_document_holds_numbers_the_counts_behind_them_and_the_verdicts() -> None:
+def test_the_document_holds_numbers_the_counts_behind_them_and_the_grades() -> None:
     provenance = Provenance(
         benchmarks=(BenchmarkUsed("aime", 2, grader=GraderUsed("strict")),),
         sampling={"temperature": 0.6},

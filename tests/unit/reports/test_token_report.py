@@ -114,7 +114,7 @@ def test_the_page_needs_nothing_but_itself():
     assert not re.search(r"{[{%#]|[}%#]}", html.partition("</style>")[2])
 
 
-def test_the_table_says_verdict_shares_and_percentiles():
+def test_the_table_says_grade_shares_and_percentiles():
     cells = Page(to_html(view())).cells
     # wrong: 2 of 4 tokens shaped, 1 of 4 clamped; entropies 0, 0.4, 1.6, 3.0 have the median 1.0
     assert cells[:5] == ["1", "wrong", "4", "50.0%", "25.0%"]

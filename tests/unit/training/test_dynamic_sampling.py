@@ -1,4 +1,4 @@
-"""Groups of equal verdicts are replaced by fresh prompts, within bounds, the same after resume."""
+"""Groups of equal grades are replaced by fresh prompts, within bounds, the same after resume."""
 
 from __future__ import annotations
 
@@ -111,5 +111,5 @@ def test_overlong_punishment_moves_lengths_not_the_reward(bench: Any, configure:
     rl = {"steps": 3, "overlong_buffer": 0.5}
     records = bench.run(configure(rl=rl))
     for record in records:
-        assert record["reward"] == pytest.approx(record["verdict/right"] / 16)
+        assert record["reward"] == pytest.approx(record["grade/right"] / 16)
         assert -1 <= record["reward/overlong"] < 0

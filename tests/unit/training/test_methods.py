@@ -28,7 +28,7 @@ def group_advantages(rewards: list[float]) -> list[float]:
 
 
 def best_of_two(rewards: list[float]) -> list[float]:
-    """Mean over the pairs with a completion of their normalised best verdict."""
+    """Mean over the pairs with a completion of their normalised best grade."""
     pairs = {pair: max(rewards[i] for i in pair) for pair in combinations(range(GROUP), 2)}
     mean = sum(pairs.values()) / len(pairs)
     deviation = (sum((one - mean) ** 2 for one in pairs.values()) / len(pairs)) ** 0.5

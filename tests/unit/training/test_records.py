@@ -1,4 +1,4 @@
-"""Statistics of a step, verdicts, and checkpoints, by hand."""
+"""Statistics of a step, grades, and checkpoints, by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 from sage_cli.errors import StoreError
 from sage_cli.guides import BranchGuide, NoGuide
 from sage_cli.guides.token_values import entropy_percentiles, guide_statistics
-from sage_cli.methods.parts.hooks import VerdictReward
+from sage_cli.methods.parts.hooks import GradeReward
 from sage_cli.training.checkpoints.checkpoints import newest_sealed, refuse_foreign, rotate, seal
 from sage_cli.training.trainer.batch_record import batch_record, unfinished
 from sage_cli.training.trainer.rollout_record import rollout_rows
@@ -97,7 +97,7 @@ def test_batch_record_by_hand():
     length_B, clipped_B = torch.tensor([1, 2, 3, 4, 5, 6]), torch.tensor([1, 0, 0, 0, 0, 0])
     found = batch_record(status_PN, length_B, clipped_B, torch.tensor([-0.5] * 3 + [0.0] * 3))
     assert found["reward"] == pytest.approx(0.5)
-    assert [found[f"verdict/{s}"] for s in ("right", "wrong", "unparseable")] == [3, 2, 1]
+    assert [found[f"grade/{s}"] for s in ("right", "wrong", "unparseable")] == [3, 2, 1]
     assert found["groups/zero_variance"] == pytest.approx(2 / 3)
     assert found["completions/length"] == pytest.approx(3.5)
     assert found["completions/clipped"] == pytest.approx(1 / 6)
@@ -135,7 +135,7 @@ def test_rewards_are_one_for_right_and_zero_for_everything_else():
         pairs = zip(golds, completions, strict=True)
         return [Graded("right" if gold == text else "timeout") for gold, text in pairs]
 
-    reward = VerdictReward(grader)
+    reward = GradeReward(grader)
     assert reward.grade(["1", "2"], ["1", "1"]) == ["right", "timeout"]
     assert reward.statuses == []
     assert reward(completions=["1", "3"], gold=["2", "3"], prompts=[]) == [0.0, 1.0]

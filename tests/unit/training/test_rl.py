@@ -160,8 +160,8 @@ def test_the_policy_learns_and_its_records_say_so(bench: Any, configure: Any):
     assert first["kl/k3"] == pytest.approx(0, abs=1e-6)
     assert records[-1]["kl/k3"] > 1e-3
     for record in records:
-        assert record["verdict/right"] + record["verdict/wrong"] == 16
-        assert record["reward"] == pytest.approx(record["verdict/right"] / 16)
+        assert record["grade/right"] + record["grade/wrong"] == 16
+        assert record["reward"] == pytest.approx(record["grade/right"] / 16)
         assert record["entropy/p50"] <= record["entropy/p99"]
         assert not any(key.startswith("guide/") for key in record)
 
@@ -240,7 +240,7 @@ def test_two_steps_share_a_generation_and_take_half_of_it_each(
         rows = [row for step, ids in taken if step in (first, first + 1) for row in ids]
         assert sorted(rows) == list(range(32))
     assert [len(ids) for _, ids in taken] == [8] * 8
-    assert [record["verdict/right"] + record["verdict/wrong"] for record in whole] == [32] * 4
+    assert [record["grade/right"] + record["grade/wrong"] for record in whole] == [32] * 4
     rewards = [record["reward"] for record in whole]
     assert (rewards[0], rewards[2]) == (rewards[1], rewards[3])
     # the second step's policy is another than the one that drew its completions
@@ -272,11 +272,11 @@ def test_what_the_engine_ended_at_the_closing_tag_is_not_cut_off(bench: Any, con
     batch = {"completion_ids": ids_BT, "completion_mask": torch.ones_like(ids_BT)}
     trainer.rewards_BF, trainer._batch_record = torch.zeros(3, 1), {}
     trainer.hooks.reward.completions = ["x", "x</SOLUTION>", "xy"]
-    verdicts_PN = torch.zeros(1, 3, dtype=torch.long)
+    grades_PN = torch.zeros(1, 3, dtype=torch.long)
     # by end-of-sequence the first alone has ended; the engine that stops at texts ended the second
     for stop, cut in ((None, 2 / 3), ("</SOLUTION>", 1 / 3)):
         trainer.engine_stop = stop
-        described = trainer._describe(batch, verdicts_PN)
+        described = trainer._describe(batch, grades_PN)
         assert described["completions/clipped"] == pytest.approx(cut)
 
 

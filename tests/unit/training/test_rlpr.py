@@ -83,7 +83,7 @@ def test_rewards_and_advantages_are_those_of_the_formulas(
     advantages_PN = centred_PN / (group_PN.std(dim=1, keepdim=True) + 1e-4)
     torch.testing.assert_close(batch["advantages"], advantages_PN.flatten(), atol=1e-3, rtol=1e-4)
     assert trainer.hooks.reward.record["reward/formed"] == pytest.approx(0.5)
-    assert len(trainer.hooks.reward.statuses) == 16  # the verdicts
+    assert len(trainer.hooks.reward.statuses) == 16  # the grades
 
 
 def test_groups_of_little_deviation_teach_nothing(
@@ -120,7 +120,7 @@ def test_a_resumed_training_is_paid_by_the_same_start_and_average(bench: Any, co
             assert key.startswith(("time/", "memory/")) or one[key] == other[key], key
     files = [bench.folder / name / "model/model.safetensors" for name in ("whole", "resumed")]
     assert files[0].read_bytes() == files[1].read_bytes()
-    assert {"reward", "verdict/right", "reward/paid", "reward/probability"} <= whole[0].keys()
+    assert {"reward", "grade/right", "reward/paid", "reward/probability"} <= whole[0].keys()
 
 
 @pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])

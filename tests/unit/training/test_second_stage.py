@@ -54,7 +54,7 @@ def token_logps(model: Any, prompt: list[int], completion: list[int]) -> Tensor:
 
 
 def plain_loss(now: Any, drew: Any, rows: list[Any]) -> Tensor:
-    """The clipped loss over pools with both verdicts, a token at a time."""
+    """The clipped loss over pools with both grades, a token at a time."""
     pools = {number: [row for row in rows if row[0] == number] for number, *_ in rows}
     total, taught = torch.zeros((), dtype=torch.float64), 0
     for pool in pools.values():

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sage_cli.metrics import curve, curve_ks
 from sage_cli.reports.document import Document
 from sage_cli.reports.evaluation import AVERAGE, evaluation_table, score
-from sage_cli.reports.measurement import record, verdict_notes
+from sage_cli.reports.measurement import grade_notes, record
 from sage_cli.reports.passk import Line, passk_document
 from sage_cli.reports.provenance import Provenance
 from sage_cli.reports.tables.published import (
@@ -60,7 +60,7 @@ def measured(result: PartResult) -> Document:
         },
         tables=tuple(tables),
         sheets={"measured": tables[0]},
-        notes=verdict_notes([replace(one, policy=titles[one.policy]) for one in rows]),
+        notes=grade_notes([replace(one, policy=titles[one.policy]) for one in rows]),
     )
 
 

@@ -37,9 +37,9 @@ def power(result: PartResult, base: MethodResult) -> Document:
 def _correlation(
     result: PartResult, base: MethodResult, benchmark: str
 ) -> tuple[float, str | None]:
-    """Return the mean correlation of the base's verdicts with the methods', and its source.
+    """Return the mean correlation of the base's grades with the methods', and its source.
 
-    Without paired verdicts it is the default.
+    Without paired grades it is the default.
     """
     counts = pooled(base.side(benchmark).counts)
     correlations = [

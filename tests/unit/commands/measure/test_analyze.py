@@ -123,7 +123,7 @@ def test_a_report_of_what_is_stored(sage):
     assert {row["policy"] for row in found["lengths"]} == {"a", "b"}
     assert {one["policy"] for one in found["provenance"]["samples"]} == {"a", "b"}
     assert (sage.root / "reports").is_dir()
-    assert "tokens by verdict" in sage("lengths").output
+    assert "tokens by grade" in sage("lengths").output
 
 
 def test_labels_are_for_tables_and_names_for_commands(sage, models):

@@ -32,7 +32,7 @@ def test_seeds_are_pooled_side_by_side_and_problems_keep_their_grades() -> None:
     assert pooled([graded("01"), Counts(("a",), [2], [1])]).grades is None
 
 
-def test_verdicts_are_paired_where_seeds_and_samples_are_the_same() -> None:
+def test_grades_are_paired_where_seeds_and_samples_are_the_same() -> None:
     one = graded("0110")
     pairs = paired_grades(one, graded("0100"))
     assert pairs is not None

@@ -14,7 +14,7 @@ from sage_cli.metrics.counts import SampleGrades
 
 
 def graded(right_PN: np.ndarray, seed: int = 0) -> Counts:
-    """Counts with the verdicts that they are of."""
+    """Counts with the grades that they are of."""
     problems, n = right_PN.shape
     ids = tuple(map(str, range(problems)))
     return Counts(ids, np.full(problems, n), right_PN.sum(axis=1), SampleGrades((seed,), right_PN))

@@ -7,7 +7,7 @@ from sage_cli.errors import MetricError
 from sage_cli.metrics import Counts, pooled
 
 
-def test_counts_verdicts_in_order_of_appearance() -> None:
+def test_counts_grades_in_order_of_appearance() -> None:
     grades = [("b", True), ("a", False), ("b", False), ("b", True)]
     counts = Counts.from_grades(grades)
     assert counts.problem_ids == ("b", "a")

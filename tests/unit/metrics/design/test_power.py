@@ -34,7 +34,7 @@ def probability(logit_L: np.ndarray) -> np.ndarray:
 def together(
     a_P: np.ndarray, b_P: np.ndarray, n: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Right ones of two policies whose verdicts on a sample have the default correlation."""
+    """Right ones of two policies whose grades on a sample have the default correlation."""
     covariance_P = np.minimum(
         CORRELATION * np.sqrt(a_P * (1 - a_P) * b_P * (1 - b_P)),
         np.minimum(a_P, b_P) - a_P * b_P,

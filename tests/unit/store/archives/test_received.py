@@ -74,8 +74,8 @@ def test_sets_are_merged_and_what_was_here_stays(theirs, ours):
     assert all(file.read_bytes() == text for file, text in before.items() if file != engines)
     assert texts(ours) == {("p", 0): "1+1=2", ("p", 1): "1+1=2", ("p", 2): "more"}
     assert ours.engine == "ours, theirs"
-    verdicts = [status for _, status, _ in GradeStore(ours, GRADER).stream(["p"], 8)]
-    assert verdicts == ["wrong", "wrong"]  # theirs about our samples is left out
+    grades = [status for _, status, _ in GradeStore(ours, GRADER).stream(["p"], 8)]
+    assert grades == ["wrong", "wrong"]  # theirs about our samples is left out
 
 
 def test_other_texts_are_refused_before_anything_is_put_in_place(theirs, ours):
@@ -165,7 +165,7 @@ def test_a_set_is_what_its_folder_is_called(theirs, ours, said):
         check_sets(theirs.root, ours.root)
 
 
-def test_verdicts_that_cannot_be_read_are_found_anew(theirs, ours, tmp_path):
+def test_grades_that_cannot_be_read_are_found_anew(theirs, ours, tmp_path):
     put(theirs, completion())
     (sealed,) = graded(theirs, "right").folder.glob("*.grades")
     sound = sealed.read_bytes()

@@ -33,7 +33,7 @@ def test_one_folder_holds_every_step_after_a_resumption(run):
     assert "clip_ratio" not in events(run).Tags()["scalars"]  # null in metrics.jsonl
 
 
-def test_a_rollout_stays_as_it_is_below_its_verdict(run):
+def test_a_rollout_stays_as_it_is_below_its_grade(run):
     train(run, (1,), TRACKING)
     assert texts(run)[1] == (
         "**right**, reward 1, gold 12\n\n    1*3=?|12|\n    so 12"

@@ -36,12 +36,12 @@ def copy(part: Path, name: str) -> None:
 
 
 def grade(samples: SampleSet) -> GradeStore:
-    """Grade what has no verdict yet."""
-    verdicts = GradeStore(samples, GRADER)
-    for rows in verdicts.missing(IDS, 5):
-        verdicts.add([(one, "right" if one.text == "right" else "wrong", one.text) for one in rows])
-    verdicts.flush()
-    return verdicts
+    """Grade what has no grade yet."""
+    grades = GradeStore(samples, GRADER)
+    for rows in grades.missing(IDS, 5):
+        grades.add([(one, "right" if one.text == "right" else "wrong", one.text) for one in rows])
+    grades.flush()
+    return grades
 
 
 @settings(deadline=None, max_examples=40)
@@ -78,15 +78,15 @@ def test_every_reader_counts_a_sample_once(
         found = [((one.problem_id, one.index), one.text) for one in samples.completions(IDS, n)]
         assert sorted(found) == sorted((key, text_of(key)) for key in held)
 
-    verdicts = grade(SampleSet(root, IDENTITY))
-    tally = verdicts.tally(IDS, n)
+    grades = grade(SampleSet(root, IDENTITY))
+    tally = grades.tally(IDS, n)
     assert tally.n_P.tolist() == [sum(key[0] == id_ for key in held) for id_ in IDS]
     assert tally.right_P.tolist() == [
         sum(key[0] == id_ and key[1] % 2 for key in held) for id_ in IDS
     ]
     assert tally.lacking == 3 * n - len(held)
     assert tally.tokens == sum(len(text_of(key)) for key in held)
-    streamed = [(one.problem_id, one.index) for one, _, _ in verdicts.stream(IDS, n)]
+    streamed = [(one.problem_id, one.index) for one, _, _ in grades.stream(IDS, n)]
     assert sorted(streamed) == sorted(held)
 
 

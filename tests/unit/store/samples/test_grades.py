@@ -1,4 +1,4 @@
-"""Verdicts beside samples: kept once, counted without texts, never given to another text."""
+"""Grades beside samples: kept once, counted without texts, never given to another text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def judge(row: Completion) -> tuple[Completion, str, str | None]:
 
 
 def grade(samples: SampleSet, ids: str = "ab", n: int = 3, grader: object = None) -> int:
-    """Grade what has no verdict yet; how many that were."""
+    """Grade what has no grade yet; how many that were."""
     store = GradeStore(samples, grader or GRADER)  # type: ignore[arg-type]
     count = 0
     for rows in store.missing(list(ids), n):
@@ -66,19 +66,19 @@ def test_nothing_is_graded_twice_but_by_another_grader(samples: SampleSet) -> No
     assert len(described) == 2
 
 
-def test_verdicts_of_one_process_count_before_they_are_on_disk(samples: SampleSet) -> None:
+def test_grades_of_one_process_count_before_they_are_on_disk(samples: SampleSet) -> None:
     store = GradeStore(samples, GRADER)
     assert store.tally(["a"], 3).lacking == 3
     store.add([judge(row) for row in samples.completions(["a"])])
     assert store.tally(["a"], 3).right_P.tolist() == [2]
 
 
-def test_only_stored_completions_have_verdicts(samples: SampleSet) -> None:
+def test_only_stored_completions_have_grades(samples: SampleSet) -> None:
     with pytest.raises(ValueError, match="stored"):
         GradeStore(samples, GRADER).add([judge(completion())])
 
 
-def test_a_sample_that_was_drawn_again_has_no_verdict(samples: SampleSet) -> None:
+def test_a_sample_that_was_drawn_again_has_no_grade(samples: SampleSet) -> None:
     grade(samples)
     torn = samples.folder / samples.inventory().parts[0].name
     damage(torn)
@@ -130,7 +130,7 @@ def test_many_files_become_one(samples: SampleSet, monkeypatch: pytest.MonkeyPat
         assert again.tally(["a", "b"], 3).lacking == 1
 
 
-def test_where_verdicts_cannot_be_kept_they_count_all_the_same(
+def test_where_grades_cannot_be_kept_they_count_all_the_same(
     samples: SampleSet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object) -> None:

@@ -16,12 +16,12 @@ from sage_cli.training.trainer.reward_watch import RewardWatch
 def record(reward: float, unparseable: int = 0, **changed: float) -> dict[str, Any]:
     """A step of ten completions."""
     right = round(10 * reward)
-    counts = {"verdict/right": right, "verdict/unparseable": unparseable}
+    counts = {"grade/right": right, "grade/unparseable": unparseable}
     fine = {"completions/clipped": 0.0, "groups/zero_variance": 0.0}
     return {
         "reward": reward,
         **counts,
-        "verdict/wrong": 10 - right - unparseable,
+        "grade/wrong": 10 - right - unparseable,
         **fine,
         **changed,
     }
