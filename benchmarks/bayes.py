@@ -104,8 +104,8 @@ def arrival(surface: Surface, name: str, seed: int, most: int, noise: float) -> 
     for number in range(most):
         study.sampler = sampler(name, seed, number, 0, space)
         trial = study.ask()
-        trial = space.suggest(trial)
-        value = surface.at(*trial.values())
+        point = space.suggest(trial)
+        value = surface.at(*point.values())
         if value >= surface.enough:
             return number + 1
         study.tell(trial, value + noise * surface.error * generator.normal())
@@ -118,11 +118,11 @@ def row(surface: Surface, seeds: range, most: Mapping[str, int], noise: float) -
         name: float(np.median([arrival(surface, name, s, most[name], noise) for s in seeds]))
         for name in most
     }
-    trials = [
+    cells = [
         f"{median:g}{'+' if median > most[name] else ''} ({median / medians['random']:.2f})"
         for name, median in medians.items()
     ]
-    return [surface.name, f"{noise:g}", f"{surface.share:.3f}", *trials]
+    return [surface.name, f"{noise:g}", f"{surface.share:.3f}", *cells]
 
 
 def main() -> None:
@@ -146,8 +146,8 @@ def main() -> None:
     began, seeds = time.process_time(), range(given.first_seed, given.first_seed + given.seeds)
     for surface in (replace(one, tolerance=given.tolerance) for one in surfaces):
         for noise in given.noise or [0.0, 1.0]:
-            trials = row(surface, seeds, dict.fromkeys(samplers, given.most), noise)
-            print(f"| {' | '.join(trials)} |", flush=True)
+            cells = row(surface, seeds, dict.fromkeys(samplers, given.most), noise)
+            print(f"| {' | '.join(cells)} |", flush=True)
     print(f"\n{given.seeds} seeds, {time.process_time() - began:.0f} processor seconds")
 
 

@@ -372,10 +372,10 @@ def main() -> None:
         for place, row in enumerate(TABLES[name](given.repetitions)):
             if place == 0:
                 print(f"| {' | '.join(row)} |\n|{'---|' * len(row)}")
-            trials = (
-                f"{trial:.3f}" if isinstance(trial, float) else str(trial) for trial in row.values()
+            cells = (
+                f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values()
             )
-            print(f"| {' | '.join(trials)} |", flush=True)
+            print(f"| {' | '.join(cells)} |", flush=True)
         took_s = time.process_time() - began
         print(f"\n{given.repetitions} repetitions, {took_s:.0f} processor seconds")
 

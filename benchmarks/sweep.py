@@ -106,9 +106,9 @@ def _trials_by_hand(folder: Path, swept: Path) -> list[float]:
     environment = {"OMP_NUM_THREADS": str(os.cpu_count())}
     commands = [
         ["rl", "--measure", "--config", str(file)]
-        for file in sorted(swept.glob("runs/sweeps/*/trials/rl-*.json"))
+        for file in sorted(swept.glob("runs/sweeps/*/tasks/rl-*.json"))
     ]
-    (base,) = swept.glob("runs/sweeps/*/trials/*-measured.json")
+    (base,) = swept.glob("runs/sweeps/*/tasks/*-measured.json")
     name = base.stem.removesuffix("-measured")
     commands.append(["eval", name, "--config", str(base)])
     return [

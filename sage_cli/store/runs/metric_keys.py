@@ -27,7 +27,7 @@ RECORDED: Mapping[str, str] = {
     "groups/filtered": "RLPR: groups whose rewards deviate too little to teach.",
     "groups/second_stage": "DARS: prompts that had a second stage of rollouts.",
     "groups/rescued": "DARS: those of them that had no right answer before it and have one now.",
-    "groups/taught": "DARS: prompts whose pools have both grades, which the loss is over.",
+    "groups/taught": "DARS: prompts with right and wrong completions, which the loss is over.",
     "rollouts/extra": "DARS: completions of the second stage.",
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions that were cut off at the limit.",
