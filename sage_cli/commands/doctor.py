@@ -37,7 +37,7 @@ from sage_cli.store.storage_check import require_storage
 from sage_cli.store.surroundings import require_tested_versions
 from sage_cli.training.plugins import require_plugins
 from sage_cli.training.trainer.optimizers import require_optimizer
-from sage_cli.training.validation import development
+from sage_cli.training.validation import configured_validation
 from sage_cli.trials.executors.build import local_places, require_executor
 
 
@@ -150,7 +150,7 @@ def _demonstrations(spec: SftSpec) -> str:
 
 def _problems(spec: EvaluationSpec, sweep: SweepSection) -> str:
     problems = len(load_training_problems(spec.data))
-    development(spec, sweep)  # refuses to look at what is trained on
+    configured_validation(spec, sweep)  # refuses to validate on what is trained on
     return f"{problems:,} problems"
 
 

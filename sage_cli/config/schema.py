@@ -133,7 +133,7 @@ def _of_the_processes(config: SageConfig) -> list[str]:
     found = launch_problems(rl, config.model.tuning)
     if config.evaluation.every is not None and (sharding := sharded_by(rl.accelerate)):
         found.append(
-            f"evaluation.every looks at the policy in one process, and rl.accelerate "
+            f"evaluation.every validates the policy in one process, and rl.accelerate "
             f"'{rl.accelerate}' ({sharding}) spreads it over all of them (use --accelerate ddp, or "
             "measure checkpoints afterwards: `sage eval RUN@all`)"
         )
@@ -179,6 +179,6 @@ def _of_the_model(config: SageConfig) -> list[str]:
     if scratch and full and anchor.kl != "none" and anchor.reference == "base":
         found.append(
             "anchor.reference is 'base', and before supervised warm-up a model from scratch has "
-            "random weights (use anchor.reference=sft)"
+            "random weights (use anchor.reference=initial)"
         )
     return found

@@ -23,8 +23,8 @@ from sage_cli.metrics import parse_ks
 from sage_cli.metrics.intervals.bands import pass_matrix
 from sage_cli.models.policies.names import NO_LABELS, Labels, chosen_policies
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.cards import Card
 from sage_cli.planning.dry_run import Described, Stage
+from sage_cli.planning.gpus import Gpu
 from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.stages import sampling_memory
 from sage_cli.progress import Progress
@@ -128,9 +128,9 @@ class EvaluationStage(Stage):
         hours = hours_fact(spec.model, sampled=left * spec.sampling.max_tokens)
         return Described("measure", {**evaluation_facts(spec), **stored, **hours})
 
-    def memory(self, card: Card) -> Described:
+    def memory(self, gpu: Gpu) -> Described:
         """Describe the memory that sampling takes."""
-        return sampling_memory(self.evaluation.spec, card)
+        return sampling_memory(self.evaluation.spec, gpu)
 
     def carry_out(self, progress: Progress, mirrors: Sequence[Follower] = ()) -> Evaluated:
         """Measure every policy on every benchmark, and record the figures with the policies' runs.

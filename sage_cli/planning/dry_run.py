@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sage_cli.planning.cards import Card, card
+from sage_cli.planning.gpus import Gpu, gpu_named
 
 
 @dataclass(frozen=True)
@@ -25,20 +25,20 @@ class Stage(ABC):
     def describe(self) -> Described:
         """Describe what the stage would do, and what of it is done; loads and writes nothing."""
 
-    def memory(self, card: Card) -> Described | None:  # noqa: ARG002
-        """Describe the GPU memory that the stage takes on `card`; None if it computes nothing."""
+    def memory(self, gpu: Gpu) -> Described | None:  # noqa: ARG002
+        """Describe the GPU memory that the stage takes on `gpu`; None if it computes nothing."""
         return None
 
 
 def plan_of(stages: Sequence[Stage], gpu: str | None = None) -> list[Described]:
-    """Describe the stages of a command, and their memory on the card named `gpu`."""
+    """Describe the stages of a command, and their memory on the GPU named `gpu`."""
     return [*(stage.describe() for stage in stages), *memory_of(stages, gpu)]
 
 
 def memory_of(stages: Sequence[Stage], gpu: str | None) -> list[Described]:
-    """Describe the memory that each stage takes on the card named `gpu`; empty without a name."""
+    """Describe the memory that each stage takes on the GPU named `gpu`; empty without a name."""
     if gpu is None:
         return []
-    named = card(gpu)
+    named = gpu_named(gpu)
     found = (stage.memory(named) for stage in stages)
     return [one for one in found if one is not None]

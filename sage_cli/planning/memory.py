@@ -34,7 +34,7 @@ class Widths:
 class TrainingSetup:
     """A training setup: `adapter` counts LoRA's numbers, 0 if all weights are trained.
 
-    `shards` is over how many cards weights, gradients and optimiser are spread; `fused` says that
+    `shards` is over how many GPUs weights, gradients and optimiser are spread; `fused` says that
     kernels work on a tile of logits in place, as Triton's do on a GPU.
     """
 
@@ -69,7 +69,7 @@ def training_state(shape: Shape, how: TrainingSetup) -> dict[str, int]:
     """Weights, reference and optimiser: what a training keeps between steps.
 
     The reference of a LoRA training is a second adapter, that of full tuning a second model. With
-    ZeRO-3 or FSDP2 each card holds its share (Rajbhandari et al. 2020, section 5).
+    ZeRO-3 or FSDP2 each GPU holds its share (Rajbhandari et al. 2020, section 5).
     """
     weights = shape.parameters * how.widths.weights
     trained = how.adapter or shape.parameters
@@ -174,7 +174,7 @@ def training_memory(
 ) -> Memory:
     """RL: `rollouts` completions sampled at once, trained on in micro-batches of `rows`.
 
-    `engine` is what another engine on the same card (vLLM) has for itself; 0: the model
+    `engine` is what another engine on the same GPU (vLLM) has for itself; 0: the model
     samples. One that `sleeps` has it while it samples alone.
     """
     of_engine = {"vLLM": engine} if engine else {}

@@ -1,4 +1,4 @@
-"""The memory that a spec takes, compared with a card, and the GPU hours of a training."""
+"""The memory that a spec takes, compared with a GPU, and the GPU hours of a training."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sage_cli.config.specs import EvaluationSpec, RlSpec, SftSpec
 from sage_cli.errors import ConfigurationError, DataError
 from sage_cli.methods.guided_dpo import GuidedDpo
 from sage_cli.methods.method import batch_of
-from sage_cli.planning.cards import GIB, Card
 from sage_cli.planning.dry_run import Described
+from sage_cli.planning.gpus import GIB, Gpu
 from sage_cli.planning.hours import hours_fact
 from sage_cli.planning.memory import (
     Memory,
@@ -33,7 +33,7 @@ PROMPT_TOKENS = 512
 CHARACTERS_PER_TOKEN = 3
 """A low count for mathematics in English, so that prompts come out rather too long."""
 ENGINE_SHARE = 0.9
-"""The share of a card that vLLM takes by itself; beside a training the setting says it."""
+"""The share of a GPU that vLLM takes by itself; beside a training the setting says it."""
 
 Model = PretrainedModel | ScratchModel
 
@@ -49,10 +49,10 @@ def rl_hours(spec: RlSpec) -> dict[str, str]:
     return hours_fact(spec.model, sampled=tokens, trained=tokens)
 
 
-def rl_memory(spec: RlSpec, card: Card) -> Described:
-    """The memory of a training by RL, on each of its cards."""
+def rl_memory(spec: RlSpec, gpu: Gpu) -> Described:
+    """The memory of a training by RL, on each of its GPUs."""
     shape, rl = shape_of(spec.model), spec.rl
-    title = f"memory of RL on {_each(rl.processes)}{card.name}"
+    title = f"memory of RL on {_each(rl.processes)}{gpu.name}"
     if shape is None:
         return _unknown(title, spec.model)
     prompt, batch = prompt_tokens(spec), batch_of(rl, rl.processes)
@@ -60,12 +60,12 @@ def rl_memory(spec: RlSpec, card: Card) -> Described:
     beside = spec.rollout.may_use_vllm and vllm.mode == "colocate"
     found = training_memory(
         shape,
-        how_trained(spec, shape, card),
+        how_trained(spec, shape, gpu),
         rows=batch.micro_batch,
         rollouts=rl.prompts_per_batch * rl.rollouts_per_prompt // rl.processes,
         prompt=prompt,
         completion=spec.rollout.max_tokens,
-        engine=int(vllm.memory_share * card.memory_gb * 10**9) if beside else 0,
+        engine=int(vllm.memory_share * gpu.memory_gb * 10**9) if beside else 0,
         sleeps=vllm.sleep,
     )
     counted = f"{batch.micro_batch} of {prompt} + {spec.rollout.max_tokens} tokens"
@@ -76,18 +76,18 @@ def rl_memory(spec: RlSpec, card: Card) -> Described:
         + (f"rl.processes={spread}, " if spread else "")
         + "or rollout.vllm.mode=server"
     )
-    return Described(title, {"micro-batch": counted, **facts(found, card, advice)})
+    return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
 
 
-def sft_memory(spec: SftSpec, card: Card) -> Described:
+def sft_memory(spec: SftSpec, gpu: Gpu) -> Described:
     """The memory of supervised fine-tuning, whose texts are as long as `sft.max_length`."""
     shape, sft = shape_of(spec.model), spec.sft
-    title = f"memory of the warm-up on {card.name}"
+    title = f"memory of the warm-up on {gpu.name}"
     if shape is None:
         return _unknown(title, spec.model)
     scratch = isinstance(spec.model, ScratchModel)
     how = TrainingSetup(
-        widths(spec.model, card),
+        widths(spec.model, gpu),
         sft.optimizer,
         sft.gradient_checkpointing,
         adapter=0 if scratch else adapter_numbers(spec.model, shape),
@@ -99,13 +99,13 @@ def sft_memory(spec: SftSpec, card: Card) -> Described:
     )
     advice = "sft.micro_batch smaller, sft.gradient_checkpointing=true, a smaller sft.max_length"
     counted = f"{rows} of {sft.max_length} tokens"
-    return Described(title, {"micro-batch": counted, **facts(found, card, advice)})
+    return Described(title, {"micro-batch": counted, **facts(found, gpu, advice)})
 
 
-def sampling_memory(spec: EvaluationSpec, card: Card) -> Described:
+def sampling_memory(spec: EvaluationSpec, gpu: Gpu) -> Described:
     """The memory of sampling for an evaluation."""
     shape, section = shape_of(spec.model), spec.sampling
-    title = f"memory of sampling on {card.name}"
+    title = f"memory of sampling on {gpu.name}"
     if section.asks_servers:
         return Described(
             title, {"servers": f"{', '.join(section.servers)}; no model is loaded here"}
@@ -115,10 +115,10 @@ def sampling_memory(spec: EvaluationSpec, card: Card) -> Described:
     width = 4 if spec.dtype == "float32" else 2
     prompt, completion = PROMPT_TOKENS, section.max_tokens
     share = section.vllm.get("gpu_memory_utilization", ENGINE_SHARE)
-    cards = section.tensor_parallel
-    room = int(share * cards * card.memory_gb * 10**9)
+    gpus = section.tensor_parallel
+    room = int(share * gpus * gpu.memory_gb * 10**9)
     texts = texts_in_engine(shape, width, room, prompt + completion)
-    engine = f"{share:.0%} of {f'each of {cards} cards' if cards > 1 else 'the card'}"
+    engine = f"{share:.0%} of {f'each of {gpus} GPUs' if gpus > 1 else 'the GPU'}"
     of_vllm = {
         "vLLM": f"{texts} texts of {prompt + completion} tokens at once in {engine}"
         if texts
@@ -135,35 +135,35 @@ def sampling_memory(spec: EvaluationSpec, card: Card) -> Described:
         "or sampling.backend=vllm, which fills what memory there is"
     )
     rows = {"transformers": f"{section.batch_rows} rows of {prompt + completion} tokens"}
-    return Described(title, {**rows, **facts(found, card, advice), **of_vllm})
+    return Described(title, {**rows, **facts(found, gpu, advice), **of_vllm})
 
 
-def facts(memory: Memory, card: Card, advice: str) -> dict[str, Any]:
-    """Gibibytes by part, the peak, and whether the card holds it."""
+def facts(memory: Memory, gpu: Gpu, advice: str) -> dict[str, Any]:
+    """Gibibytes by part, the peak, and whether the GPU holds it."""
     phase = memory.largest_phase
     parts = {**memory.resident, **memory.phases[phase]}
-    fits = memory.peak <= card.bytes
+    fits = memory.peak <= gpu.bytes
     found: dict[str, Any] = {f"{name}, GiB": gib(size) for name, size in parts.items() if size}
     found |= {
         "peak, GiB": gib(memory.peak),
         "at the peak": phase,
-        "usable, GiB": gib(card.bytes),
+        "usable, GiB": gib(gpu.bytes),
         "fits": fits,
     }
     return found if fits else {**found, "does not fit": f"try {advice}"}
 
 
-def how_trained(spec: RlSpec, shape: Shape, card: Card | None) -> TrainingSetup:
-    """The training setup of a spec; without a card, on a CPU."""
+def how_trained(spec: RlSpec, shape: Shape, gpu: Gpu | None) -> TrainingSetup:
+    """The training setup of a spec; without a GPU, on a CPU."""
     rl, anchor = spec.rl, spec.anchor
     return TrainingSetup(
-        widths(spec.model, card),
+        widths(spec.model, gpu),
         rl.optimizer,
         rl.gradient_checkpointing,
         adapter=adapter_numbers(spec.model, shape),
         reference=isinstance(rl, GuidedDpo) or (anchor.kl == "reverse" and anchor.beta > 0),
         shards=rl.processes if sharded_by(rl.accelerate) else 1,
-        fused=card is not None,
+        fused=gpu is not None,
     )
 
 
@@ -174,18 +174,18 @@ def adapter_numbers(model: Model, shape: Shape) -> int:
     return shape.adapter_parameters(model.lora.rank, model.lora.targets)
 
 
-def widths(model: Model, card: Card | None) -> Widths:
-    """Bytes of weights and products; `auto` products are bfloat16 where the card has it.
+def widths(model: Model, gpu: Gpu | None) -> Widths:
+    """Bytes of weights and products; `auto` products are bfloat16 where the GPU has it.
 
-    Stored weights are taken to be of two bytes. Raises ConfigurationError for bfloat16 on a card
+    Stored weights are taken to be of two bytes. Raises ConfigurationError for bfloat16 on a GPU
     without it.
     """
     weights = 4 if trained_dtype(model) == "float32" else 2
-    has_bf16 = card is not None and card.bfloat16
-    if model.compute_dtype == "bfloat16" and card is not None and not has_bf16:
+    has_bf16 = gpu is not None and gpu.bfloat16
+    if model.compute_dtype == "bfloat16" and gpu is not None and not has_bf16:
         raise ConfigurationError(
-            f"model.compute_dtype is 'bfloat16', and a {card.name} doesn't have it",
-            "use --set model.compute_dtype=float32, or name another card",
+            f"model.compute_dtype is 'bfloat16', and a {gpu.name} doesn't have it",
+            "use --set model.compute_dtype=float32, or name another GPU",
         )
     coarse = model.compute_dtype == "bfloat16" or (model.compute_dtype == "auto" and has_bf16)
     return Widths(weights, 2 if coarse else weights)

@@ -128,7 +128,7 @@ def trained_on(name: str) -> str:
 def generator_of(name: str) -> type[Generator] | None:
     """The generator that `name`, or its training split, is called by; None for all other names."""
     entry = None if is_file_name(name) else find(name)
-    if isinstance(entry, Generated) and entry.split != "development":
+    if isinstance(entry, Generated) and entry.split != "validation":
         return entry.generator
     return None
 

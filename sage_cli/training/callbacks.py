@@ -21,11 +21,11 @@ OnStep = Callable[[Mapping[str, Any]], None]
 class Watch:
     """Callbacks of a training: `on_step` gets each record; `mirrors` are open until it ends.
 
-    `on_look` hears, within a step, how many samples of how many a look has drawn.
+    `on_validation` is called within a step with the samples so far, and of all.
     """
 
     on_step: OnStep
-    on_look: Callable[[int, int], None]
+    on_validation: Callable[[int, int], None]
     mirrors: Sequence[Follower]
 
 
@@ -59,14 +59,13 @@ def watched(
         for mirror in mirrors:
             mirror.log(metrics)
 
-    def on_look(drawn: int, of: int) -> None:
+    def on_validation(done: int, of: int) -> None:
         if begun:
-            looking = {"looking: samples": float(drawn), "of": float(of)}
-            progress.advance(0, **beside, **looking)
+            progress.advance(0, **beside, **{"validating: samples": float(done), "of": float(of)})
 
     try:
         waiting.enter_context(progress.doing(f"{job} {run.id}: loading, then the first step"))
-        yield Watch(on_step, on_look, mirrors)
+        yield Watch(on_step, on_validation, mirrors)
     finally:
         waiting.close()
         progress.end()

@@ -17,7 +17,7 @@ from sage_cli.training.callbacks import OnStep
 from sage_cli.training.launch.hardware import release_memory
 from sage_cli.training.preference_data import Lesson
 from sage_cli.training.preferences import guided, train_preferences
-from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.sft import Example, train_sft
 
 Load = Callable[[Path | None], Any]
@@ -33,7 +33,7 @@ def train_guided(
     tokenizer: Any,
     run: Run,
     on_step: OnStep,
-    looks: Looks | None = None,
+    validator: Validator | None = None,
 ) -> None:
     """Train the policy and leave it in `run.model`; goes on with an interrupted run.
 
@@ -53,7 +53,7 @@ def train_guided(
         first["sft/loss"] = warm_up.metrics.read()[-1]["loss"]
     reference = load(start) if recipe.model.tuning == "full" else None
     train_preferences(
-        recipe, load(start), reference, tokenizer, lesson.pairs, run, on_step, first, looks
+        recipe, load(start), reference, tokenizer, lesson.pairs, run, on_step, first, validator
     )
 
 

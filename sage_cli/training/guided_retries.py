@@ -27,7 +27,7 @@ from sage_cli.store.runs.run import Run
 from sage_cli.store.samples.completion import Completion
 from sage_cli.training.preference_data import Attempt, Lesson, lesson
 from sage_cli.training.rollouts.order import training_order
-from sage_cli.training.validation import Development, looking
+from sage_cli.training.validation import Validation, validating
 
 if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch
@@ -39,15 +39,15 @@ def train_by_retries(
     sampling: SamplingSection,
     start: Policy,
     problems: Sequence[Problem],
-    apart: Development | None,
+    validation: Validation | None,
     run: Run,
     watch: Watch,
     progress: Progress,
 ) -> None:
     """Train from `start` on what its tries and retries teach, and leave the policy in `run.model`.
 
-    `root` is the folder of runs. `sampling` says how the tries are sampled, `apart` looks at the
-    policy while it is trained.
+    `root` is the folder of runs. `sampling` says how the tries are sampled, `validation` measures
+    the policy in training.
     """
     tokenizer = start.tokenizer()
     learnt = guided_lesson(spec, start, problems, root, sampling, progress)
@@ -59,8 +59,8 @@ def train_by_retries(
         with memory_explained(loading(spec), run):
             return policy_and_reference(spec, begun)[0]
 
-    with looking(apart, tokenizer, watch.on_look) as looks:
-        train_guided(spec, learnt, load, tokenizer, run, watch.on_step, looks)
+    with validating(validation, tokenizer, watch.on_validation) as validator:
+        train_guided(spec, learnt, load, tokenizer, run, watch.on_step, validator)
 
 
 def guided_lesson(

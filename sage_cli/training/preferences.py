@@ -21,7 +21,7 @@ from sage_cli.training.checkpoints.sealed import SealedCheckpoints
 from sage_cli.training.launch.hardware import precision
 from sage_cli.training.launch.memory_errors import MemoryNeed
 from sage_cli.training.preference_data import Pair
-from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.rollouts.order import training_order
 from sage_cli.training.run_training import carry_out, save_policy
 from sage_cli.training.trainer.optimizers import optimizer_name, scheduler_name
@@ -55,7 +55,7 @@ def train_preferences(
     run: Run,
     on_step: OnStep,
     first: Mapping[str, float],
-    looks: Looks | None = None,
+    validator: Validator | None = None,
 ) -> None:
     """Train `model` in place and leave it in `run.model`; goes on with an interrupted run.
 
@@ -66,7 +66,7 @@ def train_preferences(
     checkpoint = prepare_resume(run, recipe.rl, model)
     done = step_of(checkpoint) if checkpoint else 0
     trainer = build_preference_trainer(recipe, model, reference, tokenizer, pairs, run)
-    trainer.add_callback(_Recorder(run, on_step, first, looks))
+    trainer.add_callback(_Recorder(run, on_step, first, validator))
     interruption, finished = Interruption(run, recipe.rl.save_minutes), done >= recipe.rl.steps
     carry_out(trainer, run, checkpoint, interruption, _memory_need(recipe), finished=finished)
     save_policy(trainer, run)
@@ -163,12 +163,12 @@ def _memory_need(recipe: RlSpec) -> MemoryNeed:
 
 
 class _Recorder(TrainerCallback):  # type: ignore[misc]
-    """Write each step's record down, with a look where one is due, and tell whoever shows it."""
+    """Write each step's record, with a validation where one is due, and call `on_step`."""
 
     def __init__(
-        self, run: Run, on_step: OnStep, first: Mapping[str, float], looks: Looks | None
+        self, run: Run, on_step: OnStep, first: Mapping[str, float], validator: Validator | None
     ) -> None:
-        self.run, self.on_step, self.first, self.looks = run, on_step, first, looks
+        self.run, self.on_step, self.first, self.validator = run, on_step, first, validator
 
     def on_log(
         self, _args: Any, state: Any, control: Any, logs: Any = None, model: Any = None, **_: Any
@@ -180,7 +180,8 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
         record |= {name: float(logs[key]) for key, name in LOGGED.items() if key in logs}
         drawn = dict.fromkeys((key for key in self.first if key.startswith("drawn/")), 0)
         record |= self.first if step == 1 else drawn
-        if self.looks and (last or not (step % self.looks.every or control.should_training_stop)):
-            record |= self.looks.look(model)
+        stops = control.should_training_stop
+        if self.validator and (last or not (step % self.validator.every or stops)):
+            record |= self.validator.validate(model)
         self.run.metrics.append(record)
         self.on_step(record)

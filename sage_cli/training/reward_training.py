@@ -20,7 +20,7 @@ from sage_cli.training.rollouts.reference_samples import (
     reference_completions,
     reference_samples,
 )
-from sage_cli.training.validation import Development, looking
+from sage_cli.training.validation import Validation, validating
 
 if TYPE_CHECKING:
     from sage_cli.training.callbacks import Watch
@@ -31,13 +31,13 @@ def train_by_rewards(
     record: RecordSpec,
     start: Policy,
     problems: Sequence[Problem],
-    apart: Development | None,
+    validation: Validation | None,
     run: Run,
     watch: Watch | None = None,
 ) -> None:
     """Train from `start` on rewarded rollouts, alone or as one of several processes.
 
-    Of several only the first has a `watch`. `apart` looks at the policy while it is trained.
+    Of several only the first has a `watch`. `validation` measures the policy in training.
     Leaves the policy in `run.model`.
     """
     from sage_cli.training.launch.memory_errors import loading, memory_explained
@@ -50,7 +50,8 @@ def train_by_rewards(
         model, reference = policy_and_reference(spec, start)
     with ExitStack() as held:
         grader = held.enter_context(grader_for(spec.data.rl.name, spec.grading, spec.prompt))
-        looks = held.enter_context(looking(apart, tokenizer, watch.on_look if watch else _nobody))
+        on_sampled = watch.on_validation if watch else _nobody
+        validator = held.enter_context(validating(validation, tokenizer, on_sampled))
 
         def grades(golds: Sequence[str], completions: Sequence[str]) -> list[Grade]:
             return grader.grade_many(list(zip(golds, completions, strict=True)))
@@ -68,11 +69,11 @@ def train_by_rewards(
             )
             if spec.anchor.kl == "forward"
             else None,
-            looks=looks,
+            validator=validator,
             draw=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
         )
         train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)
 
 
 def _nobody(*_: Any) -> None:
-    """Hears the steps and looks of a process that isn't watched."""
+    """Hears the steps and validations of a process that isn't watched."""

@@ -81,7 +81,7 @@ def build_trainer(
         reference_completions=_forward(recipe, inputs),
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
-        looks=inputs.looks,
+        validator=inputs.validator,
         draw=inputs.draw if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
         reward_funcs=[hooks.reward, *punishments(rl, recipe.rollout)],
@@ -90,10 +90,10 @@ def build_trainer(
         processing_class=inputs.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
-    if inputs.looks is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+    if inputs.validator is not None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         raise TrainingError(
-            "evaluation.every looks at the policy in one process, and the launcher spreads it over "
-            "all of them",
+            "evaluation.every validates the policy in one process, and the launcher spreads it "
+            "over all of them",
             "leave evaluation.every out, and measure checkpoints afterwards: `sage eval RUN@all`",
         )
     return trainer

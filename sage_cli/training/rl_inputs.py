@@ -15,14 +15,14 @@ Ids = list[int]
 
 
 @dataclass(frozen=True)
-class Looks:
-    """Looks at the policy after every so many steps and the last; one process looks, all wait.
+class Validator:
+    """Measures the policy every so many steps and after the last; one process does, all wait.
 
-    `look` takes the model as it stands and gives what the step's record says of it.
+    `validate` maps the model as it stands to figures for the step's record.
     """
 
     every: int
-    look: Callable[[Any], Mapping[str, float]]
+    validate: Callable[[Any], Mapping[str, float]]
 
 
 class Draw(Protocol):
@@ -44,8 +44,8 @@ class RlInputs:
     `model` is trained in place. `reference` is the folder of the frozen reference; None where
     there is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are
     prompt texts with their problems. `reference_completions`, by problem id, are what
-    `anchor.kl: forward` is computed on. `looks` change nothing about the training. `draw` is what
-    `rollout.backend: sampler` stands for; without it TRL draws.
+    `anchor.kl: forward` is computed on. `validator` changes nothing about the training. `draw` is
+    what `rollout.backend: sampler` stands for; without it TRL draws.
     """
 
     model: Any
@@ -54,5 +54,5 @@ class RlInputs:
     prompts: Sequence[tuple[str, Problem]]
     grader: GradeCompletions
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
-    looks: Looks | None = None
+    validator: Validator | None = None
     draw: Draw | None = None

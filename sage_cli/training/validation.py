@@ -1,6 +1,6 @@
-"""Development problems: what a policy is looked at with while it is trained.
+"""Validation: pass@k of the policy in training, on problems that it isn't trained on.
 
-A look changes nothing about the training: samples have seeds of their own, the sampler leaves the
+It changes nothing about the training: samples have seeds of their own, the sampler leaves the
 model as it was, and nothing is stored but the figures.
 """
 
@@ -23,17 +23,17 @@ from sage_cli.metrics import parse_ks, pass_at_k
 from sage_cli.problems.template import PromptTemplate
 from sage_cli.settings.sections.sweep import SweepSection
 from sage_cli.store.samples.completion import Completion
-from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.rl_inputs import Validator
 
 OnSampled = Callable[[int, int], None]
 """Called with the number of samples so far, and of all."""
 
 
 @dataclass(frozen=True)
-class Development:
-    """Looks at a policy in memory; a context manager, because its graders keep processes.
+class Validation:
+    """Measures a policy in memory; a context manager, because its graders keep processes.
 
-    Each look takes the samples that an evaluation with `evaluation.seed` would take.
+    Each validation takes the samples that an evaluation with `evaluation.seed` would take.
     """
 
     every: int
@@ -43,18 +43,18 @@ class Development:
     _open: ExitStack = field(default_factory=ExitStack)
     _graders: dict[str, Grader] = field(default_factory=dict)
 
-    def __enter__(self) -> Development:
+    def __enter__(self) -> Validation:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def look(self, model: Any, tokenizer: Any, on_sampled: OnSampled) -> dict[str, float]:
+    def validate(self, model: Any, tokenizer: Any, on_sampled: OnSampled) -> dict[str, float]:
         """`eval/pass@1`, `eval/pass@2` ... of `model` as it stands, means over the benchmarks.
 
         At powers of two, and at the ks of a sweep's objectives.
         """
-        n, ks = self.spec.evaluation.development_samples, self.ks
+        n, ks = self.spec.evaluation.validation_samples, self.ks
         sampled = self._sampled(model, tokenizer, n, on_sampled)
         pass_BK = []
         for benchmark in self.benchmarks:
@@ -97,47 +97,48 @@ class Development:
                         on_sampled(done, total)
                 except OutOfMemoryError as error:
                     raise TrainingError(
-                        f"the GPU has no room left to look at {benchmark.name} while training "
+                        f"the GPU has no room left to validate on {benchmark.name} in training "
                         f"({str(error).splitlines()[0]})",
-                        "lower sampling.batch_rows, or look at checkpoints afterwards: "
+                        "lower sampling.batch_rows, or measure checkpoints afterwards: "
                         "`sage eval RUN@all`",
                     ) from error
         return sampled
 
     def _grader(self, benchmark: Benchmark) -> Grader:
-        """Kept from look to look: its workers take a second to start."""
+        """The grader of a benchmark, made once: its workers take a second to start."""
         if benchmark.name not in self._graders:
             grader = grader_for(benchmark.name, self.spec.grading, self.spec.prompt)
             self._graders[benchmark.name] = self._open.enter_context(grader)
         return self._graders[benchmark.name]
 
 
-def development(spec: EvaluationSpec, sweep: SweepSection) -> Development | None:
-    """The looks that `evaluation.every` asks for; None without.
+def configured_validation(spec: EvaluationSpec, sweep: SweepSection) -> Validation | None:
+    """Return the validation that `evaluation.every` asks for; None without.
 
     Raises ConfigurationError where training would see their problems.
     """
     evaluation = spec.evaluation
     if evaluation.every is None:
         return None
-    named = evaluation.development is not None
-    chosen = evaluation.model_copy(update={"benchmark": evaluation.development or sweep.benchmark})
+    named = evaluation.validation is not None
+    chosen = evaluation.model_copy(update={"benchmark": evaluation.validation or sweep.benchmark})
     benchmarks = load_benchmarks(chosen, spec.data)
-    setting = "evaluation.development" if named else "sweep.benchmark"
+    setting = "evaluation.validation" if named else "sweep.benchmark"
     refuse_trained(benchmarks, spec.data, setting)
-    n = evaluation.development_samples
+    n = evaluation.validation_samples
     searched = {k for one in sweep.objectives for k in one.weights if k <= n}
     ks = tuple(sorted({*parse_ks(f"1..{n}:pow2", n), *searched}))
-    return Development(evaluation.every, benchmarks, spec, ks)
+    return Validation(evaluation.every, benchmarks, spec, ks)
 
 
 @contextmanager
-def looking(
-    apart: Development | None, tokenizer: Any, on_sampled: OnSampled
-) -> Iterator[Looks | None]:
-    """The looks at a policy with this tokenizer, for its training; None without."""
-    if apart is None:
+def validating(
+    validation: Validation | None, tokenizer: Any, on_sampled: OnSampled
+) -> Iterator[Validator | None]:
+    """Yield the validator of policies with this tokenizer; None without a validation."""
+    if validation is None:
         yield None
         return
-    with apart:
-        yield Looks(apart.every, partial(apart.look, tokenizer=tokenizer, on_sampled=on_sampled))
+    with validation:
+        measure = partial(validation.validate, tokenizer=tokenizer, on_sampled=on_sampled)
+        yield Validator(validation.every, measure)

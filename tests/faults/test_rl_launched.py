@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 SMALL = """
 model: {hidden: 16, layers: 2, heads: 2, feed_forward: 32}
-data: {arithmetic: {low: 2, high: 9, held_out: 4, development: 4}}
+data: {arithmetic: {low: 2, high: 9, held_out: 4, validation: 4}}
 rl: {steps: 3, prompts_per_step: 4, rollouts_per_prompt: 4, save_every: 2, stop_when_stuck: false}
 rollout: {max_tokens: 12}
 sampling: {max_tokens: 12}

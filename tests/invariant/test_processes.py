@@ -45,7 +45,7 @@ def order(base: Path, folder: Path, case: tuple[str, str, str], processes: int) 
         "name": f"{'-'.join(case)}-of-{processes}",
         "fixed": True,
         "formed": algo == "rlpr",
-        "looks": case == CASES[0],
+        "validates": case == CASES[0],
         "sections": {"guide": {"name": guide}, "rl": rl},
     }
 

@@ -8,7 +8,7 @@ SMALL = """
 model: {hidden: 32, layers: 1, heads: 2, feed_forward: 64, max_positions: 96}
 data:
   arithmetic:
-    {low: 2, high: 6, held_out: 4, development: 4, familiar_share: 1.0,
+    {low: 2, high: 6, held_out: 4, validation: 4, familiar_share: 1.0,
      phases: [{share: 1.0, mix: {D: 1}}]}
 rollout: {max_tokens: 16}
 sampling: {max_tokens: 16}

@@ -19,7 +19,7 @@ from warm import Warm
 
 SMALL = """
 model: {hidden: 16, layers: 1, heads: 2, feed_forward: 32, max_positions: 96}
-data: {arithmetic: {low: 2, high: 9, held_out: 4, development: 4}}
+data: {arithmetic: {low: 2, high: 9, held_out: 4, validation: 4}}
 sft: {steps: 20, batch_size: 8}
 rl: {steps: 3, prompts_per_step: 2, rollouts_per_prompt: 2, save_every: 1, stop_when_stuck: false}
 rollout: {max_tokens: 8}

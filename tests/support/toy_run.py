@@ -29,7 +29,7 @@ from sage_cli.methods.parts.inputs import AdvantageInputs
 from sage_cli.methods.policy_gradient import PolicyGradient
 from sage_cli.settings import plugins
 from sage_cli.training.checkpoints.safeguards import Safeguards
-from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.rl_inputs import Validator
 
 TAGS = ["<SOLUTION>", "</SOLUTION>"]
 
@@ -131,8 +131,8 @@ def train(order: dict[str, Any]) -> None:
         signal_at(*order["signal"])
     base = Path(order["base"])
     bench = Bench(base, AutoTokenizer.from_pretrained(base), Path(order["folder"]))
-    looks = Looks(2, lambda _: {"eval/pass@1": 0.5}) if order.get("looks") else None
-    bench.run(configuration(**order["sections"]), order["name"], looks=looks)
+    validator = Validator(2, lambda _: {"eval/pass@1": 0.5}) if order.get("validates") else None
+    bench.run(configuration(**order["sections"]), order["name"], validator=validator)
 
 
 if __name__ == "__main__":

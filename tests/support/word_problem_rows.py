@@ -31,5 +31,5 @@ def made_up(folder: Path) -> DataSection:
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (folder / f"train/{name}.jsonl").write_text(text)
     return DataSection(
-        root=folder, word_problems=WordProblemsSection(held_out=8, development=4, window=20)
+        root=folder, word_problems=WordProblemsSection(held_out=8, validation=4, window=20)
     )

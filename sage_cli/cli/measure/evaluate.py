@@ -14,7 +14,7 @@ from sage_cli.cli.measure.measuring import (
     measured_names,
 )
 from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.plans import refuse_card, show_plan
+from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
 from sage_cli.cli.terminal.reporting import show_report
 from sage_cli.planning.dry_run import plan_of
 
@@ -54,7 +54,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Tabulate pass@k of runs or models over benchmarks and seeds."""
-    refuse_card(gpu, dry_run)
+    refuse_gpu(gpu, dry_run)
     names = measured_names(names, set_, k)
     if protocol and seeds is None:
         seeds = PAPERS_SEEDS

@@ -16,7 +16,7 @@ from sage_cli.cli.measure.measuring import (
     measured_names,
 )
 from sage_cli.cli.terminal.live import Live, doing
-from sage_cli.cli.terminal.plans import refuse_card, show_plan
+from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
 from sage_cli.cli.terminal.reporting import Out, show_report
 from sage_cli.planning.dry_run import plan_of
 
@@ -45,7 +45,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Measure pass@k of runs or models; with none named, of the latest run."""
-    refuse_card(gpu, dry_run)
+    refuse_gpu(gpu, dry_run)
     if from_:
         _show_files(from_, k, runs, set_, out, json)
         return

@@ -80,7 +80,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
     run = _runs(runs).find(name)
     run.require_whole()
     method = RunFacts.of(run).method
-    last, looked, evaluations = *_last_and_looked(run), evaluation_figures(run)
+    last, validated, evaluations = *_last_and_validated(run), evaluation_figures(run)
     speed = speed_figures(run.metrics.read())
     if json:
         manifest: Any = run.manifest
@@ -88,7 +88,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
             "manifest": manifest,
             "method": method,
             "last": last,
-            "looked": looked,
+            "validated": validated,
             "evaluations": evaluations,
             "speed": speed,
             "folder": str(run.folder),
@@ -97,7 +97,7 @@ def show(name: RunName, runs: RunRoot = None, json: Json = False) -> None:
         return
     table = Table(show_header=False, box=None)
     about = [{key: run.manifest.get(key) for key in keys} for keys in (FIRST, SHOWN)]
-    figures = {**looked, **speed, **last}
+    figures = {**validated, **speed, **last}
     parts = ((about[0], ""), (method, ""), (evaluations, "cyan"), (about[1], ""), (figures, "cyan"))
     for part, style in parts:
         for key, value in part.items():
@@ -164,12 +164,12 @@ def _replacement(run: Run) -> str | None:
     return f"{run.replacement.status} at step {_steps(run.replacement)}"
 
 
-def _last_and_looked(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+def _last_and_validated(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the last step's metrics, and step and figures of the last validation."""
     records = run.metrics.read()
-    looks = [record for record in records if "eval/pass@1" in record]
-    at = {"looked at step": looks[-1]["step"]} if looks else {}
-    last = looks[-1] if looks else {}
+    validations = [record for record in records if "eval/pass@1" in record]
+    at = {"validated at step": validations[-1]["step"]} if validations else {}
+    last = validations[-1] if validations else {}
     figures = {key: value for key, value in last.items() if key.startswith("eval/")}
     return (records or [{}])[-1], {**at, **figures}
 

@@ -194,7 +194,7 @@ class RunAnswer(TypedDict):
     manifest: Manifest
     method: dict[str, Any]
     last: dict[str, Any]
-    looked: dict[str, Any]
+    validated: dict[str, Any]
     evaluations: dict[str, Any]
     speed: dict[str, float]
     folder: str

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sage_cli.planning.dry_run import Described
 
 
-def refuse_card(gpu: str | None, dry_run: bool) -> None:
-    """Raise ConfigurationError for a card that is named where nothing would read it."""
+def refuse_gpu(gpu: str | None, dry_run: bool) -> None:
+    """Raise ConfigurationError for a GPU that is named where nothing would read it."""
     if gpu is not None and not dry_run:
         raise ConfigurationError(
-            f"--gpu {gpu} names the card that a plan is made for, and --dry-run is missing",
+            f"--gpu {gpu} names the GPU that a plan is made for, and --dry-run is missing",
             "add --dry-run, or leave out --gpu",
         )
 

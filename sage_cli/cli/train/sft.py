@@ -9,7 +9,7 @@ import typer
 from sage_cli.cli import options
 from sage_cli.cli.measure.trained import show_trained
 from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.plans import refuse_card, show_plan
+from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
 from sage_cli.planning.dry_run import plan_of
 
 
@@ -29,7 +29,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Train the initial policy by supervised fine-tuning, or find it trained already."""
-    refuse_card(gpu, dry_run)
+    refuse_gpu(gpu, dry_run)
     asked = {"steps": steps, "learning_rate": lr, "seed": seed}
     loaded = options.load_config(preset, config, set_, sft=asked, run={"root": runs})
     from sage_cli.commands.train.sft import SftTraining

@@ -18,7 +18,7 @@ from sage_cli.cli.options import (
     load_config,
 )
 from sage_cli.cli.terminal.live import Live
-from sage_cli.cli.terminal.plans import refuse_card, show_plan
+from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
 from sage_cli.cli.terminal.reporting import show_report
 from sage_cli.cli.train.rl import Compat
 
@@ -110,7 +110,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Train and measure trials of a search space on validation problems."""
-    refuse_card(gpu, dry_run)
+    refuse_gpu(gpu, dry_run)
     flags: dict[str, dict[str, Any]] = {
         "rl": {"algo": algo, "compat": compat},
         "guide": {"name": guide},

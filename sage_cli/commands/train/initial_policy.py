@@ -14,8 +14,8 @@ from sage_cli.errors import BusyError
 from sage_cli.models.policies.names import named_policy
 from sage_cli.models.policies.planned import base_facts, planned_base
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.cards import Card
 from sage_cli.planning.dry_run import Described, Stage
+from sage_cli.planning.gpus import Gpu
 from sage_cli.progress import Progress
 from sage_cli.store.lock import wait_for_writer
 from sage_cli.store.runs.replacement import current
@@ -56,9 +56,9 @@ class InitialPolicy(Stage):
             return Described("start", {"policy": self.policy.label})
         return Described("base", base_facts(self.policy))
 
-    def memory(self, card: Card) -> Described | None:
-        """Describe the GPU memory that SFT takes on `card`, where there is one."""
-        return self._training.memory(card) if self.is_trained_here else None
+    def memory(self, gpu: Gpu) -> Described | None:
+        """Describe the GPU memory that SFT takes on `gpu`, where there is one."""
+        return self._training.memory(gpu) if self.is_trained_here else None
 
     def carry_out(self, progress: Progress) -> Policy:
         """Return the policy, trained first where that is needed and not yet done.

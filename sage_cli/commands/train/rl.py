@@ -27,8 +27,8 @@ from sage_cli.models.policies.compatibility import (
 from sage_cli.models.policies.planned import rl_run, run_facts
 from sage_cli.models.policies.policy import Policy
 from sage_cli.models.policies.reference import reference_policy
-from sage_cli.planning.cards import Card
 from sage_cli.planning.dry_run import Described, Stage
+from sage_cli.planning.gpus import Gpu
 from sage_cli.planning.stages import rl_hours, rl_memory
 from sage_cli.problems.hints import require_hints
 from sage_cli.problems.load import load_training_problems
@@ -61,14 +61,14 @@ from sage_cli.training.rollouts.reference_samples import (
     reference_samples,
 )
 from sage_cli.training.trainer.optimizers import require_optimizer
-from sage_cli.training.validation import Development, development
+from sage_cli.training.validation import Validation, configured_validation
 
 
 @dataclass(frozen=True, kw_only=True)
 class RlTraining(TrainingRun):
     """RL of a policy from `start`.
 
-    `looks` and `sweep` say how the policy is looked at while it is trained, `looks` also how
+    `validation` and `sweep` say how the policy is validated in training, `validation` also how
     completions are sampled beforehand. `base_command` trains the initial policy, where this command
     can't.
     """
@@ -76,13 +76,13 @@ class RlTraining(TrainingRun):
     kind = "rl"
     shown = {  # noqa: RUF012
         "reward": "reward", "kl/reference": "kl", "guide/q_mean": "q", "entropy": "entropy",
-        "pairs/margin": "margin", "eval/pass@1": "dev pass@1",
+        "pairs/margin": "margin", "eval/pass@1": "validation pass@1",
     }  # fmt: skip
     called = "run"
 
     spec: RlSpec
     start: InitialPolicy
-    looks: EvaluationSpec
+    validation: EvaluationSpec
     sweep: SweepSection
     warnings: Sequence[str]
     base_command: str = "sage sft"
@@ -103,7 +103,7 @@ class RlTraining(TrainingRun):
         return cls(
             spec=RlSpec.of(config),
             start=InitialPolicy.of(config, init),
-            looks=EvaluationSpec.of(config),
+            validation=EvaluationSpec.of(config),
             sweep=config.sweep,
             warnings=remarks(config),
             record=RecordSpec.of(config),
@@ -131,9 +131,9 @@ class RlTraining(TrainingRun):
         }
         return Described("RL", facts)
 
-    def memory(self, card: Card) -> Described:
-        """Describe the GPU memory that the training takes on each `card`."""
-        return rl_memory(self.spec, card)
+    def memory(self, gpu: Gpu) -> Described:
+        """Describe the GPU memory that the training takes on each `gpu`."""
+        return rl_memory(self.spec, gpu)
 
     def join(self) -> Run | None:
         """Train as one of several processes that a launcher started, unless it is the first.
@@ -156,8 +156,9 @@ class RlTraining(TrainingRun):
         join_processes().wait_for_everyone()
         run = current(self.planned)
         if not run.finished:
-            problems, apart = load_training_problems(spec.data), development(self.looks, self.sweep)
-            train_by_rewards(spec, self.record, self.start.policy, problems, apart, run)
+            problems = load_training_problems(spec.data)
+            validation = configured_validation(self.validation, self.sweep)
+            train_by_rewards(spec, self.record, self.start.policy, problems, validation, run)
         return run
 
     def found(self, run: Run, progress: Progress) -> None:
@@ -177,7 +178,7 @@ class RlTraining(TrainingRun):
         self._require_machine()
         with progress.doing(f"reading {spec.data.rl.name}"):
             problems = load_training_problems(spec.data)
-            apart = development(self.looks, self.sweep)
+            validation = configured_validation(self.validation, self.sweep)
             if isinstance(spec.rl, GuidedDpo):
                 require_hints(problems, spec.data.rl, spec.rl)
         start = self.start.carry_out(progress)
@@ -192,7 +193,7 @@ class RlTraining(TrainingRun):
         if resumed is not None:
             require_same_parent(resumed, start)
             refuse_foreign(resumed.checkpoints)
-        return partial(self._train, start, problems, apart, progress)
+        return partial(self._train, start, problems, validation, progress)
 
     @cached_property
     def _launcher_lives(self) -> Callable[[], bool]:
@@ -239,7 +240,7 @@ class RlTraining(TrainingRun):
         self,
         start: Policy,
         problems: Sequence[Problem],
-        apart: Development | None,
+        validation: Validation | None,
         progress: Progress,
         run: Run,
     ) -> None:
@@ -247,7 +248,7 @@ class RlTraining(TrainingRun):
         for warning in self.warnings:
             progress.say(warning)
         progress.say(f"[bold]{run.id}[/]: loading libraries")
-        spec, root, sampling = self.spec, self.record.root, self.looks.sampling
+        spec, root, sampling = self.spec, self.record.root, self.validation.sampling
         if spec.anchor.kl == "forward":
             reference = reference_samples(spec, start, root)
             with PolicySampler(reference, sampling, progress) as sampler:
@@ -265,10 +266,10 @@ class RlTraining(TrainingRun):
                 join_processes().wait_for_everyone()
                 if isinstance(spec.rl, GuidedDpo):
                     train_by_retries(
-                        spec, root, sampling, start, problems, apart, run, watch, progress
+                        spec, root, sampling, start, problems, validation, run, watch, progress
                     )
                 else:
-                    train_by_rewards(spec, self.record, start, problems, apart, run, watch)
+                    train_by_rewards(spec, self.record, start, problems, validation, run, watch)
 
         origin: Origin = {
             "kind": self.kind,

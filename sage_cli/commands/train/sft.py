@@ -15,8 +15,8 @@ from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
 from sage_cli.models.policies.planned import run_facts, sft_run
 from sage_cli.models.policies.policy import Policy
-from sage_cli.planning.cards import Card
 from sage_cli.planning.dry_run import Described
+from sage_cli.planning.gpus import Gpu
 from sage_cli.planning.stages import sft_memory
 from sage_cli.problems.demonstrations import load_demonstrations
 from sage_cli.problems.problem import Demonstration
@@ -71,9 +71,9 @@ class SftTraining(TrainingRun):
             "base: supervised warm-up", {**run_facts(self.planned), **sft_facts(self.spec)}
         )
 
-    def memory(self, card: Card) -> Described:
-        """Describe the GPU memory that the training takes on `card`."""
-        return sft_memory(self.spec, card)
+    def memory(self, gpu: Gpu) -> Described:
+        """Describe the GPU memory that the training takes on `gpu`."""
+        return sft_memory(self.spec, gpu)
 
     def found(self, run: Run, progress: Progress) -> None:
         """Say that `run` was finished before."""

@@ -81,7 +81,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
 def dry_run(config: SageConfig, gpu: str | None = None) -> list[Described]:
     """The stages of a sweep: its initial policy, what its trials share, and every task.
 
-    `gpu` names a card, against which memory of the shared settings is laid.
+    `gpu` names a GPU, against which memory of the shared settings is laid.
     """
     search = prepared(config)
     recipe, shared = RlSpec.of(search.shared), search.shared

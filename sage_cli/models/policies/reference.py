@@ -16,12 +16,12 @@ from sage_cli.store.runs.run import run_of
 def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
     """The frozen model that `anchor.reference` means for a training from `start`.
 
-    `sft` is `start` itself. `base` is the model below its adapter, or the one that its run began
-    with; `start` again where there is neither, and under LoRA where it has no adapter yet. Raises
-    ConfigurationError where nothing but random weights came before.
+    `initial` is `start` itself. `base` is the model below its adapter, or the one that its run
+    began with; `start` again where there is neither, and under LoRA where it has no adapter yet.
+    Raises ConfigurationError where nothing but random weights came before.
     """
     folder = Path(start.path)
-    if recipe.anchor.reference == "sft":
+    if recipe.anchor.reference == "initial":
         return start
     if is_adapter(folder):
         below = adapter_base(folder)
@@ -31,7 +31,7 @@ def reference_policy(start: Policy, recipe: RlSpec) -> Policy:
     if start.pretrained is None:
         raise ConfigurationError(
             f"anchor.reference is 'base', and {start.label} began with random weights",
-            "use --set anchor.reference=sft",
+            "use --set anchor.reference=initial",
         )
     return Policy(start.pretrained.path, section=start.pretrained)
 

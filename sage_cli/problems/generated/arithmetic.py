@@ -38,7 +38,7 @@ def working_out(strategy: str, a: int, b: int) -> str:
 
 
 class ArithmeticProblems:
-    """Test, development and training problems that never share a product, and demonstrations.
+    """Test, validation and training problems that never share a product, and demonstrations.
 
     A problem that is held out is held out in both orders of its factors, because `R` writes
     47*63 as `S` writes 63*47. Asking for more test problems keeps the ones there were.
@@ -48,19 +48,19 @@ class ArithmeticProblems:
         self.section = section
         numbers = range(section.low, section.high + 1)
         pairs = list(combinations_with_replacement(numbers, 2))
-        held_out = section.held_out + section.development
+        held_out = section.held_out + section.validation
         if held_out >= len(pairs):
             raise DataError(
-                f"{held_out} held-out and development problems are more than the {len(pairs)} "
+                f"{held_out} held-out and validation problems are more than the {len(pairs)} "
                 f"pairs of numbers from {section.low} to {section.high} leave room for",
-                "lower data.arithmetic.held_out or data.arithmetic.development",
+                "lower data.arithmetic.held_out or data.arithmetic.validation",
             )
         rng = self._random("problems")
         rng.shuffle(pairs)
         ordered = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
         self._test = ordered[: section.held_out]
-        self._development = ordered[len(ordered) - section.development :]
-        self._unseen = {frozenset(pair) for pair in self._test + self._development}
+        self._validation = ordered[len(ordered) - section.validation :]
+        self._unseen = {frozenset(pair) for pair in self._test + self._validation}
         self._familiar = sorted(rng.sample(numbers, round(section.familiar_share * len(numbers))))
         self._unfamiliar = sorted(set(numbers) - set(self._familiar))
         familiar_pairs = combinations_with_replacement(self._familiar, 2)
@@ -74,9 +74,9 @@ class ArithmeticProblems:
         """The held-out problems, operands uniform."""
         return [_problem(BENCHMARK, *pair) for pair in self._test]
 
-    def development(self) -> list[Problem]:
+    def validation(self) -> list[Problem]:
         """Problems to choose settings on, disjoint from the held-out ones."""
-        return [_problem(f"{BENCHMARK}-dev", *pair) for pair in self._development]
+        return [_problem(f"{BENCHMARK}-dev", *pair) for pair in self._validation]
 
     def training(self) -> list[Problem]:
         """The other problems once, shuffled: operands uniform."""
@@ -126,7 +126,7 @@ class Arithmetic(Generator):
 
     name = BENCHMARK
     title = "Two-digit products"
-    splits = ("test", "development", "training")
+    splits = ("test", "validation", "training")
     settings = ArithmeticSection
     modes = {strategy: f"{strategy}:" for strategy in "SRD"}  # noqa: RUF012
     section: ArithmeticSection

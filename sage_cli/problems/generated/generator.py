@@ -16,8 +16,8 @@ from sage_cli.problems.problem import Demonstration, Problem, problem_id
 from sage_cli.settings.base import Section
 from sage_cli.settings.sections.data import DataSection
 
-Split = Literal["test", "development", "training"]
-SPLITS: Mapping[Split, str] = {"test": "", "development": "-dev", "training": "-train"}
+Split = Literal["test", "validation", "training"]
+SPLITS: Mapping[Split, str] = {"test": "", "validation": "-dev", "training": "-train"}
 """The suffix of a split's name, after its generator's: `arithmetic-dev`."""
 _OPENING = re.compile(r"^\s*(?:<[^<>]*>\s*)?")
 

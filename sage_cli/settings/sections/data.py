@@ -75,8 +75,8 @@ class ArithmeticSection(Section):
     """Probability that a factor of a demonstration is one of the other numbers."""
     held_out: int = Field(60, ge=1)
     """Test problems."""
-    development: int = Field(60, ge=1)
-    """Development problems."""
+    validation: int = Field(60, ge=1)
+    """Validation problems."""
     seed: int = 0
     """Of everything drawn."""
     phases: tuple[PhaseSection, ...] = (
@@ -114,8 +114,8 @@ class WordProblemsSection(Section):
 
     held_out: int = Field(160, ge=1)
     """Test problems."""
-    development: int = Field(100, ge=1)
-    """Development problems."""
+    validation: int = Field(100, ge=1)
+    """Validation problems."""
     redrawn: float = Field(0.45, ge=0, le=1)
     """Share of demonstrations that are rows with other numbers."""
     facts: float = Field(0.4, ge=0, le=1)

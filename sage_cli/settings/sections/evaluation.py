@@ -34,11 +34,10 @@ class EvaluationSection(Section):
     bootstrap: int = Field(2000, ge=100)
     """Resamples over problems where an interval is bootstrapped."""
     every: int | None = Field(None, ge=1, json_schema_extra=COSMETIC)
-    """RL steps from one look at development problems to the next, while the policy is trained;
-    null: none."""
-    development: str | None = Field(None, json_schema_extra=COSMETIC)
-    """The problems looked at; null: those of `sweep.benchmark`."""
-    development_samples: int = Field(16, ge=1, json_schema_extra=COSMETIC)
-    """Samples a problem at each look."""
+    """RL steps between two validations of the policy in training; null: none."""
+    validation: str | None = Field(None, json_schema_extra=COSMETIC)
+    """The validation problems; null: those of `sweep.benchmark`."""
+    validation_samples: int = Field(16, ge=1, json_schema_extra=COSMETIC)
+    """Samples a problem at each validation."""
     allow_template_mismatch: bool = Field(False, json_schema_extra=COSMETIC)
     """Measure a run under another prompt template than it was trained with."""

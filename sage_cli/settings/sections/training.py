@@ -73,8 +73,8 @@ class AnchorSection(Section):
     """`cosine` takes beta from its value down to 0 over the training; a guide's force with it."""
     estimator: Literal["k3", "k3-corrected", "reward"] = "k3"
     """`k3`, `k3-corrected` or `reward`: which gradient the KL term has."""
-    reference: Literal["sft", "base"] = "sft"
-    """`sft`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
+    reference: Literal["initial", "base"] = "initial"
+    """`initial`: the policy as it starts; `base`: the model without its adapter (LoRA), or before
     supervised warm-up (full tuning)."""
     reference_samples: int = Field(8, ge=1)
     """Forward KL: completions sampled once from the frozen reference, of each problem that the

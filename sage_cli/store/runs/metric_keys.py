@@ -77,7 +77,7 @@ RECORDED: Mapping[str, str] = {
     "sft/examples": "Right completions that supervised fine-tuning took before DPO.",
     "sft/loss": "Its loss at its last step.",
     "entropy/coefficient": "The coefficient of the entropy bonus, where it adapts.",
-    "eval/pass@*": "pass@k on the development problems, where `evaluation.every` looks at them.",
+    "eval/pass@*": "pass@k on the validation problems, every `evaluation.every` steps.",
     "time/generate_s": "Seconds of drawing completions, in the first process as all phases.",
     "time/sync_s": "Seconds of handing weights to vLLM.",
     "time/grade_s": "Seconds of grading.",
@@ -88,7 +88,7 @@ RECORDED: Mapping[str, str] = {
     "memory/peak_gib": "Peak memory of the step on the fullest GPU; without one, the process's.",
     "memory/peak_gib/*": "The same of each process, where there are several.",
     "time/step_s": "Seconds of the whole step.",
-    "time/look_s": "Seconds of looking at the development problems, apart from the step's.",
+    "time/validation_s": "Seconds of validation, apart from the step's.",
 }
 """Key, or pattern of keys -> what it is."""
 

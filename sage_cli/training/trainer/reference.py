@@ -19,7 +19,7 @@ than float32's 24.
 
 
 def choose_reference(model: Any, reference: str) -> None:
-    """Make a LoRA policy's reference the adapter as it starts (`sft`) or no adapter (`base`).
+    """Make a LoRA policy's reference the adapter as it starts (`initial`) or no adapter (`base`).
 
     TRL copies the adapter it is given to "ref" and holds the policy to that copy; without the
     copy it switches the adapter off.
@@ -31,7 +31,7 @@ def choose_reference(model: Any, reference: str) -> None:
 def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None:
     """Compare the reference's log-probabilities with separately computed ones, before any update.
 
-    Under `sft` the reference is the policy itself as it starts, under `base` (LoRA) the model
+    Under `initial` the reference is the policy itself as it starts, under `base` (LoRA) the model
     with its adapter off. Raises TrainingError when they differ.
     """
     model = trainer.accelerator.unwrap_model(trainer.model)
@@ -47,7 +47,7 @@ def check_reference(trainer: Any, batch: dict[str, Any], reference: str) -> None
     off = (found_BT - expected_BT)[mask_BT].abs().mean().item()
     tolerance = _TOLERANCE[arithmetic(trainer)]
     if not off <= tolerance:
-        whose = "the policy as it starts" if reference == "sft" else "the base model"
+        whose = "the policy as it starts" if reference == "initial" else "the base model"
         raise TrainingError(
             f"anchor.reference is '{reference}', but at step 0 the reference's log-probabilities "
             f"differ from those of {whose} by {off:.3g} nats a token (tolerance {tolerance})",

@@ -15,7 +15,7 @@ from sage_cli.methods.online import OnlineMethod
 from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
 from sage_cli.methods.parts.hooks import Hooks
 from sage_cli.settings.sections.training import AnchorSection
-from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.rl_inputs import Validator
 from sage_cli.training.trainer.advantages import batch_advantages, update_advantages
 from sage_cli.training.trainer.batch_record import batch_record, unfinished
 from sage_cli.training.trainer.forward_kl import ReferenceCompletions, forward_kl_loss
@@ -50,13 +50,13 @@ class RlTrainer(RolloutTrainer):
         reference_completions: ReferenceCompletions | None,
         writer: StepWriter,
         engine_stop: str | None,
-        looks: Looks | None,
+        validator: Validator | None,
         **arguments: Any,
     ) -> None:
         self.reference_completions = reference_completions
         self._forward_kl: list[float] = []
         self.rl, self.hooks, self.anchor = rl, hooks, anchor
-        self.writer, self.engine_stop, self.looks = writer, engine_stop, looks
+        self.writer, self.engine_stop, self.validator = writer, engine_stop, validator
         self._batch_record: Record = {}
         self.rollouts: list[Record] = []
         self._step_began = time.perf_counter()
@@ -226,28 +226,28 @@ class RlTrainer(RolloutTrainer):
             ),
             **peak_memory(self.accelerator),
         }
-        record |= self._looked()
+        record |= self._validated()
         if self.accelerator.is_main_process:
             self.writer.write(record, self.rollouts)
         self.writer.check(record)
 
-    def _looked(self) -> Record:
+    def _validated(self) -> Record:
         """Validate if it is due, and return the record; the other processes wait.
 
         None while the training stops early: there the time to save may be short.
         """
         step, last = self.state.global_step, self.state.global_step >= self.state.max_steps
-        if self.looks is None or (step % self.looks.every and not last):
+        if self.validator is None or (step % self.validator.every and not last):
             return {}
         if self.control.should_training_stop and not last:
             return {}
         found: Record = {}
         if self.accelerator.is_main_process:
-            found |= self.looks.look(self.accelerator.unwrap_model(self.model))
+            found |= self.validator.validate(self.accelerator.unwrap_model(self.model))
         self.accelerator.wait_for_everyone()
         now = time.perf_counter()
-        look_s, self._step_began = now - self._step_began, now
-        return {**found, "time/look_s": look_s}
+        validation_s, self._step_began = now - self._step_began, now
+        return {**found, "time/validation_s": validation_s}
 
     def _forward_record(self) -> Record:
         """`kl/forward`: the cross-entropy on the reference's completions, where it is used."""

@@ -21,7 +21,7 @@ def shared_config(config: SageConfig) -> SageConfig:
     sweep = config.sweep
     shared: dict[str, Any] = {
         "evaluation.benchmark": sweep.benchmark,
-        "evaluation.development": sweep.benchmark,
+        "evaluation.validation": sweep.benchmark,
         "evaluation.samples": sweep.samples,
         "evaluation.k": f"1..{sweep.samples}:pow2",
         "evaluation.seeds": 1,  # a trial is judged by one sample set
@@ -31,8 +31,8 @@ def shared_config(config: SageConfig) -> SageConfig:
     if sweep.prune != "none":
         steps = sweep.steps or config.rl.steps
         shared["evaluation.every"] = config.evaluation.every or max(1, steps // VALIDATIONS)
-        shared["evaluation.development_samples"] = max(
-            config.evaluation.development_samples, *(one.largest_k for one in sweep.objectives)
+        shared["evaluation.validation_samples"] = max(
+            config.evaluation.validation_samples, *(one.largest_k for one in sweep.objectives)
         )
     return changed(config, shared)
 

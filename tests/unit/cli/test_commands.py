@@ -158,8 +158,8 @@ def test_runs_show_says_what_the_last_look_found_and_when(sage, made):
         trained.metrics.append({"step": step, "of": 4, "reward": 0.1, **looked})
     shown = json.loads(sage("runs", "show", "rl", "--json").stdout)
     assert shown["last"]["step"] == 3
-    assert shown["looked"] == {"looked at step": 2, "eval/pass@1": 0.25, "eval/pass@2": 0.5}
-    assert "looked at step 2" in sage("runs", "show", "rl").words
+    assert shown["validated"] == {"validated at step": 2, "eval/pass@1": 0.25, "eval/pass@2": 0.5}
+    assert "validated at step 2" in sage("runs", "show", "rl").words
 
 
 def test_a_pruned_run_says_why(sage, made):

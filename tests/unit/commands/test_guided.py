@@ -84,7 +84,7 @@ def config(folder, *sets, tuning="full"):
         sets=[
             "tracking.wandb=off", f"run.root={folder}/runs", f"model.tuning={tuning}",
             "data.arithmetic.low=2", "data.arithmetic.high=9", "data.arithmetic.held_out=4",
-            "data.arithmetic.development=4", "rl.steps=5", "rl.prompts_per_step=6",
+            "data.arithmetic.validation=4", "rl.steps=5", "rl.prompts_per_step=6",
             "model.hidden=16", "model.layers=2", "model.heads=2", "model.feed_forward=32",
             "rl.rollouts_per_prompt=4", "rl.save_every=2", "grading.workers=1", *sets,
         ],

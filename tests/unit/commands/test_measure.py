@@ -27,7 +27,7 @@ from sage_cli.store.runs.run import Run
 SETTINGS = {
     "model.hidden": 16, "model.layers": 1, "model.heads": 2, "model.feed_forward": 32,
     "model.max_positions": 96, "data.arithmetic.low": 2, "data.arithmetic.high": 6,
-    "data.arithmetic.held_out": 4, "data.arithmetic.development": 2,
+    "data.arithmetic.held_out": 4, "data.arithmetic.validation": 2,
     "data.arithmetic.familiar_share": 0.5,
     "data.arithmetic.phases": [{"share": 1.0, "mix": {"D": 1}}],
     "sft.steps": 20, "sft.batch_size": 4, "sft.max_length": 48, "rl.steps": 1,
@@ -36,19 +36,19 @@ SETTINGS = {
     "grading.workers": 1,
 }  # fmt: skip
 
-LOOKS_ELSEWHERE = {"evaluation.every": None, "evaluation.development": None}
+VALIDATED_ELSEWHERE = {"evaluation.every": None, "evaluation.validation": None}
 
 
 class Watching(Silent):
-    """Keeps what stands beside the bar, and how far looks were."""
+    """Keeps what stands beside the bar, and how far validations were."""
 
     def __init__(self):
-        self.beside, self.looked = {}, []
+        self.beside, self.validated = {}, []
 
     def advance(self, amount=1, **numbers):
-        if "looking: samples" in numbers:
+        if "validating: samples" in numbers:
             assert amount == 0
-            self.looked.append(numbers["looking: samples"])
+            self.validated.append(numbers["validating: samples"])
         self.beside |= numbers
 
 
@@ -135,7 +135,7 @@ def test_typed_again_it_ends_at_once(config, policy, tmp_path):
     assert said["evaluations"] == evaluation_figures(policy[0])
 
 
-def test_the_last_look_finds_what_the_measurement_finds(config, base, monkeypatch):
+def test_the_last_validation_finds_what_the_measurement_finds(config, base, monkeypatch):
     """Same weights, same seeds: the samples in memory are those of the model that was saved."""
 
     def by_length(rows, *_):
@@ -143,17 +143,18 @@ def test_the_last_look_finds_what_the_measurement_finds(config, base, monkeypatc
 
     monkeypatch.setattr("sage_cli.evaluation.measure.grade_rows", by_length)
     monkeypatch.setattr("sage_cli.training.validation.grade_rows", by_length)
-    looking = changed(
+    validating = changed(
         config,
         {"rl.seed": 5, "rl.steps": 3, "evaluation.every": 2, "evaluation.samples": 4,
-         "evaluation.development": "arithmetic", "evaluation.development_samples": 4,
+         "evaluation.validation": "arithmetic", "evaluation.validation_samples": 4,
          "tracking.wandb": "off"},
     )  # fmt: skip
     assert (
-        RlTraining.of(looking).planned == RlTraining.of(changed(looking, LOOKS_ELSEWHERE)).planned
+        RlTraining.of(validating).planned
+        == RlTraining.of(changed(validating, VALIDATED_ELSEWHERE)).planned
     )
     watching = Watching()
-    run = RlTraining.of(looking, measure=True).carry_out(watching)
+    run = RlTraining.of(validating, measure=True).carry_out(watching)
     records = run.metrics.read()
     assert ["eval/pass@1" in record for record in records] == [False, True, True]
     kept = evaluation_figures(run)
@@ -161,16 +162,16 @@ def test_the_last_look_finds_what_the_measurement_finds(config, base, monkeypatc
     found = [records[-1][f"eval/{name}"] for name in names]
     assert found == [kept[f"eval/arithmetic/{name}"] for name in names]
     assert 0 < found[0] < found[2]
-    assert watching.looked[-16:] == [float(drawn) for drawn in range(1, 17)]  # 4 problems x 4
-    assert watching.beside["dev pass@1"] == found[0]
+    assert watching.validated[-16:] == [float(drawn) for drawn in range(1, 17)]  # 4 problems x 4
+    assert watching.beside["validation pass@1"] == found[0]
 
 
 def test_what_is_looked_at_is_not_trained_on(config, base):
-    trained = {"evaluation.every": 1, "evaluation.development": "arithmetic-train"}
-    looking = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
+    trained = {"evaluation.every": 1, "evaluation.validation": "arithmetic-train"}
+    validating = changed(config, {**trained, "rl.seed": 99})  # a run that isn't there yet
     with pytest.raises(ConfigurationError, match="among those that arithmetic trains on") as caught:
-        RlTraining.of(looking).carry_out(Silent())
-    assert "--set evaluation.development" in caught.value.next_step
+        RlTraining.of(validating).carry_out(Silent())
+    assert "--set evaluation.validation" in caught.value.next_step
 
 
 def test_a_broken_benchmark_is_named_before_anything_is_trained(config, tmp_path):

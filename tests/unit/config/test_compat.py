@@ -69,7 +69,7 @@ def test_every_difference_applies_is_attributed_and_nothing_else_changes():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("rl.prompts_per_step", 4), ("anchor.reference", "sft")]
+    ("name", "value"), [("rl.prompts_per_step", 4), ("anchor.reference", "initial")]
 )
 def test_each_is_overridden_on_its_own(name, value):
     loaded = official(sets=[f"{name}={value}"])
@@ -85,7 +85,7 @@ def test_what_a_run_has_nothing_of_is_left_alone():
     others = {"guide.schedule_clock", "rl.dynamic_sampling", "rl.overlong_buffer"}
     assert found == {difference.setting for difference in DIFFERENCES} - others
     # the tiny preset's model is from scratch, tuned in full: before it there is nothing
-    assert official(["tiny"]).config.anchor.reference == "sft"
+    assert official(["tiny"]).config.anchor.reference == "initial"
     assert official(["tiny"], ["model.tuning=lora"]).config.anchor.reference == "base"
     assert "anchor.reference" not in official_settings(("grpo", "none", "full"))
 
@@ -104,7 +104,7 @@ def test_without_warm_up_its_settings_and_the_base_models_length_are_left_alone(
 def test_in_full_tuning_after_warm_up_the_reference_is_the_published_model():
     full = ["model.tuning=full", "model.dtype=float32"]
     assert official(sets=full).config.anchor.reference == "base"
-    assert official(sets=[*full, "sft.enabled=false"]).config.anchor.reference == "sft"
+    assert official(sets=[*full, "sft.enabled=false"]).config.anchor.reference == "initial"
 
 
 def test_the_authors_optimiser_batch_is_half_a_generation():

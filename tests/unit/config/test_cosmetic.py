@@ -24,7 +24,7 @@ COSMETIC = {
     "sampling.vllm", "sampling.data_parallel",
     "grading.workers",
     "evaluation.allow_template_mismatch", "evaluation.compat",
-    "evaluation.every", "evaluation.development", "evaluation.development_samples",
+    "evaluation.every", "evaluation.validation", "evaluation.validation_samples",
     "sweep.study", "sweep.trials", "sweep.retries", "sweep.stop_after", "sweep.storage",
     "executor.name", "executor.workers", "executor.threads", "executor.gpus",
     "executor.memory_gb", "executor.minutes", "executor.address", "executor.partition",

@@ -65,7 +65,7 @@ def test_all_problems_at_once_in_the_schemas_order():
         (
             {},
             ["rl.accelerate=fsdp2", "rl.processes=2", "evaluation.every=5"],
-            "looks at the policy in one process, and rl.accelerate 'fsdp2' (FSDP) spreads it",
+            "validates the policy in one process, and rl.accelerate 'fsdp2' (FSDP) spreads it",
         ),
         (
             {},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sage_cli.errors import ConfigurationError
-from sage_cli.planning.cards import Card
 from sage_cli.planning.dry_run import Described, Stage, plan_of
+from sage_cli.planning.gpus import Gpu
 
 
 class Told(Stage):
@@ -18,10 +18,10 @@ class Told(Stage):
     def describe(self) -> Described:
         return Described(self.name, {"state": "not begun"})
 
-    def memory(self, card: Card) -> Described | None:
+    def memory(self, gpu: Gpu) -> Described | None:
         if self.gib is None:
-            return super().memory(card)
-        return Described(f"memory of {self.name} on {card.name}", {"GiB": self.gib})
+            return super().memory(gpu)
+        return Described(f"memory of {self.name} on {gpu.name}", {"GiB": self.gib})
 
 
 STAGES = [Told("start", None), Told("training", 3.0)]
@@ -35,5 +35,5 @@ def test_memory_follows_the_stages_and_is_left_out_where_nothing_is_computed() -
 
 
 def test_a_card_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no card 'l5-24g' is known"):
+    with pytest.raises(ConfigurationError, match="no GPU 'l5-24g' is known"):
         plan_of(STAGES, "l5-24g")

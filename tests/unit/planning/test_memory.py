@@ -38,7 +38,7 @@ def test_what_a_training_keeps_by_hand() -> None:
     assert training_state(TOY, replace(FULL, reference=False))["reference"] == 0
     # bfloat16 weights and float32 adapters; the reference is an adapter; 2 + 8 / 256 bytes of 50
     assert training_state(TOY, LORA) == {"weights": 800, "reference": 200, "optimizer": 101}
-    # two cards hold half each
+    # two GPUs hold half each
     assert training_state(TOY, replace(FULL, shards=2))["optimizer"] == 1200
 
 

@@ -9,8 +9,8 @@ from sage_cli.config.load import load
 from sage_cli.config.specs import RlSpec
 from sage_cli.errors import ConfigurationError
 from sage_cli.evaluation.evaluate import Evaluation
-from sage_cli.planning.cards import CARDS, card
 from sage_cli.planning.dry_run import Described, memory_of
+from sage_cli.planning.gpus import GPUS, gpu_named
 from sage_cli.planning.hours import gpu_hours, hours_fact
 from sage_cli.planning.stages import prompt_tokens
 
@@ -41,9 +41,9 @@ def test_an_engines_share_and_cards_are_those_of_its_settings() -> None:
     sets = ("sampling.vllm.gpu_memory_utilization=0.5", "sampling.vllm.tensor_parallel_size=2")
     said = stages(PAPER, "l4-24g", *sets)[2].facts["vLLM"]
     # 24 GB less 15,231,233,024 bytes of weights, by 2,560 tokens x 57,344 bytes
-    assert said == "59 texts of 2560 tokens at once in 50% of each of 2 cards"
+    assert said == "59 texts of 2560 tokens at once in 50% of each of 2 GPUs"
     alone = stages(PAPER, "l4-24g", sets[0])[2].facts["vLLM"]
-    assert alone.startswith("weights and one text of 2560 tokens take more than 50% of the card")
+    assert alone.startswith("weights and one text of 2560 tokens take more than 50% of the GPU")
     assert stages(PAPER, "l4-24g", "sampling.backend=vllm")[2].facts["fits"] is True
 
 
@@ -70,7 +70,7 @@ def test_the_advice_on_sharding_can_be_followed() -> None:
     assert advice in training.facts["does not fit"]
     sets = ("rl.processes=2", "rl.accelerate=fsdp2", "rl.optimizer=adamw")
     followed = stages(PAPER, "l4-24g", *sets)[1].facts
-    # 20,185,088 adapters, 8 bytes each, on two cards
+    # 20,185,088 adapters, 8 bytes each, on two GPUs
     assert followed["optimizer, GiB"] == pytest.approx(20_185_088 * 8 / 2 / 2**30, rel=0.01)
     alone = stages(PAPER, "l4-24g", "rl.algo=effective-rank")[1].facts["does not fit"]
     assert "accelerate" not in alone
@@ -97,9 +97,9 @@ def test_bfloat16_is_refused_on_a_card_without_it() -> None:
 
 def test_an_unknown_card_and_an_unknown_model_are_named() -> None:
     with pytest.raises(ConfigurationError, match="did you mean h100-80g") as no:
-        card("h100-80")
+        gpu_named("h100-80")
     assert "a100-40g" in str(no.value.next_step)
-    assert card("H100-80G") is CARDS["h100-80g"]
+    assert gpu_named("H100-80G") is GPUS["h100-80g"]
     (_, training, _) = stages(PAPER, "h100-80g", "model.path=./nowhere")
     assert training.facts == {"unknown": "no config.json of ./nowhere is here that tells its sizes"}
 

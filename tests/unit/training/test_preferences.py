@@ -20,7 +20,7 @@ from sage_cli.training.preferences import (
     tokenized,
     train_preferences,
 )
-from sage_cli.training.rl_inputs import Looks
+from sage_cli.training.rl_inputs import Validator
 
 PAIRS = [Pair(f"{a}*{b}=?", f"{a * b}", f"{a}+{b}={a + b}") for a in (3, 40) for b in (5, 61, 700)]
 BETA = 0.5
@@ -165,20 +165,20 @@ def test_a_killed_training_ends_as_an_undisturbed_one_to_the_bit(
     assert weights(train("killed")) == weights(whole)  # only its model was lacking
 
 
-def test_looks_are_recorded_where_they_are_due(base, configure, tokenizer, tmp_path):
+def test_validations_are_recorded_where_they_are_due(base, configure, tokenizer, tmp_path):
     seen = []
 
-    def look(model):
+    def validate(model):
         seen.append(model)
         return {"eval/pass@1": len(seen) / 10}
 
     run = Run(tmp_path / "run")
     train_preferences(
         recipe(configure), load_model(base, trainable=True), load_model(base), tokenizer, PAIRS,
-        run, lambda _: None, {}, Looks(2, look),
+        run, lambda _: None, {}, Validator(2, validate),
     )  # fmt: skip
-    looked = {record["step"]: record.get("eval/pass@1") for record in run.metrics.read()}
-    assert looked == {1: None, 2: 0.1, 3: None, 4: 0.2, 5: 0.3}
+    validated = {record["step"]: record.get("eval/pass@1") for record in run.metrics.read()}
+    assert validated == {1: None, 2: 0.1, 3: None, 4: 0.2, 5: 0.3}
 
 
 def test_prompts_have_no_hint_and_completions_end(configure, tokenizer):

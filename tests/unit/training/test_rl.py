@@ -312,7 +312,7 @@ def test_the_guides_clock_and_that_a_resumed_run_reads_it_on(
     assert weights(bench.folder / "torn/model") == weights(bench.folder / "whole/model")
 
 
-@pytest.mark.parametrize("reference", ["sft", "base"])
+@pytest.mark.parametrize("reference", ["initial", "base"])
 def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, reference: str):
     config = configure(
         model={"kind": "pretrained", "tuning": "lora"},
@@ -324,7 +324,7 @@ def test_lora_is_held_to_its_reference_and_resumes(bench: Any, configure: Any, r
         return bench.run(config, name, model=adapted(bench, config), reference=None, **changed)
 
     records = run("whole")
-    if reference == "sft":
+    if reference == "initial":
         assert records[0]["kl/reference"] == pytest.approx(0, abs=1e-6)
     else:
         assert records[0]["kl/reference"] > 0.01
@@ -360,6 +360,6 @@ def test_another_reference_than_the_policys_start_is_found_out(
     with torch.no_grad():
         other.lm_head.weight.mul_(3)
     other.save_pretrained(tmp_path / "other")
-    with pytest.raises(TrainingError, match="'sft', but at step 0"):
+    with pytest.raises(TrainingError, match="'initial', but at step 0"):
         bench.run(configure(), reference=tmp_path / "other")
     assert not (bench.folder / "run/metrics.jsonl").exists()

@@ -23,7 +23,7 @@ class WordProblems(Generator):
 
     name = BENCHMARK
     title = "ASDiv and SVAMP"
-    splits = ("test", "development", "training")
+    splits = ("test", "validation", "training")
     settings = WordProblemsSection
     sources = SOURCES
     section: WordProblemsSection
@@ -42,7 +42,7 @@ class WordProblems(Generator):
         splits = Splits.of(self.data)
         rows = {
             "test": splits.held_out,
-            "development": splits.development,
+            "validation": splits.validation,
             "training": splits.training,
         }
         return [row.problem for row in rows[split]]

@@ -33,7 +33,7 @@ class Splits:
     """Rows to test on, to choose settings on and to train on; no family is in two of them."""
 
     held_out: tuple[FormulaRow, ...]
-    development: tuple[FormulaRow, ...]
+    validation: tuple[FormulaRow, ...]
     training: tuple[FormulaRow, ...]
 
     @classmethod
@@ -47,14 +47,14 @@ class Splits:
         """
         section = data.word_problems
         families = list(_families(readable_rows(data)).values())
-        left = len(families) - section.held_out - section.development
+        left = len(families) - section.held_out - section.validation
         if left < 1:
             raise DataError(
-                f"{section.held_out} held-out and {section.development} development problems "
+                f"{section.held_out} held-out and {section.validation} validation problems "
                 f"leave nothing to train on: there are {len(families)}",
-                "lower data.word_problems.held_out or data.word_problems.development",
+                "lower data.word_problems.held_out or data.word_problems.validation",
             )
-        first, last = section.held_out, len(families) - section.development
+        first, last = section.held_out, len(families) - section.validation
         return cls(
             _named(BENCHMARK, (family[0] for family in families[:first])),
             _named(f"{BENCHMARK}-dev", (family[0] for family in families[last:])),

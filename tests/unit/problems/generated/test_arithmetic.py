@@ -46,17 +46,17 @@ def operands(problem):
 
 
 def test_splits_share_no_product_in_either_order():
-    problems = ArithmeticProblems(ArithmeticSection(held_out=300, development=100))
-    test, development, training = problems.test(), problems.development(), problems.training()
-    assert (len(test), len(development)) == (300, 100)
-    seen = [{operands(p) for p in split} for split in (test, development, training)]
+    problems = ArithmeticProblems(ArithmeticSection(held_out=300, validation=100))
+    test, validation, training = problems.test(), problems.validation(), problems.training()
+    assert (len(test), len(validation)) == (300, 100)
+    seen = [{operands(p) for p in split} for split in (test, validation, training)]
     assert len(seen[0]) == 300  # no pair twice, in either order
     assert not seen[0] & seen[1] | seen[0] & seen[2] | seen[1] & seen[2]
     # 89 * 90 / 2 = 4005 unordered pairs
     assert len(seen[0] | seen[1] | seen[2]) == 4005
     demonstrated = {operands(d) for d in problems.demonstrations(5000)}
     assert not demonstrated & (seen[0] | seen[1])
-    for problem in test + development + training:
+    for problem in test + validation + training:
         a, b = problem.question.rstrip("=?").split("*")
         assert problem.gold == str(int(a) * int(b))
 
@@ -68,11 +68,11 @@ def test_operands_of_the_problems_are_uniform():
     assert abs(sum(firsts) / len(firsts) - 55) < 2.9
 
 
-def test_more_test_problems_keep_the_first_ones_and_the_development_problems():
+def test_more_test_problems_keep_the_first_ones_and_the_validation_problems():
     few = ArithmeticProblems(ArithmeticSection(held_out=60))
     many = ArithmeticProblems(ArithmeticSection(held_out=300))
     assert many.test()[:60] == few.test()
-    assert many.development() == few.development()
+    assert many.validation() == few.validation()
 
 
 def test_phases_follow_each_other_with_their_own_mix_and_loss():
@@ -134,5 +134,5 @@ def test_impossible_splits_are_refused():
         ArithmeticProblems(ArithmeticSection(held_out=4000))
     with pytest.raises(DataError, match="familiar"):
         ArithmeticProblems(
-            ArithmeticSection(low=11, high=13, held_out=3, development=2, familiar_share=0.3)
+            ArithmeticSection(low=11, high=13, held_out=3, validation=2, familiar_share=0.3)
         )

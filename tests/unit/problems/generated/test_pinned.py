@@ -20,7 +20,7 @@ from sage_cli.settings.sections.training import SftSection
 
 OTHER = DataSection(
     arithmetic=ArithmeticSection(
-        seed=7, low=3, high=40, held_out=30, development=20, familiar_share=0.5
+        seed=7, low=3, high=40, held_out=30, validation=20, familiar_share=0.5
     )
 )
 MADE_UP = {

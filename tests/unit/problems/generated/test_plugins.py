@@ -132,7 +132,7 @@ class Homonym(Sums):
         ("mine", Unnamed, "calls itself None"),
         ("mine", Untitled, "has no title"),
         ("mine", Abstract, "lacks problems"),
-        ("mine", OddSplits, "has the splits ('test', 'tests'): they can be test, development"),
+        ("mine", OddSplits, "has the splits ('test', 'tests'): they can be test, validation"),
         ("mine", LooseSettings, "has settings that are no sage_cli.settings.base.Section"),
         ("arithmetic", Homonym, "takes the name 'arithmetic', which another data set has"),
         ("mine", ImportError("no such file"), "can't be imported: ImportError: no such file"),

@@ -239,7 +239,7 @@ def test_only_rows_whose_formula_gives_the_answer_are_read(data):
 def test_held_out_rows_are_untouched_and_their_families_are_in_no_other_split(data):
     published = {row.problem.question: row.problem.gold for row in readable_rows(data)}
     splits = Splits.of(data)
-    parts = (splits.held_out, splits.development, splits.training)
+    parts = (splits.held_out, splits.validation, splits.training)
     ordinary = {word for text in published for word in text.split() if word.islower()}
     families = [{family(text, ordinary) for text in texts(part)} for part in parts]
     assert [len(part) for part in families] == [8, 4, 18]
@@ -248,16 +248,16 @@ def test_held_out_rows_are_untouched_and_their_families_are_in_no_other_split(da
         assert published[row.problem.question] == row.problem.gold
         assert row.problem.benchmark == "word-problems"
     assert {row.problem.benchmark for row in splits.training} == {"word-problems-train"}
-    assert len(splits.held_out) + len(splits.development) == 12  # one row of each family
+    assert len(splits.held_out) + len(splits.validation) == 12  # one row of each family
 
 
 def test_the_split_depends_on_the_rows_alone_and_grows(data):
     def wanting(held_out):
-        section = WordProblemsSection(held_out=held_out, development=4, seed=held_out)
+        section = WordProblemsSection(held_out=held_out, validation=4, seed=held_out)
         return Splits.of(data.model_copy(update={"word_problems": section}))
 
     assert texts(wanting(12).held_out)[:8] == texts(wanting(8).held_out)
-    assert texts(wanting(12).development) == texts(wanting(8).development)
+    assert texts(wanting(12).validation) == texts(wanting(8).validation)
     ordered = [family(text, {"sees", "had"}) for text in texts(wanting(8).held_out)]
     path = data.root / "train/asdiv.jsonl"
     path.write_text("".join(sorted(path.read_text().splitlines(keepends=True), reverse=True)))
@@ -277,7 +277,7 @@ def test_demonstrations_are_right_and_none_comes_from_a_held_out_family(data):
     made = word_problem_demonstrations(data, 400, 8)
     assert len(made) == 400
     ordinary = {"sees", "and", "more", "had", "lost"}
-    unseen = {family(text, ordinary) for text in texts(splits.held_out + splits.development)}
+    unseen = {family(text, ordinary) for text in texts(splits.held_out + splits.validation)}
     assert not unseen & {family(shown.question, ordinary) for shown in made}
     facts = [shown for shown in made if read_formula(shown.question) is not None]
     published = {(row.problem.question, row.problem.gold) for row in splits.training}
@@ -327,10 +327,10 @@ def test_neighbours_have_similar_lengths_and_nothing_is_lost():
 def test_on_the_real_rows(shared):
     data = DataSection(root=shared / "data")
     splits = Splits.of(data)
-    assert (len(splits.held_out), len(splits.development)) == (160, 100)
+    assert (len(splits.held_out), len(splits.validation)) == (160, 100)
     # 2,489 of ASDiv's and SVAMP's 3,215 rows have a formula in whole numbers that gives the answer
     assert sum(1 for _ in readable_rows(data)) == 2489
-    unseen = {row.problem.question for row in splits.held_out + splits.development}
+    unseen = {row.problem.question for row in splits.held_out + splits.validation}
     made = word_problem_demonstrations(data, 5000, 64)
     assert not unseen & {shown.question for shown in made}
     assert len({shown.question for shown in made}) > 3500

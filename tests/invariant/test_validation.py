@@ -1,4 +1,4 @@
-"""Looks at development problems change nothing about a training, to the last bit."""
+"""Validation changes nothing about a training, to the last bit."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sage_cli.errors import Interrupted
 from sage_cli.evaluation.benchmarks import Benchmark
 from sage_cli.models.load import load_model
 from sage_cli.problems.problem import Problem
-from sage_cli.training.rl_inputs import Looks
-from sage_cli.training.validation import Development
+from sage_cli.training.rl_inputs import Validator
+from sage_cli.training.validation import Validation
 
 APART = Benchmark(
-    "apart.jsonl", tuple(Problem(f"d{a}", "apart", f"{a}+{a}=?", str(a)) for a in range(5)), "math",
+    "dev.jsonl", tuple(Problem(f"d{a}", "apart", f"{a}+{a}=?", str(a)) for a in range(5)), "math",
     None,
 )  # fmt: skip
 LOOKED_AT = {
     "prompt": {"format": "plain", "system": None},
     "sampling": {"temperature": 1.0, "min_p": 0.0, "max_tokens": 8},
-    "evaluation": {"development_samples": 4, "samples": 4, "k": "1,4"},
+    "evaluation": {"validation_samples": 4, "samples": 4, "k": "1,4"},
     "grading": {"workers": 1},
 }
 
@@ -39,12 +39,12 @@ def weights(folder: Path) -> bytes:
     return file.read_bytes()
 
 
-def without_looks(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    apart = ("time/", "memory/", "eval/")
-    return [{k: v for k, v in record.items() if not k.startswith(apart)} for record in records]
+def without_validation(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    validation = ("time/", "memory/", "eval/")
+    return [{k: v for k, v in record.items() if not k.startswith(validation)} for record in records]
 
 
-def looked(records: list[dict[str, Any]]) -> list[int]:
+def validated(records: list[dict[str, Any]]) -> list[int]:
     return [record["step"] for record in records if "eval/pass@1" in record]
 
 
@@ -71,13 +71,15 @@ def test_weights_are_the_same_with_looks_and_without(bench: Any, configure: Any,
         return {**fresh, **more}
 
     plain = bench.run(config, "plain", **given())
-    with Development(2, [APART], EvaluationSpec.of(config), (1, 2, 4)) as apart:
-        look = partial(apart.look, tokenizer=bench.tokenizer, on_sampled=lambda *_: None)
-        seen = bench.run(config, "seen", **given(looks=Looks(2, look)))
-    assert looked(seen) == [2, 4, 5]  # every second, and the last
-    assert looked(plain) == []
+    with Validation(2, [APART], EvaluationSpec.of(config), (1, 2, 4)) as validation:
+        validate = partial(
+            validation.validate, tokenizer=bench.tokenizer, on_sampled=lambda *_: None
+        )
+        seen = bench.run(config, "seen", **given(validator=Validator(2, validate)))
+    assert validated(seen) == [2, 4, 5]  # every second, and the last
+    assert validated(plain) == []
     assert {"eval/pass@1", "eval/pass@2", "eval/pass@4"} <= seen[-1].keys()
-    assert without_looks(seen) == without_looks(plain)
+    assert without_validation(seen) == without_validation(plain)
     assert weights(bench.folder / "seen") == weights(bench.folder / "plain")
 
 
@@ -95,9 +97,9 @@ def test_a_look_leaves_modes_gradients_and_random_states_alone(bench: Any, confi
         return modes, open_, settings, drawn, torch.is_grad_enabled(), torch.get_num_threads()
 
     before, heard = state(), []
-    with Development(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as apart:
+    with Validation(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as validation:
         found = [
-            apart.look(model, bench.tokenizer, lambda drawn, of: heard.append((drawn, of)))
+            validation.validate(model, bench.tokenizer, lambda drawn, of: heard.append((drawn, of)))
             for _ in range(2)
         ]
     assert state() == before
@@ -116,18 +118,18 @@ def test_a_resumed_training_repeats_no_look_and_ends_with_the_same_weights(
         if record["step"] == 3:
             raise Killed
 
-    with Development(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as apart:
+    with Validation(1, [APART], EvaluationSpec.of(config), (1, 2, 4)) as validation:
 
-        def look(model: Any) -> dict[str, float]:
+        def validate(model: Any) -> dict[str, float]:
             calls.append(1)
-            return apart.look(model, bench.tokenizer, lambda *_: None)
+            return validation.validate(model, bench.tokenizer, lambda *_: None)
 
-        whole = bench.run(config, "whole", looks=Looks(1, look))
+        whole = bench.run(config, "whole", validator=Validator(1, validate))
         assert len(calls) == 5
         with pytest.raises(Killed):
-            bench.run(config, "resumed", looks=Looks(1, look), on_step=die)
+            bench.run(config, "resumed", validator=Validator(1, validate), on_step=die)
         assert len(calls) == 5 + 3
-        rest = bench.run(config, "resumed", looks=Looks(1, look))
+        rest = bench.run(config, "resumed", validator=Validator(1, validate))
     assert len(calls) == 5 + 3 + 3  # the checkpoint is of step 2: steps 3, 4 and 5 are new
     figures = [{k: v for k, v in r.items() if k.startswith("eval/")} for r in (*whole, *rest)]
     assert figures[2:5] == figures[5:]
@@ -143,21 +145,21 @@ def test_a_training_that_is_to_stop_saves_before_it_looks_again(bench: Any, conf
         if record["step"] == 2:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    looks = Looks(1, lambda _: {"eval/pass@1": 0.0})
+    validator = Validator(1, lambda _: {"eval/pass@1": 0.0})
     with pytest.raises(Interrupted, match="SIGTERM"):
-        bench.run(configure(rl={"steps": 9}), on_step=on_step, looks=looks)
+        bench.run(configure(rl={"steps": 9}), on_step=on_step, validator=validator)
     assert [record["step"] for record in heard] == [1, 2, 3]
-    assert looked(heard) == [1, 2]
+    assert validated(heard) == [1, 2]
 
 
 def test_a_look_sees_the_model_as_the_step_left_it(bench: Any, configure: Any):
     seen: list[float] = []
 
-    def look(model: Any) -> dict[str, float]:
+    def validate(model: Any) -> dict[str, float]:
         seen.append(float(sum(weight.detach().sum() for weight in model.parameters())))
         return {"eval/pass@1": seen[-1]}
 
-    bench.run(configure(rl={"steps": 2}), looks=Looks(1, look))
+    bench.run(configure(rl={"steps": 2}), validator=Validator(1, validate))
     config = configure(rl={"steps": 2, "save_every": 1})
     bench.run(config, "saved")
     for step, total in enumerate(seen, start=1):
