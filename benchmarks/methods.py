@@ -57,7 +57,7 @@ def main() -> None:
             method = partial(bench.sage, rl={"algo": name})
             bench.records.clear()
             found = trainer_seconds(bench, sizes.pairs, bench.sage, method)
-            drawn = [record["drawn/completions"] for record in bench.records]
+            drawn = [record["sampled/completions"] for record in bench.records]
             by_block = [mean(drawn[at:][:BLOCK_STEPS]) for at in range(0, len(drawn), BLOCK_STEPS)]
             ratio = mean(by_block[1::2]) / mean(by_block[0::2])
             measured = report(f"{name} / grpo", *found) | {"completions_drawn": ratio}

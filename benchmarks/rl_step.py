@@ -43,7 +43,7 @@ from sage_cli.problems.problem import Problem
 from sage_cli.store.runs.run import Run
 from sage_cli.training.rl import build_trainer, prompt_rows
 from sage_cli.training.rl_arguments import grpo_arguments
-from sage_cli.training.rl_inputs import Draw, RlInputs
+from sage_cli.training.rl_inputs import RlInputs, SampleRollouts
 from sage_cli.training.rollouts.order import training_order
 from sage_cli.training.rollouts.policy_rollouts import sampled_rollouts
 from sage_cli.training.trainer.phases import Phases
@@ -184,9 +184,9 @@ def guided(guide: Guide) -> Change:
     return lambda trainer: setattr(trainer, "guide", guide)
 
 
-def drawn_by(draw: Draw | None) -> Change:
-    """Rollouts by `draw`; None: by Transformers' `generate`."""
-    return lambda trainer: setattr(trainer, "draw", draw)
+def sampled_by(sample: SampleRollouts | None) -> Change:
+    """Rollouts by `sample`; None: by Transformers' `generate`."""
+    return lambda trainer: setattr(trainer, "sample_rollouts", sample)
 
 
 def timed_by(phases: Phases) -> Change:
@@ -274,7 +274,7 @@ def main() -> None:
         seconds = alternating_seconds(bench, sizes.pairs, *changes)
         print(json.dumps(report("branch / none", *seconds)))
         rollout = bench.config(1).rollout
-        changes = (drawn_by(None), drawn_by(sampled_rollouts(rollout, 1, bench.tokenizer)))
+        changes = (sampled_by(None), sampled_by(sampled_rollouts(rollout, 1, bench.tokenizer)))
         seconds = alternating_seconds(bench, sizes.pairs, *changes)
         print(json.dumps(report("sampler / generate", *seconds)))
         seconds = trainer_seconds(bench, sizes.pairs, bench.bare, bench.sage)

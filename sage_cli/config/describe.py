@@ -51,7 +51,7 @@ def rl_facts(recipe: RlSpec) -> dict[str, Any]:
         f"{batch.completions} completions = "
         + (f"{rl.processes} processes x " if rl.processes > 1 else "")
         + f"{batch.accumulation} x {batch.micro_batch}"
-        + (f", drawn for {ahead} steps" if ahead > 1 else ""),
+        + (f", sampled for {ahead} steps" if ahead > 1 else ""),
         "completions": f"{rl.steps * batch.completions:,}",
         "tokens at most": f"{rl.steps * batch.completions * rollout.max_tokens:,}",
         "rollout": f"{_decoding(rollout)}, {_engine(rollout)}",
@@ -116,7 +116,7 @@ def samples_in_words(evaluation: EvaluationSection) -> str:
 
 
 def evaluation_facts(recipe: EvaluationSpec) -> dict[str, Any]:
-    """A measurement: benchmarks, samples, k, how they are drawn and graded."""
+    """A measurement: benchmarks, samples, k, how they are sampled and graded."""
     evaluation, sampling = recipe.evaluation, recipe.sampling
     return {
         "benchmarks": evaluation.benchmark,

@@ -27,7 +27,7 @@ class Signals:
     """Per-token signals of B completions of at most T tokens, without gradients.
 
     `logps_BT` are log-probabilities of the sampled tokens and `entropy_BT` the entropies H_t of
-    the distributions they were drawn from (Eq. 12), both in nats and of the model that the guide's
+    the distributions they come from (Eq. 12), both in nats and of the model that the guide's
     `signal` names; `mask_BT` is 1 on completion tokens. `row_ids_B` is each row's index in the
     whole generation batch, so that noise depends neither on micro-batches nor on processes;
     without it rows count from 0.

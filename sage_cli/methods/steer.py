@@ -73,8 +73,8 @@ def steer(update: Update, *, form: str, omega: str, minimum: float, maximum: flo
 def steer_omega(update: Update, omega: str) -> Tensor:
     """How much a token's update moves the entropy, as the authors' code or their paper has it.
 
-    `code`: |A pi (1 - pi) (log pi + H_old) / pi_old|, with the entropy of the policy that drew the
-    tokens. `paper`: |rho A pi (1 - pi) (log pi + H)|, as others read it; one factor pi more.
+    `code`: |A pi (1 - pi) (log pi + H_old) / pi_old|, with the entropy of the sampling
+    policy. `paper`: |rho A pi (1 - pi) (log pi + H)|, as others read it; one factor pi more.
     """
     logps_BT, ratio_BT = update.logps_BT.detach(), update.log_ratio_BT.detach().exp()
     pi_BT = logps_BT.exp()

@@ -20,7 +20,7 @@ def completion_signals(
     """(logps_T, entropy_T) of a completion's tokens after a prompt, in nats, from one forward pass.
 
     `prompt` holds at least one token id; logits are divided by `temperature`, as in training.
-    Entropies are those of Eq. 12, of the whole distribution each token was drawn from.
+    Entropies are those of Eq. 12, of the whole distribution each token was sampled from.
     """
     return batch_signals(model, [(prompt, completion)], temperature)[0]
 

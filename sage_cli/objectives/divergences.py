@@ -50,7 +50,7 @@ def reward_to_go(log_ratio_BT: Tensor, mask_BT: Tensor, beta: float) -> Tensor:
 
 
 def forward_cross_entropy(logps_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    """-log pi on completions drawn from the frozen reference: mean over tokens, then over rows.
+    """-log pi on completions sampled from the frozen reference: mean over tokens, then over rows.
 
     Up to the reference's own entropy this is the forward KL(pi_ref || pi), a method of its own
     (on the policy's samples a correct token-level forward KL has k3's gradient). The mean over

@@ -117,6 +117,6 @@ def _attempt(problem: Problem, graded: list[tuple[Completion, str]]) -> Attempt:
         solved=any(status == "right" for _, status in rows),
         right=texts("right"),
         wrong=texts("wrong", "unparseable"),
-        drawn=len(rows),
+        sampled=len(rows),
         tokens=sum(row.tokens for row, _ in rows),
     )

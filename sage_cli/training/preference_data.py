@@ -16,20 +16,20 @@ class Attempt:
     """A problem's completions, each text once and in the order of their indices.
 
     `right` and `wrong` came to their end; `solved` counts right ones that were cut off, too.
-    `drawn` completions and `tokens` are all.
+    `sampled` completions and `tokens` are all.
     """
 
     problem: Problem
     solved: bool
     right: tuple[str, ...]
     wrong: tuple[str, ...]
-    drawn: int
+    sampled: int
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two completions of a question without its hint: `chosen` was drawn with it, and is right."""
+    """Two completions of a question without its hint: `chosen` came with it, and is right."""
 
     question: str
     chosen: str
@@ -75,8 +75,8 @@ def lesson(
         "problems/rescued": sum(again.solved for _, again in retried),
         "pairs/found": len(pairs),
         "sft/examples": len(kept),
-        "drawn/completions": sum(one.drawn for one in every),
-        "drawn/tokens": sum(one.tokens for one in every),
+        "sampled/completions": sum(one.sampled for one in every),
+        "sampled/tokens": sum(one.tokens for one in every),
     }
     return Lesson([right[kept[place]] for place in order], pairs, counts)
 

@@ -178,8 +178,8 @@ class _Recorder(TrainerCallback):  # type: ignore[misc]
         step, last = state.global_step, state.global_step >= state.max_steps
         record: dict[str, Any] = {"step": step, "of": state.max_steps}
         record |= {name: float(logs[key]) for key, name in LOGGED.items() if key in logs}
-        drawn = dict.fromkeys((key for key in self.first if key.startswith("drawn/")), 0)
-        record |= self.first if step == 1 else drawn
+        sampled = dict.fromkeys((key for key in self.first if key.startswith("sampled/")), 0)
+        record |= self.first if step == 1 else sampled
         stops = control.should_training_stop
         if self.validator and (last or not (step % self.validator.every or stops)):
             record |= self.validator.validate(model)

@@ -70,7 +70,7 @@ def train_by_rewards(
             if spec.anchor.kl == "forward"
             else None,
             validator=validator,
-            draw=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
+            sample=sampled_rollouts(spec.rollout, spec.rl.seed, tokenizer),
         )
         train_rl(spec, inputs, record.tracking, run, watch.on_step if watch else _nobody)
 

@@ -62,7 +62,7 @@ def train_rl(
 def build_trainer(
     recipe: RlSpec, inputs: RlInputs, tracking: TrackingSection, run: Run, on_step: OnStep
 ) -> RlTrainer:
-    """The trainer that `train_rl` runs, ready to train; what draws is settled."""
+    """The trainer that `train_rl` runs, ready to train; what samples is settled."""
     rl = online(recipe)
     guide = recipe.guide.for_training(rl.steps)
     arguments = grpo_arguments(recipe, run.checkpoints, processes=world_size())
@@ -82,7 +82,7 @@ def build_trainer(
         writer=StepWriter(run, tracking, on_step, stop_when_stuck=rl.stop_when_stuck),
         engine_stop=engine_stop(recipe),
         validator=inputs.validator,
-        draw=inputs.draw if recipe.rollout.backend == "sampler" else None,
+        sample=inputs.sample if recipe.rollout.backend == "sampler" else None,
         model=inputs.model,
         reward_funcs=[hooks.reward, *punishments(rl, recipe.rollout)],
         args=without_cpu_number(arguments),
@@ -146,7 +146,7 @@ def _forward(recipe: RlSpec, inputs: RlInputs) -> ReferenceCompletions | None:
     if recipe.anchor.kl != "forward":
         return None
     problems = [problem for _, problem in inputs.prompts]
-    drawn = inputs.reference_completions or {}
+    sampled = inputs.reference_completions or {}
     stop = PromptTemplate(recipe.prompt, "").stop
     rows = rows_seen(len(problems), recipe.rl)
-    return ReferenceCompletions.encode(problems, drawn, inputs.tokenizer, stop, rows)
+    return ReferenceCompletions.encode(problems, sampled, inputs.tokenizer, stop, rows)

@@ -20,7 +20,7 @@ from sage_cli.training.trainer.optimizers import optimizer_name, scheduler_name
 def grpo_arguments(recipe: RlSpec, output: Path, *, processes: int = 1) -> GRPOConfig:
     """TRL's arguments for one generation batch per `rl.steps_per_batch` optimiser steps.
 
-    vLLM draws where `rollout.backend` says so: `auto` has been decided before. Raises
+    vLLM samples where `rollout.backend` says so: `auto` has been decided before. Raises
     ConfigurationError when a step's completions can't be divided among processes and
     micro-batches.
     """

@@ -25,14 +25,14 @@ class Validator:
     validate: Callable[[Any], Mapping[str, float]]
 
 
-class Draw(Protocol):
-    """Draws rollouts from the policy as it stands."""
+class SampleRollouts(Protocol):
+    """Samples rollouts from the policy as it stands."""
 
-    def __call__(self, model: Any, prompts: Sequence[Ids], batch: str, drawn: int) -> list[Ids]:
+    def __call__(self, model: Any, prompts: Sequence[Ids], batch: str, sampled: int) -> list[Ids]:
         """A completion's token ids for each prompt's, in order.
 
-        `batch` names the generation batch and the process, `drawn` says how many completions this
-        process has drawn for it before: both with the training's seed decide what is drawn.
+        `batch` names the generation batch and the process, `sampled` says how many completions this
+        process has sampled for it before: both with the training's seed decide what is sampled.
         """
         ...
 
@@ -44,8 +44,8 @@ class RlInputs:
     `model` is trained in place. `reference` is the folder of the frozen reference; None where
     there is no anchor, or where the policy is a LoRA adapter and finds it in itself. `prompts` are
     prompt texts with their problems. `reference_completions`, by problem id, are what
-    `anchor.kl: forward` is computed on. `validator` changes nothing about the training. `draw` is
-    what `rollout.backend: sampler` stands for; without it TRL draws.
+    `anchor.kl: forward` is computed on. `validator` changes nothing about the training. `sample` is
+    used under `rollout.backend: sampler`; otherwise TRL samples.
     """
 
     model: Any
@@ -55,4 +55,4 @@ class RlInputs:
     grader: GradeCompletions
     reference_completions: Mapping[str, Sequence[Completion]] | None = None
     validator: Validator | None = None
-    draw: Draw | None = None
+    sample: SampleRollouts | None = None

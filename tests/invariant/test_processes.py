@@ -80,7 +80,7 @@ def test_two_processes_are_as_one(trained: Path, case: tuple[str, str, str]):
     looked = [2, 3] if case == CASES[0] else []  # every second step, and the last
     assert [record["step"] for record in two if "eval/pass@1" in record] == looked
     # a second stage is filled up to whole groups for each process
-    skipped = ("time/", "memory/", *(["drawn/"] if case[0] == "dars" else []))
+    skipped = ("time/", "memory/", *(["sampled/"] if case[0] == "dars" else []))
     for first, second in zip(one, two, strict=True):
         of_each = {"memory/peak_gib/0", "memory/peak_gib/1"}
         assert second.keys() == first.keys() | of_each

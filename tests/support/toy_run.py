@@ -59,7 +59,7 @@ def fixed_completions(
 
 
 def second_stage(
-    self: SecondStage, trainer: Any, numbers: Any, draw: Any = SecondStage._draw
+    self: SecondStage, trainer: Any, numbers: Any, draw: Any = SecondStage._sample
 ) -> Any:
     """The second stage's rollouts, which `fixed_completions` is told of."""
     trainer.in_second_stage = True
@@ -126,7 +126,7 @@ def train(order: dict[str, Any]) -> None:
     if order.get("fixed"):
         GRPOTrainer._generate_single_turn = fixed_completions
         GRPOTrainer.formed = order.get("formed", False)
-        SecondStage._draw = second_stage
+        SecondStage._sample = second_stage
     if "signal" in order:
         signal_at(*order["signal"])
     base = Path(order["base"])

@@ -1,6 +1,6 @@
 """DARS through the trainer: hard prompts get a second stage of rollouts, and groups unequal sizes.
 
-The second stage is drawn and scored in portions that are no larger than the first, and a step's
+The second stage is sampled and scored in portions that are no larger than the first, and a step's
 loss is computed in parts that are no larger than a micro-batch: neither needs more memory at once
 than training without it.
 """
@@ -97,9 +97,9 @@ class SecondStage(Hooks):
             portion = more[begin : begin + len(first)]
             whole = group * trainer.accelerator.num_processes
             filled = portion + portion[:1] * (-len(portion) % whole)
-            drawn, right_B = self._draw(trainer, [numbers[p] for p in filled])
-            drawn["row_ids_B"] = drawn["row_ids_B"] + len(all_rows.prompts)
-            stages.append(drawn)
+            sampled, right_B = self._sample(trainer, [numbers[p] for p in filled])
+            sampled["row_ids_B"] = sampled["row_ids_B"] + len(all_rows.prompts)
+            stages.append(sampled)
             all_rows.add(filled, trainer.rewards_BF, right_B, real=len(portion))
         advantage_B, teaches_B = all_rows.advantages()
         self._rows = max(1, int(teaches_B.sum()))
@@ -147,7 +147,7 @@ class SecondStage(Hooks):
         parts: list[tuple[float, Batch]] = batch["parts"]
         return parts
 
-    def _draw(self, trainer: Trainer, numbers: Sequence[int]) -> tuple[Batch, Tensor]:
+    def _sample(self, trainer: Trainer, numbers: Sequence[int]) -> tuple[Batch, Tensor]:
         """This process's share of completions of these prompts, and which are right in all."""
         share = len(numbers) // trainer.accelerator.num_processes
         begin = trainer.accelerator.process_index * share

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sage_cli.methods.parts.hooks import Trainer
 
 Row = dict[str, Any]
-Drawn = tuple[Any, ...]
+Generated = tuple[Any, ...]
 
 
 class DynamicSampling:
@@ -33,24 +33,24 @@ class DynamicSampling:
         self.population, self.bound, self.seed = population, bound, seed
         self.record: dict[str, int] = {}
 
-    def draw(self, trainer: Trainer, rows: Sequence[Row]) -> tuple[list[Row], Drawn]:
+    def sample(self, trainer: Trainer, rows: Sequence[Row]) -> tuple[list[Row], Generated]:
         """Rows and their completions (in TRL's form) after replacement, for this process."""
         from accelerate.utils import gather_object
 
-        rows, drawn = list(rows), trainer.generate_rows(rows)
+        rows, sampled = list(rows), trainer.generate_rows(rows)
         tried = set(gather_object([row["row"] for row in rows]))
         self.record = {"groups/discarded": 0, "groups/extra_generations": 0}
         for attempt in range(self.bound):
-            stale = equal_groups(trainer.grade_rows(rows, drawn))
+            stale = equal_groups(trainer.grade_rows(rows, sampled))
             fresh = self._fresh(len(stale), tried, trainer.state.global_step, attempt)
             if not fresh:
                 break
             tried.update(fresh)
             replacement = dict(zip(stale, fresh, strict=False))
-            rows, drawn = self._replace(trainer, rows, drawn, replacement)
+            rows, sampled = self._replace(trainer, rows, sampled, replacement)
             self.record["groups/discarded"] += len(replacement)
             self.record["groups/extra_generations"] += 1
-        return rows, drawn
+        return rows, sampled
 
     def _fresh(self, count: int, tried: set[int], step: int, attempt: int) -> list[int]:
         """Up to `count` prompts that weren't tried in this step."""
@@ -60,8 +60,8 @@ class DynamicSampling:
         return chosen
 
     def _replace(
-        self, trainer: Trainer, rows: list[Row], drawn: Drawn, replacement: dict[int, int]
-    ) -> tuple[list[Row], Drawn]:
+        self, trainer: Trainer, rows: list[Row], sampled: Generated, replacement: dict[int, int]
+    ) -> tuple[list[Row], Generated]:
         """Generate for this process's rows of the replaced groups; group -> prompt.
 
         Every process generates the same number of rows, since generation is collective.
@@ -78,7 +78,7 @@ class DynamicSampling:
         rows = list(rows)
         for place, row in zip(places, fresh, strict=True):
             rows[place] = row
-        return rows, tuple(_merged(old, new[i], places) for i, old in enumerate(drawn))
+        return rows, tuple(_merged(old, new[i], places) for i, old in enumerate(sampled))
 
 
 def equal_groups(right_PN: Tensor) -> list[int]:

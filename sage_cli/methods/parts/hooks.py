@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sage_cli.methods.parts.dynamic_sampling import Drawn, DynamicSampling, Row
+from sage_cli.methods.parts.dynamic_sampling import DynamicSampling, Generated, Row
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -107,11 +107,11 @@ class Trainer(Protocol):
     buffered: list[Batch]
     """The micro-batches of the generation batch at hand."""
 
-    def generate_rows(self, rows: Sequence[Row]) -> Drawn:
+    def generate_rows(self, rows: Sequence[Row]) -> Generated:
         """Return completions for rows of the data set, in TRL's form."""
         ...
 
-    def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
+    def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
         """Return (P, N): which completions of the whole generation batch are right."""
         ...
 
@@ -156,9 +156,9 @@ class Hooks:
     def begin(self, trainer: Trainer) -> None:
         """Hear of the trainer, before anything is trained."""
 
-    def draw(self, trainer: Trainer, rows: list[Row]) -> tuple[list[Row], Drawn | None]:
+    def sample(self, trainer: Trainer, rows: list[Row]) -> tuple[list[Row], Generated | None]:
         """Return rows and their completions; None where the trainer samples them as usual."""
-        return self._dynamic.draw(trainer, rows) if self._dynamic else (rows, None)
+        return self._dynamic.sample(trainer, rows) if self._dynamic else (rows, None)
 
     def advantages(self, trainer: Trainer, batch: Batch, right_PN: Tensor) -> Tensor:
         """Return this process's advantages after a look at the rewards or grades of all."""

@@ -43,12 +43,12 @@ class AdvantageInputs:
 
     @property
     def logps_BT(self) -> Tensor:
-        """The policy's log-probabilities of the tokens it drew; costs a pass over the batch."""
+        """The policy's log-probabilities of the tokens it sampled; costs a pass over the batch."""
         return self._signals[0]
 
     @property
     def entropy_BT(self) -> Tensor:
-        """The entropies of the distributions they were drawn from; the same pass gives both."""
+        """The entropies of the distributions they were sampled from; the same pass gives both."""
         return self._signals[1]
 
     def of_hidden(self, measure: Measure) -> Tensor:
@@ -67,7 +67,7 @@ class Update:
     """A micro-batch of one process in one update of the policy, whose loss is about to be computed.
 
     `advantages_BT` are the generation batch's. `logps_BT` are the policy's as it is now, with
-    gradient; `old_logps_BT` those of the policy that drew the completions; entropies likewise, and
+    gradient; `old_logps_BT` those of the policy that sampled the rows; entropies likewise, and
     without gradient. `clip` holds epsilon_low and epsilon_high, None where the ratio isn't clipped.
     `seed` is another one for each micro-batch, step and process, and the same when they come again.
     """

@@ -56,7 +56,7 @@ def rl_run(recipe: RlSpec, parent: Policy, runs: Runs, processes: int) -> Run:
         "tuning": [recipe.model.tuning, trained_dtype(recipe.model), lora],
         "compute": recipe.model.compute_dtype,
         "prompt": recipe.prompt.determinants(),
-        # each process draws rollouts of its own
+        # each process samples rollouts of its own
         "rl": {**recipe.rl.determinants(), "processes": processes},
         "rollout": recipe.rollout.determinants(),
         "anchor": anchor.determinants() if anchor.kl != "none" else None,

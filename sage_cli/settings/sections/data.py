@@ -78,7 +78,7 @@ class ArithmeticSection(Section):
     validation: int = Field(60, ge=1)
     """Validation problems."""
     seed: int = 0
-    """Of everything drawn."""
+    """Of everything that is chosen at random."""
     phases: tuple[PhaseSection, ...] = (
         PhaseSection(share=0.6, mix={"S": 0.45, "R": 0.40, "D": 0.15}),
         PhaseSection(share=0.4, mix={"S": 0.62, "R": 0.08, "D": 0.30}),
@@ -103,7 +103,7 @@ class KnightsKnavesSection(Section):
     """Puzzles for each number of people; about two there are 1,396 in all, and 728 that have a
     neighbour by one leaf."""
     seed: int = 0
-    """Of everything drawn."""
+    """Of everything that is chosen at random."""
     variant: Literal["none", "statement", "leaf", "names", "roles", "flip", "order"] = "none"
     """What is changed of each puzzle: a statement, one leaf of it, the names, what knights and
     knaves are called, who of them lies (`flip`), or the statements' order."""
@@ -127,7 +127,7 @@ class WordProblemsSection(Section):
     window: int = Field(1024, ge=1)
     """Demonstrations among which those of similar length are put into one batch."""
     seed: int = 0
-    """Of everything drawn."""
+    """Of everything that is chosen at random."""
 
     @model_validator(mode="after")
     def _shares(self) -> WordProblemsSection:

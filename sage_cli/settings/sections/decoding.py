@@ -8,7 +8,7 @@ from sage_cli.settings.base import Section
 
 
 class DecodingSection(Section):
-    """The distribution that tokens are drawn from, and how many at most."""
+    """The distribution that tokens are sampled from, and how many at most."""
 
     temperature: float = Field(1.0, ge=0)
     """0 is greedy decoding."""

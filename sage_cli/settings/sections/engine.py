@@ -40,7 +40,7 @@ OF_ANOTHER_MODEL = (
     "load_format",
     "model_impl",
 )
-"""Arguments that would have another model, or distribution, drawn from under this one's name."""
+"""Arguments that would have another model, or distribution, sampled from under this one's name."""
 
 
 def engine_problems(settings: Mapping[str, Any]) -> list[str]:
@@ -51,7 +51,7 @@ def engine_problems(settings: Mapping[str, Any]) -> list[str]:
         if name in DECIDED_ELSEWHERE
     ]
     found += [
-        f"vllm.{name} changes what is drawn, and its samples would be kept as the stored "
+        f"vllm.{name} changes what is sampled, and its samples would be kept as the stored "
         "model's: save the changed model and measure that"
         for name in settings
         if name in OF_ANOTHER_MODEL

@@ -20,7 +20,7 @@ class EvaluationSection(Section):
     fields: FieldsSection = FieldsSection()
     """Columns of a benchmark that is a file."""
     samples: int = Field(256, ge=1)
-    """Completions drawn for each problem: n of pass@k."""
+    """Completions sampled for each problem: n of pass@k."""
     k: str = "1,256"
     """The ks of tables, as 1,10,256 or 1..256."""
     seeds: int = Field(1, ge=1)

@@ -66,11 +66,11 @@ class RolloutSection(DecodingSection):
     """Sampling during training."""
 
     backend: Backend = "auto"
-    """`sampler`: what `sage passk` draws with; `transformers`: that library's `generate`. `auto`:
+    """`sampler`: the sampler of `sage passk`; `transformers`: that library's `generate`. `auto`:
     vLLM where there are both it and a GPU; without a GPU `sampler`, if each process holds all
     weights; else `transformers`."""
     temperature: float = Field(1.0, gt=0)
-    """Of the softmax that tokens are drawn from."""
+    """Of the softmax that tokens are sampled from."""
     vllm: VllmRolloutSection = VllmRolloutSection()
 
     @property

@@ -1,4 +1,4 @@
-"""`sampling`: how evaluation draws completions."""
+"""`sampling`: how evaluation samples completions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class SamplingSection(DecodingSection):
     """Sampling during evaluation: as in training but for the temperature (Appendix F)."""
 
     backend: str = Field("auto", json_schema_extra=COSMETIC)
-    """What draws: `auto`, `transformers`, `vllm`, `server`, or what a package registers."""
+    """The backend: `auto`, `transformers`, `vllm`, `server`, or what a package registers."""
     options: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Settings of a registered backend that change how it draws, not what."""
+    """Settings of a registered backend that change how it samples, not what."""
     vllm: dict[str, Any] = Field(default_factory=dict, json_schema_extra=COSMETIC)
-    """Arguments of vLLM's engine that change how it draws, not what: tensor_parallel_size,
+    """Arguments of vLLM's engine that change how it samples, not what: tensor_parallel_size,
     max_model_len, gpu_memory_utilization, and whatever else it knows."""
     data_parallel: int = Field(1, ge=1, json_schema_extra=COSMETIC)
     """Engines that fill the same sample set, each a process with GPUs of its own."""
@@ -69,7 +69,7 @@ class SamplingSection(DecodingSection):
         found = engine_problems(self.vllm)
         if self.data_parallel > 1 and self.asks_servers:
             found.append(
-                "data_parallel starts engines here, and servers draw: name several servers, or "
+                "data_parallel starts engines here, and servers sample: name several servers, or "
                 "start one with `vllm serve --data-parallel-size`"
             )
         if found:

@@ -27,7 +27,7 @@ class SftSection(Section):
     micro_batch: int | None = Field(None, ge=1)
     """Demonstrations that go through the model at once; null: all of a step."""
     shuffle: bool = True
-    """Draw the demonstrations' order anew in each epoch."""
+    """Shuffle the demonstrations in each epoch."""
     max_length: int = Field(2048, ge=8)
     """Tokens of a demonstration at most; longer ones are left out."""
     loss: Literal["completion", "text"] | None = None

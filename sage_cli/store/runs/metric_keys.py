@@ -13,7 +13,7 @@ RECORDED: Mapping[str, str] = {
     "learning_rate": "The learning rate that the step began with.",
     "grad_norm": "The gradient's norm before it is clipped.",
     "mean_token_accuracy": "SFT: share of tokens that the model would have chosen itself.",
-    "entropy": "Mean entropy, in nats, of the distributions that completions' tokens were drawn "
+    "entropy": "Mean entropy, in nats, of the distributions that completions' tokens were sampled "
     "from.",
     "entropy/p*": "Percentiles of these entropies over tokens: where a guide's tau lies.",
     "reward": "Share of completions with a right answer (under `rlpr`, too).",
@@ -22,7 +22,7 @@ RECORDED: Mapping[str, str] = {
     "grade/*": "Number of completions with that grade.",
     "groups/zero_variance": "Share of prompts whose completions are all right or all wrong, which "
     "teach nothing.",
-    "groups/discarded": "Dynamic sampling: prompts that were drawn and left out for that reason.",
+    "groups/discarded": "Dynamic sampling: prompts that were sampled and left out for that reason.",
     "groups/extra_generations": "Dynamic sampling: further generations that filled the batch.",
     "groups/filtered": "RLPR: groups whose rewards deviate too little to teach.",
     "groups/second_stage": "DARS: prompts that had a second stage of rollouts.",
@@ -31,15 +31,15 @@ RECORDED: Mapping[str, str] = {
     "rollouts/extra": "DARS: completions of the second stage.",
     "completions/length": "Mean number of tokens.",
     "completions/clipped": "Share of completions that were cut off at the limit.",
-    "drawn/*": "Completions and tokens that were drawn for the step, those left out included.",
+    "sampled/*": "Completions and tokens that were sampled for the step, those left out included.",
     "clip_ratio": "Share of tokens whose ratio pi / pi_old was clipped; 0 with one update a batch. "
     "As TRL computes it: a mean over tokens in each micro-batch, then a mean over micro-batches.",
-    "kl/reference": "Mean of log pi - log pi_ref over the drawn tokens (k1), without the guide.",
+    "kl/reference": "Mean of log pi - log pi_ref over the sampled tokens (k1), without the guide.",
     "kl/shaped": "Mean of log pi - log(q pi_ref), the pseudo-KL of Eq. 5 by k1: may be negative.",
     "kl/k3": "The k3 term of the shaped anchor, as it stands in the loss under `k3`.",
     "kl/forward": "The cross-entropy on the reference's own completions (`anchor.kl=forward`).",
     "mismatch/difference_mean": "vLLM: mean of |log pi - log pi_vllm| over the sampled tokens, of "
-    "the policy that drew them in the trainer and in the engine.",
+    "the policy that sampled them in the trainer and in the engine.",
     "mismatch/difference_max": "The largest of these differences.",
     "mismatch/ratio_min": "The smallest importance ratio pi / pi_vllm, before it is cut off: of a "
     "token, or of a completion under `sequence_*`.",
@@ -78,12 +78,12 @@ RECORDED: Mapping[str, str] = {
     "sft/loss": "Its loss at its last step.",
     "entropy/coefficient": "The coefficient of the entropy bonus, where it adapts.",
     "eval/pass@*": "pass@k on the validation problems, every `evaluation.every` steps.",
-    "time/generate_s": "Seconds of drawing completions, in the first process as all phases.",
+    "time/generate_s": "Seconds of sampling completions, in the first process as all phases.",
     "time/sync_s": "Seconds of handing weights to vLLM.",
     "time/grade_s": "Seconds of grading.",
     "time/reference_s": "Seconds of the reference's and earlier policies' log-probabilities.",
     "time/loss_s": "Seconds of the loss with its gradients.",
-    "time/generated_tokens_per_s": "Tokens drawn by all processes, in the time that it took.",
+    "time/generated_tokens_per_s": "Tokens sampled by all processes, in the time that it took.",
     "time/trained_tokens_per_s": "Tokens in the loss, in the step's time.",
     "memory/peak_gib": "Peak memory of the step on the fullest GPU; without one, the process's.",
     "memory/peak_gib/*": "The same of each process, where there are several.",

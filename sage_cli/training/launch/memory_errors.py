@@ -60,7 +60,7 @@ def loading(recipe: RlSpec) -> MemoryNeed:
     changes |= _sharded(recipe.rl)
     if recipe.rl.optimizer != "adamw_8bit" and sharded_by(recipe.rl.accelerate) is None:
         changes["rl.optimizer"] = "adamw_8bit"
-    return MemoryNeed("policy, reference and what draws its rollouts", changes)
+    return MemoryNeed("policy, reference and what samples its rollouts", changes)
 
 
 def training(recipe: RlSpec, processes: int) -> MemoryNeed:

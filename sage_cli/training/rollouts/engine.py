@@ -14,7 +14,7 @@ _INSTEAD = "use --set rollout.backend=transformers"
 
 
 def settled_engine(rollout: RolloutSection, processes: int) -> RolloutSection:
-    """`rollout` with the backend that draws here: `auto` is decided.
+    """`rollout` with the backend that samples here: `auto` is decided.
 
     Raises ConfigurationError where vLLM is asked for and can't run in so many `processes`, or the
     sampler and a launcher spreads the weights.

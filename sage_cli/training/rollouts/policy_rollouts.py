@@ -15,7 +15,7 @@ from sage_cli.settings.passwords import secrets_of
 from sage_cli.settings.sections.rollout import NO_SERVER, LogprobsMode, RolloutSection
 
 if TYPE_CHECKING:
-    from sage_cli.training.rl_inputs import Draw
+    from sage_cli.training.rl_inputs import SampleRollouts
 
 
 def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> None:
@@ -47,7 +47,7 @@ def require_rollouts(rollout: RolloutSection, start: Policy, processes: int) -> 
             _require_logprobs(vllm.server_url, settled.logprobs_mode)
 
 
-def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Draw:
+def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> SampleRollouts:
     """Rollouts of the policy while it is trained, by the loop that samples evaluations.
 
     They end where Transformers' `generate` ends them: at end-of-sequence alone. Raises
@@ -58,21 +58,23 @@ def sampled_rollouts(rollout: RolloutSection, seed: int, tokenizer: Any) -> Draw
 
     parameters = SamplingParameters.from_section(rollout, stop=None)
 
-    def draw(model: Any, prompts: Sequence[list[int]], batch: str, drawn: int) -> list[list[int]]:
+    def sample(
+        model: Any, prompts: Sequence[list[int]], batch: str, sampled: int
+    ) -> list[list[int]]:
         requests = [
-            (SampleRequest(batch, "", (drawn + place,), seed), tuple(ids))
+            (SampleRequest(batch, "", (sampled + place,), seed), tuple(ids))
             for place, ids in enumerate(prompts)
         ]
         found: list[list[int]] = [[]] * len(prompts)
         sampler = TransformersSampler(model, tokenizer, parameters, len(prompts))
         try:
             for completion in sampler.sample_ids(requests):
-                found[completion.index - drawn] = list(completion.token_ids or ())
+                found[completion.index - sampled] = list(completion.token_ids or ())
         except SamplingError as error:
             raise TrainingError(error.cause, "use --set rollout.backend=transformers") from error
         return found
 
-    return draw
+    return sample
 
 
 def _whole(start: Policy) -> str:

@@ -66,7 +66,7 @@ def engine_as_asked(seed: int, step: int, logprobs_mode: LogprobsMode) -> Iterat
     """Inside, TRL's colocated engine is built with our seed and with `logprobs_mode`.
 
     The seed is of (seed, its rank, first step). TRL passes the rank alone, so that two training
-    seeds would draw the same rollouts, and a resumed training those of its beginning. TRL also
+    seeds would sample the same rollouts, and a resumed training those of its beginning. TRL also
     asks for probabilities after truncation, whose ratio with the trainer's is the mass kept. Its
     advice to a server's user to do the same isn't passed on: `require_rollouts` asks the server.
     """

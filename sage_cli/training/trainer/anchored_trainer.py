@@ -44,7 +44,7 @@ class AnchoredTrainer(GRPOTrainer):  # type: ignore[misc]
 
     Batches carry `row_ids_B`, each row's index in the generation batch of all processes; once a
     micro-batch has been seen it carries its `log_q_BT`. `tokens` collects the step's signals. With
-    `keeps_old_entropy` batches carry `old_entropy_BT`, of the policy that drew them, where TRL
+    `keeps_old_entropy` batches carry `old_entropy_BT`, of the policy that sampled them, where TRL
     reads that policy's log-probabilities.
     """
 

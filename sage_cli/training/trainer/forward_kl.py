@@ -1,4 +1,4 @@
-"""Forward KL: cross-entropy on completions that the frozen reference drew once (as DPH-RL does).
+"""Forward KL: cross-entropy on completions that the frozen reference sampled once (as DPH-RL does).
 
 On the policy's own samples a correct token-level forward KL has the gradient of k3, so that it
 would be GRPO again; the reference's samples make it a method of its own.
@@ -20,7 +20,7 @@ from sage_cli.store.samples.completion import Completion, token_ids
 
 
 class ReferenceCompletions:
-    """Token ids of the reference's completions as they were drawn: prompt number -> completions."""
+    """Token ids of the reference's completions as sampled: prompt number -> completions."""
 
     def __init__(self, ids: Sequence[Sequence[Sequence[int]]]) -> None:
         self.ids = [[torch.tensor(tokens) for tokens in completions] for completions in ids]
@@ -36,20 +36,20 @@ class ReferenceCompletions:
     ) -> ReferenceCompletions:
         """From stored completions by problem id, of the prompts `rows` that the training comes to.
 
-        End-of-sequence is there where it was drawn, and not after a text that ended at `stop`.
+        End-of-sequence is there where it was sampled, and not after a text that ended at `stop`.
         Raises TrainingError when one of those problems has none.
         """
         ids: list[list[Sequence[int]]] = [[] for _ in problems]
         for row in rows:
             problem = problems[row]
-            drawn = completions.get(problem.id, ())
-            if not drawn:
+            sampled = completions.get(problem.id, ())
+            if not sampled:
                 raise TrainingError(
                     f"problem {problem.id} has no completion of the reference, which --kl forward "
                     "needs",
-                    "draw anchor.reference_samples completions for every problem of the training",
+                    "sample anchor.reference_samples completions for every problem of the training",
                 )
-            ids[row] = [token_ids(tokenizer, completion, stop) for completion in drawn]
+            ids[row] = [token_ids(tokenizer, completion, stop) for completion in sampled]
         return cls(ids)
 
     def take(self, prompt_row_B: Tensor, turn_B: Tensor) -> tuple[Tensor, Tensor]:

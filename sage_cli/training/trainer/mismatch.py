@@ -26,7 +26,7 @@ def add_mismatch(
 ) -> None:
     """Keep a micro-batch's log-ratios pi_old / pi_engine; `whole`: also of each completion.
 
-    `logps_BT` are the policy's now, which drew the batch where it carries no older ones. Tokens
+    `logps_BT` are the policy's now, which sampled the batch where it carries no older ones. Tokens
     without a log-probability of the engine (NaN) are left out.
     """
     old_BT = batch.get("old_per_token_logps", logps_BT)

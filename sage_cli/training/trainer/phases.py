@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 PHASES = ("generate", "sync", "grade", "reference", "loss")
-"""Drawing completions, handing weights to the engine, grading, log-probabilities of frozen and
+"""Sampling completions, handing weights to the engine, grading, log-probabilities of frozen and
 earlier policies, and the loss with its gradients. What is left of a step is mostly the optimiser's.
 """
 _GIB = 2**30
@@ -52,15 +52,15 @@ class Phases:
             if self._inside:
                 self._inside[-1] += took
 
-    def record(self, step_s: float, drawn: int, trained: int) -> dict[str, float]:
+    def record(self, step_s: float, sampled: int, trained: int) -> dict[str, float]:
         """The step's seconds in all and by phase in this process, and tokens a second in all.
 
-        `trained` tokens are in the step's loss. `drawn` ones are all, replaced groups included, in
-        the time that drawing took.
+        `trained` tokens are in the step's loss. `sampled` ones are all, replaced groups included,
+        in the time that sampling took.
         """
         seconds = self.drain()
-        drawing_s = seconds["generate"] + seconds["sync"]
-        rate = {"time/generated_tokens_per_s": drawn / drawing_s} if drawn else {}
+        sampling_s = seconds["generate"] + seconds["sync"]
+        rate = {"time/generated_tokens_per_s": sampled / sampling_s} if sampled else {}
         return {
             "time/step_s": step_s,
             **{f"time/{phase}_s": value for phase, value in seconds.items()},

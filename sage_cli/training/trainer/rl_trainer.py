@@ -12,7 +12,7 @@ from trl import GRPOTrainer
 
 from sage_cli.grading.grades import STATUSES
 from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
+from sage_cli.methods.parts.dynamic_sampling import Generated, Row
 from sage_cli.methods.parts.hooks import Hooks
 from sage_cli.settings.sections.training import AnchorSection
 from sage_cli.training.rl_inputs import Validator
@@ -23,7 +23,7 @@ from sage_cli.training.trainer.mismatch import kept_mass_record
 from sage_cli.training.trainer.phases import peak_memory
 from sage_cli.training.trainer.reference import check_reference, choose_reference
 from sage_cli.training.trainer.rollout_record import rollout_rows
-from sage_cli.training.trainer.rollout_trainer import DRAWN, RolloutTrainer
+from sage_cli.training.trainer.rollout_trainer import SAMPLED, RolloutTrainer
 from sage_cli.training.trainer.step_writer import StepWriter
 from sage_cli.training.trainer.token_record import token_statistics
 
@@ -68,9 +68,9 @@ class RlTrainer(RolloutTrainer):
         choose_reference(self.accelerator.unwrap_model(self.model), anchor.reference)
         hooks.begin(self)
 
-    def grade_rows(self, rows: Sequence[Row], drawn: Drawn) -> Tensor:
+    def grade_rows(self, rows: Sequence[Row], sampled: Generated) -> Tensor:
         """Return which completions of the generation batch are right, one row per prompt."""
-        texts = drawn[_COMPLETION_TEXTS]
+        texts = sampled[_COMPLETION_TEXTS]
         with self.phases.during("grade"):
             statuses = self.hooks.reward.grade([row["gold"] for row in rows], texts)
         right_PN: Tensor = self._gather_statuses(statuses).eq(STATUSES.index("right"))
@@ -78,9 +78,9 @@ class RlTrainer(RolloutTrainer):
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         self.begin_rollouts()
-        inputs, drawn = self.hooks.draw(self, inputs)
-        if drawn is not None:
-            self.take_rows(drawn)
+        inputs, sampled = self.hooks.sample(self, inputs)
+        if sampled is not None:
+            self.take_rows(sampled)
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.state.global_step == 0:
             check_reference(self, batch, self.anchor.reference)
@@ -206,7 +206,7 @@ class RlTrainer(RolloutTrainer):
         now = time.perf_counter()
         step_s, self._step_began = now - self._step_began, now
         if (self.state.global_step - 1) % self.rl.steps_per_batch:
-            self._batch_record |= dict.fromkeys(DRAWN, 0)
+            self._batch_record |= dict.fromkeys(SAMPLED, 0)
         signals = self.tokens.drain(self.accelerator)
         record = {
             "step": self.state.global_step,
@@ -222,7 +222,9 @@ class RlTrainer(RolloutTrainer):
             **self.anchor_record(self.anchor.beta),
             "learning_rate": float(logs["learning_rate"]),
             **self.phases.record(
-                step_s, drawn=self._batch_record["drawn/tokens"], trained=len(signals["entropy"])
+                step_s,
+                sampled=self._batch_record["sampled/tokens"],
+                trained=len(signals["entropy"]),
             ),
             **peak_memory(self.accelerator),
         }

@@ -1,4 +1,4 @@
-"""The trainer that draws rollouts: by whom, how many, and in what time."""
+"""The trainer that samples rollouts: by whom, how many, and in what time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sage_cli.methods.parts.dynamic_sampling import Drawn, Row
-from sage_cli.training.rl_inputs import Draw, Ids
+from sage_cli.methods.parts.dynamic_sampling import Generated, Row
+from sage_cli.training.rl_inputs import Ids, SampleRollouts
 from sage_cli.training.rollouts.vllm import ask_for_each_row
 from sage_cli.training.rollouts.weight_sync import merge_beside
 from sage_cli.training.trainer.mismatch import add_mismatch, mismatch_statistics
@@ -19,20 +19,20 @@ from sage_cli.training.trainer.sealing_trainer import SealingTrainer
 _COMPLETION_IDS = 1
 """Where TRL's `_generate` returns the completions' tokens."""
 
-DRAWN = ("drawn/completions", "drawn/tokens")
-"""What a step has drawn, what dynamic sampling discards among it; 0 where it draws nothing."""
+SAMPLED = ("sampled/completions", "sampled/tokens")
+"""What a step has sampled, what dynamic sampling discards among it; 0 where it samples nothing."""
 
 
 class RolloutTrainer(SealingTrainer):
-    """SealingTrainer whose completions are drawn by `draw`, or by TRL where there is none.
+    """SealingTrainer whose completions are sampled by `sample`, or by TRL where there is none.
 
     `phases` has the seconds of the step at hand.
     """
 
-    def __init__(self, *, draw: Draw | None, **arguments: Any) -> None:
-        self.draw = draw
+    def __init__(self, *, sample: SampleRollouts | None, **arguments: Any) -> None:
+        self.sample_rollouts = sample
         self.phases = Phases()
-        self._beforehand: Drawn | None = None
+        self._beforehand: Generated | None = None
         self._count = [0, 0]
         super().__init__(**arguments)
         if self.use_vllm:
@@ -48,35 +48,35 @@ class RolloutTrainer(SealingTrainer):
         return timed
 
     def begin_rollouts(self) -> None:
-        """Count from here what the generation batch at hand draws."""
+        """Count from here what the generation batch at hand samples."""
         self._count = [0, 0]
 
-    def generate_rows(self, rows: Sequence[Row]) -> Drawn:
+    def generate_rows(self, rows: Sequence[Row]) -> Generated:
         """Completions for rows of the data set, in TRL's form."""
         return tuple(self._generate([row["prompt"] for row in rows]))
 
-    def take_rows(self, drawn: Drawn) -> None:
-        """Have the next generation be these completions, which are drawn already."""
-        self._beforehand = drawn
+    def take_rows(self, sampled: Generated) -> None:
+        """Have the next generation be these completions, which are sampled already."""
+        self._beforehand = sampled
 
     def _generate(self, prompts: list[Any]) -> Any:
         """Completions in TRL's form."""
         if self._beforehand is not None:
-            drawn, self._beforehand = self._beforehand, None
-            return drawn
+            sampled, self._beforehand = self._beforehand, None
+            return sampled
         with self.phases.during("generate"):
-            drawn = super()._generate(prompts)
+            sampled = super()._generate(prompts)
         self._count[0] += len(prompts)
-        self._count[1] += sum(map(len, drawn[_COMPLETION_IDS]))
-        return drawn
+        self._count[1] += sum(map(len, sampled[_COMPLETION_IDS]))
+        return sampled
 
     def _generate_single_turn(self, prompt_ids: list[Ids], *images: Any, **named: Any) -> Any:
         """Completions' token ids, and None: their probabilities are the trainer's own."""
-        if self.draw is None:
+        if self.sample_rollouts is None:
             return super()._generate_single_turn(prompt_ids, *images, **named)
         model = self.accelerator.unwrap_model(self.model_wrapped)
         batch = f"{self.state.global_step}:{self.accelerator.process_index}"
-        return self.draw(model, prompt_ids, batch, self._count[0]), None
+        return self.sample_rollouts(model, prompt_ids, batch, self._count[0]), None
 
     def _shape_anchor(self, batch: dict[str, Any], logps_BT: Tensor, entropy_BT: Tensor) -> None:
         super()._shape_anchor(batch, logps_BT, entropy_BT)
@@ -94,4 +94,4 @@ class RolloutTrainer(SealingTrainer):
         """Return the counts of completions and tokens sampled since `begin_rollouts`."""
         device = self.accelerator.device
         count = self.accelerator.gather(torch.tensor([self._count], device=device)).sum(dim=0)
-        return dict(zip(DRAWN, count.tolist(), strict=True))
+        return dict(zip(SAMPLED, count.tolist(), strict=True))

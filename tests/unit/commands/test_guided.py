@@ -123,8 +123,8 @@ def test_what_was_tried_failed_retried_and_paired_is_recorded(whole):
     assert first["pairs/found"] == len([prompt for prompt in odd if prompt[0] != "9"])
     assert first["sft/examples"] == round(0.2 * (tried - len(odd)))
     assert first["sft/loss"] > 0
-    assert first["drawn/completions"] == 4 * (tried + len(odd))
-    assert first["drawn/tokens"] == 16 * (tried + len(odd))
+    assert first["sampled/completions"] == 4 * (tried + len(odd))
+    assert first["sampled/tokens"] == 16 * (tried + len(odd))
     assert [record["step"] for record in records] == [1, 2, 3, 4, 5]
     assert first["loss"] == pytest.approx(0.693147, abs=1e-5)
     assert all("pairs/margin" in record for record in records)
@@ -160,7 +160,7 @@ def test_killed_in_retries_in_sft_and_in_dpo_it_ends_the_same_to_the_bit(
     run = RlTraining.of(settings, init=str(base)).carry_out(Silent())
     assert run.id == undisturbed.id
     assert ends(run) == ends(undisturbed)
-    drawn_twice = sampler.drawn - undisturbed.metrics.read()[0]["drawn/completions"]
+    drawn_twice = sampler.drawn - undisturbed.metrics.read()[0]["sampled/completions"]
     assert 0 <= drawn_twice <= 8  # nothing but what was on its way when it was killed
 
 

@@ -119,12 +119,12 @@ def test_a_training_draws_by_it_and_a_resumed_one_draws_the_same(
         return draw(model, prompts, batch, drawn)
 
     config = configure(rl={"dynamic_sampling": True}, rollout={"backend": "sampler"})
-    records = bench.run(config, "whole", draw=heard)
+    records = bench.run(config, "whole", sample=heard)
     assert {batch for batch, _, _ in asked} == {"0:0", "1:0", "2:0", "3:0"}
     for step, record in enumerate(records):
         calls = [(drawn, count) for batch, drawn, count in asked if batch == f"{step}:0"]
         ends = [drawn + count for drawn, count in calls]
-        assert [0, *ends] == [drawn for drawn, _ in calls] + [record["drawn/completions"]]
+        assert [0, *ends] == [drawn for drawn, _ in calls] + [record["sampled/completions"]]
     shown = {row["prompt"]: row["gold"] for row in Run(bench.folder / "whole").rollouts.read()}
     assert all(gold == str(eval(prompt.removesuffix("=?"))) for prompt, gold in shown.items())
 
@@ -133,8 +133,8 @@ def test_a_training_draws_by_it_and_a_resumed_one_draws_the_same(
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        bench.run(config, "cut", draw=draw, on_step=stop)
-    bench.run(config, "cut", draw=draw)
+        bench.run(config, "cut", sample=draw, on_step=stop)
+    bench.run(config, "cut", sample=draw)
     weights = [
         (bench.folder / name / "model" / "model.safetensors").read_bytes()
         for name in ("whole", "cut")

@@ -52,7 +52,7 @@ def test_stale_groups_are_replaced_until_none_is_left():
     # prompts by position: 0 -> right, 1 -> wrong (its number is 2), 2 -> mixed (its number is 4)
     sampling = DynamicSampling(population, bound=5, seed=0)
     trainer = FakeTrainer()
-    rows, drawn = sampling.draw(trainer, rows_of(1, 0))
+    rows, drawn = sampling.sample(trainer, rows_of(1, 0))
     assert [row["row"] for row in rows] == [1, 1, 4, 4]
     assert drawn[0] == [[1], [1], [4], [4]]
     assert drawn[1] is None
@@ -65,7 +65,7 @@ def test_the_bound_holds_and_discarded_groups_are_counted(bound: int):
     hopeless = Dataset.from_dict({"row": [3 * index for index in range(20)]})
     sampling = DynamicSampling(hopeless, bound=bound, seed=0)
     trainer = FakeTrainer()
-    sampling.draw(trainer, rows_of(0, 3, 1))
+    sampling.sample(trainer, rows_of(0, 3, 1))
     assert len(trainer.asked) == 1 + bound
     expected = {"groups/discarded": 2 * bound, "groups/extra_generations": bound}
     assert sampling.record == expected
@@ -74,7 +74,7 @@ def test_the_bound_holds_and_discarded_groups_are_counted(bound: int):
 def test_it_stops_where_no_fresh_prompt_is_left():
     sampling = DynamicSampling(Dataset.from_dict({"row": [0, 3]}), bound=5, seed=0)
     trainer = FakeTrainer()
-    sampling.draw(trainer, rows_of(0, 1))
+    sampling.sample(trainer, rows_of(0, 1))
     assert sampling.record["groups/extra_generations"] == 0
 
 

@@ -56,7 +56,7 @@ def test_with_a_flat_guide_killed_and_resumed_it_ends_as_plain_to_the_last_bit(
     steep, *_ = bench.run(configure(rl=settings | {"steps": 2}, guide=branch | {"rho": 3.0}), "on")
     assert steep["loss"] != plain[0]["loss"]
     # what a step draws: all of a generation's completions in its first step, none in the second
-    drawn = [record["drawn/completions"] for record in plain]
+    drawn = [record["sampled/completions"] for record in plain]
     assert min(drawn[::2]) >= 16
     assert drawn[1::2] == [0, 0]
     if name == "adaptive-entropy":

@@ -32,8 +32,8 @@ def test_right_with_the_hint_is_preferred_to_wrong_without_it():
         "problems/rescued": 1,
         "pairs/found": 2,
         "sft/examples": 1,  # a fifth of four, rounded
-        "drawn/completions": 6 + 4 + 2 + 4,
-        "drawn/tokens": 160,
+        "sampled/completions": 6 + 4 + 2 + 4,
+        "sampled/tokens": 160,
     }
 
 

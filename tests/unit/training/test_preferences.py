@@ -109,7 +109,7 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     for module in model.modules():  # as of a model whose configuration has attention dropout
         if hasattr(module, "attention_dropout"):
             module.attention_dropout = 0.2
-    first = {"pairs/found": 6.0, "drawn/tokens": 90.0}
+    first = {"pairs/found": 6.0, "sampled/tokens": 90.0}
     run = Run(tmp_path / "run")
     train_preferences(ours, model, reference, tokenizer, PAIRS, run, heard.append, first)
     assert heard[0]["loss"] == pytest.approx(math.log(2), abs=1e-6)
@@ -117,9 +117,9 @@ def test_a_policy_that_is_its_reference_has_the_loss_ln_2(
     assert [record["step"] for record in heard] == [1, 2, 3, 4, 5]
     assert heard[-1]["pairs/margin"] > heard[2]["pairs/margin"] > 0  # the first rate is 0
     assert heard[-1]["loss"] < heard[0]["loss"]
-    assert (heard[0]["pairs/found"], heard[0]["drawn/tokens"]) == (6, 90)
+    assert (heard[0]["pairs/found"], heard[0]["sampled/tokens"]) == (6, 90)
     assert "pairs/found" not in heard[1]
-    assert heard[1]["drawn/tokens"] == 0
+    assert heard[1]["sampled/tokens"] == 0
     assert run.metrics.read() == json.loads(json.dumps(heard))
     saved = {path.name for path in run.model.iterdir()}
     assert "ref" not in saved

@@ -116,7 +116,7 @@ def _of_training(one: Replicate) -> Spent:
     run = one.policy.run
     records = run.metrics.read() if run else []
     completions, tokens = (
-        sum(float(one.get(f"drawn/{of}", nan)) for one in records) if records else nan
+        sum(float(one.get(f"sampled/{of}", nan)) for one in records) if records else nan
         for of in ("completions", "tokens")
     )
     manifest = run.known if run else {}

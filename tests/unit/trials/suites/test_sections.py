@@ -293,7 +293,7 @@ def test_what_trainings_took_is_their_mean_beside_the_firsts(tmp_path: Path) -> 
             run.folder.mkdir(parents=True)
             run.note(status="finished", seconds=seconds)
             for step, drawn in ((1, 8), (2, 0)):  # a generation for two steps
-                counted = {"drawn/completions": drawn, "drawn/tokens": tokens * drawn / 8}
+                counted = {"sampled/completions": drawn, "sampled/tokens": tokens * drawn / 8}
                 run.metrics.append({"step": step, **counted})
     (table,) = spent(found).tables
     rows = [[str(cell) for cell in row.cells] for row in table.rows]
