@@ -23,7 +23,7 @@ from sage_cli.reports.tables.table import Table
 from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import json_text
 
-FIGURES_VERSION = 3
+FIGURES_VERSION = 4
 """Raised when figures of the same data look different, so that stored ones are replaced."""
 
 

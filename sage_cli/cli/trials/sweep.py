@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from sage_cli.cli.options import (
     METHOD,
@@ -17,6 +18,7 @@ from sage_cli.cli.options import (
     Sets,
     load_config,
 )
+from sage_cli.cli.terminal.console import console
 from sage_cli.cli.terminal.live import Live
 from sage_cli.cli.terminal.plans import refuse_gpu, show_plan
 from sage_cli.cli.terminal.reporting import show_report
@@ -138,3 +140,7 @@ def command(
     with Live() as live:
         report = sweep(settings, live, detach=detach)
     show_report(report, json)
+    if not json:
+        from sage_cli.trials.search.stored import PAGE
+
+        console.print(f"page: [bold]{escape(str(report.folder / PAGE))}[/]", soft_wrap=True)

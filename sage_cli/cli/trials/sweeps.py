@@ -81,6 +81,8 @@ def show(name: Name, runs: RunRoot = None, json: Json = False) -> None:
             console.print(f"[bold]trial {place + 1}[/]: the last lines of its log")
             console.print("\n".join(trial.failure.log), style="dim", markup=False, soft_wrap=True)
     console.print(f"files: [bold]{escape(str(sweep.folder))}[/]", soft_wrap=True)
+    if sweep.page.is_file():
+        console.print(f"page: [bold]{escape(str(sweep.page))}[/]", soft_wrap=True)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from sage_cli.commands.train.rl import RlTraining
+from sage_cli.commands.trials.sweeps import write_page
 from sage_cli.config.describe import evaluation_facts, rl_facts
 from sage_cli.config.schema import SageConfig
 from sage_cli.config.specs import EvaluationSpec, RlSpec
@@ -27,6 +28,7 @@ from sage_cli.trials.failures import all_failed
 from sage_cli.trials.search.driver import Driver
 from sage_cli.trials.search.outcome import lost, mirror_report, outcome
 from sage_cli.trials.search.prepared import Sweep, prepared
+from sage_cli.trials.search.stored import StoredSweep
 from sage_cli.trials.search.study.study_trial import State
 from sage_cli.trials.task import DONE, Task
 from sage_cli.trials.trial import Replicate
@@ -63,6 +65,7 @@ def sweep(config: SageConfig, progress: Progress, *, detach: bool = False) -> Re
         drive = Driver(search, study, executor, progress, lost(study, search))
         drive.run(detach=detach)
         report = outcome(search, study, drive.under_way).write(folder.path)
+        write_page(report, StoredSweep(folder.path))
         mirror_report(report, search.facts(study), config.tracking)
         trials = study.trials()
     if (why := drive.stopped_by) is not None:

@@ -16,9 +16,13 @@ from sage_cli.config.command_line import options_for
 from sage_cli.config.load import load
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.reports.document import Report
+from sage_cli.reports.page import to_html
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
+from sage_cli.reports.sweeps.page import sweep_page
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.archives.listing import AGAIN
+from sage_cli.store.atomic import write_text
 from sage_cli.store.json_files import read_object
 from sage_cli.trials.search.folder import TASKS, mark_of
 from sage_cli.trials.search.shared import point_config, shared_config
@@ -177,6 +181,17 @@ def command_of(sweep: StoredSweep, trial: SweepTrial) -> str:
     if words is None:
         words = ("--config", str(sweep.folder / TASKS / f"{trial.runs[0]}.json"))
     return shlex.join(("sage", "rl", *words))
+
+
+def write_page(report: Report, sweep: StoredSweep) -> Path:
+    """Write the page of a sweep's report beside it, and return its path."""
+    result = reported(sweep)
+    commands = {
+        place: command_of(sweep, trial) for place, trial in enumerate(result.trials) if trial.runs
+    }
+    page = sweep_page(report, result, sweep.name, commands)
+    write_text(page.file, to_html(page))
+    return page.file
 
 
 def _jobs_left(sweep: StoredSweep) -> str:

@@ -48,6 +48,14 @@ class TrialFailure:
 
 
 @dataclass(frozen=True)
+class LearningCurve:
+    """A record of a trial's first run over steps, `of` its name, as (step, value)."""
+
+    of: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
 class SweepTrial:
     """A trial: its settings, its state, and its runs.
 
@@ -64,6 +72,7 @@ class SweepTrial:
     failure: TrialFailure | None = None
     pruned: str | None = None
     missing: str | None = None
+    curve: LearningCurve | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial
 from sage_cli.reports.sweeps.findings import findings
 from sage_cli.reports.sweeps.heatmap import draw_heatmaps
 from sage_cli.reports.sweeps.importance import draw_importances
+from sage_cli.reports.sweeps.learning import draw_learning
+from sage_cli.reports.sweeps.parallel import draw_parallel, fits_parallel
 from sage_cli.reports.sweeps.pareto import draw_pareto
 from sage_cli.reports.sweeps.plain import to_data
 from sage_cli.reports.sweeps.slices import draw_slices
@@ -68,8 +70,10 @@ def _figures(result: SweepResult) -> tuple[Figure, ...]:
     pictures = (
         ("heatmap", draw_heatmaps, grid),
         ("surface", draw_surfaces, ranges),
+        ("parallel", draw_parallel, fits_parallel(axes, result)),
         ("slices", draw_slices, axes and not grid and result.done),
         ("pareto", draw_pareto, len(result.objectives) == 2 and result.done),
         ("importance", draw_importances, result.importances),
+        ("learning", draw_learning, any(trial.curve for trial in trials)),
     )
     return tuple(Figure(stem, partial(draw, result)) for stem, draw, fits in pictures if fits)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sage_cli.reports.figures.figure import FAINT, GRID, INK, drawing, say
+from sage_cli.reports.sweeps.colour import (
+    HIGHEST,
+    LOWEST,
+    Region,
+    region_of_interest,
+    value_scale,
+)
 from sage_cli.reports.sweeps.data import Axis, SweepResult, as_text
 from sage_cli.reports.sweeps.marks import BEST, INDISTINGUISHABLE, colours
 from sage_cli.reports.sweeps.table import describe_noise
@@ -15,8 +20,6 @@ from sage_cli.reports.sweeps.table import describe_noise
 CELL_IN = (0.78, 0.55)
 LETTER_IN = 0.075
 """Width of a letter of a tick's label; columns are as wide as the widest label."""
-LOWEST, HIGHEST = 0.1, 0.7
-"""The part of the colour map that shows values."""
 ALIKE = 0.92
 """Place on the colour map of trials that are indistinguishable from the best."""
 LEAST_SPAN = 0.1
@@ -46,9 +49,12 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             axes.set_title(objective)
             axes.set_xlabel(across.label)
             axes.set_xticks(range(len(across_values)), map(as_text, across_values))
-            scale = _cells(axes, result, objective)
-            if scale is not None:
-                figure.colorbar(scale, ax=axes, fraction=0.05, pad=0.03).outline.set_visible(False)
+            region = _cells(axes, result, objective)
+            if region is not None:
+                bar = figure.colorbar(
+                    value_scale(region), ax=axes, fraction=0.05, pad=0.03, extend=region.extend
+                )
+                bar.outline.set_visible(False)
             ranking = result.findings.rankings.get(objective)
             words = "noise unknown"
             if ranking:
@@ -64,8 +70,8 @@ def draw_heatmaps(result: SweepResult, stem: Path) -> None:
             figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
 
 
-def _cells(axes: Any, result: SweepResult, objective: str) -> Any:
-    """Draw all trials; return the scale of those coloured by value, None if there are none."""
+def _cells(axes: Any, result: SweepResult, objective: str) -> Region | None:
+    """Draw all trials; return the range of those coloured by value, None if there are none."""
     down, across = result.axes
     rows, columns = len(down.values or ()), len(across.values or ())
     axes.grid(visible=False)
@@ -75,9 +81,12 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Any:
     axes.set_ylim(rows - 0.5, -0.5)
     which, alike = result.objectives.index(objective), result.indistinguishable(objective)
     value_at = {place: values[which] for place, _, values in result.done}
-    best = max(value_at.values(), default=np.nan)
+    best = max(value_at.values(), default=None)
     scaled = [value for place, value in value_at.items() if place not in alike]
-    scale = _scale(scaled, best, 0.0 if alike else LEAST_SPAN)
+    region = None
+    if scaled and best is not None:
+        region = region_of_interest(scaled, best, 0.0 if alike else LEAST_SPAN)
+    scale = value_scale(region) if region else None
     empty = {(row, column): "left" for row in range(rows) for column in range(columns)}
     for place, trial in enumerate(result.trials):
         at = _index(down, trial.settings[down.key]), _index(across, trial.settings[across.key])
@@ -87,7 +96,7 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Any:
         del empty[at]
         colour, ink = colours()(ALIKE), INK
         if scale is not None and place not in alike:
-            colour, share = scale.to_rgba(value_at[place]), scale.norm(value_at[place])
+            colour, share = scale.to_rgba(value_at[place]), float(scale.norm(value_at[place]))
             ink = "white" if LOWEST + (HIGHEST - LOWEST) * share < 0.5 else INK
         axes.add_patch(_square(*at, facecolor=colour, edgecolor="white", linewidth=1.5))
         axes.text(at[1], at[0], f"{value_at[place]:.3f}", ha="center", va="center", color=ink)
@@ -97,24 +106,7 @@ def _cells(axes: Any, result: SweepResult, objective: str) -> Any:
             axes.add_patch(frame)
     for (row, column), state in empty.items():
         _empty(axes, row, column, state)
-    return scale
-
-
-def _scale(values: list[float], best: float, least: float) -> Any:
-    """Return colours from the worst of `values` to `best`, a range of `least` at the least."""
-    if not values:
-        return None
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    return ScalarMappable(Normalize(min(*values, best - least), best), value_colours())
-
-
-def value_colours() -> Any:
-    """Return the part of the colour map that shows values."""
-    from matplotlib.colors import ListedColormap
-
-    return ListedColormap(colours()(np.linspace(LOWEST, HIGHEST, 128)))
+    return region
 
 
 def _empty(axes: Any, row: int, column: int, state: str) -> None:

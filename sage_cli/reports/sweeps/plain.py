@@ -13,6 +13,7 @@ from sage_cli.metrics.comparisons.ranking import Front, Ranking
 from sage_cli.reports.sweeps.data import (
     Axis,
     Findings,
+    LearningCurve,
     State,
     SweepResult,
     SweepTrial,
@@ -32,6 +33,7 @@ class TrialJson(TypedDict):
     failure: TrialFailure | None
     pruned: str | None
     missing: str | None
+    curve: LearningCurve | None
 
 
 class SweepData(TypedDict):
@@ -112,11 +114,12 @@ def _trial(
         "failure": trial.failure,
         "pruned": trial.pruned,
         "missing": trial.missing,
+        "curve": trial.curve,
     }
 
 
 def _read_trial(objectives: tuple[str, ...], trial: Mapping[str, Any]) -> SweepTrial:
-    values, failure = trial["values"], trial["failure"]
+    values, failure, curve = trial["values"], trial["failure"], trial.get("curve")
     return SweepTrial(
         trial["settings"],
         trial["state"],
@@ -125,6 +128,7 @@ def _read_trial(objectives: tuple[str, ...], trial: Mapping[str, Any]) -> SweepT
         failure=failure and TrialFailure(failure["kind"], failure["reason"], tuple(failure["log"])),
         pruned=trial["pruned"],
         missing=trial.get("missing"),
+        curve=curve and LearningCurve(curve["of"], tuple(map(_point, curve["points"]))),
     )
 
 
@@ -140,6 +144,10 @@ def _intervals(
 def _read_ranking(ranking: Mapping[str, Any]) -> Ranking:
     alike, error = tuple(ranking["indistinguishable"]), _number(ranking["error"])
     return Ranking(ranking["best"], alike, error, ranking["confidence"])
+
+
+def _point(point: tuple[int, float | None]) -> tuple[int, float]:
+    return point[0], _number(point[1])
 
 
 def _number(value: float | None) -> float:

@@ -9,8 +9,9 @@ import numpy as np
 
 from sage_cli.metrics.counts import FloatArray
 from sage_cli.reports.figures.figure import drawing
+from sage_cli.reports.sweeps.colour import Region, region_of_interest, value_colours
 from sage_cli.reports.sweeps.data import SweepResult
-from sage_cli.reports.sweeps.heatmap import LEAST_SPAN, value_colours
+from sage_cli.reports.sweeps.heatmap import LEAST_SPAN
 from sage_cli.reports.sweeps.marks import INDISTINGUISHABLE, WITHOUT, legend, mark, states_of
 from sage_cli.reports.sweeps.scale import Scale
 
@@ -46,14 +47,16 @@ def draw_surfaces(result: SweepResult, stem: Path) -> None:
         legend(figure, words | states_of(result), 3 if len(result.objectives) == 1 else 5)
 
 
-def colour_ends(value_M: FloatArray) -> tuple[float, float]:
-    """Return the values at the colour bar's ends, which have a least distance.
+def colour_region(value_M: FloatArray) -> Region:
+    """Return the range of the colours, which has a least width.
 
-    They do not go below 0 unless values do.
+    It does not go below 0 unless values do.
     """
     lowest, highest = float(value_M.min()), float(value_M.max())
-    low = min(lowest, max(highest - LEAST_SPAN / 5, min(lowest, 0.0)))
-    return low, max(highest, low + LEAST_SPAN / 5)
+    least = LEAST_SPAN / 5
+    low, _, clipped = region_of_interest(value_M.tolist(), highest, least)
+    low = max(low, min(lowest, 0.0))
+    return Region(low, max(highest, low + least), clipped)
 
 
 def _draw(
@@ -73,15 +76,18 @@ def _draw(
     value_M = np.array([values[which] for _, _, values in result.done])
     place_MA = np.array([points[place] for place, _, _ in result.done])
     part = value_colours()
-    span = dict(zip(("vmin", "vmax"), colour_ends(value_M), strict=True))
+    region = colour_region(value_M)
+    span = {"vmin": region.low, "vmax": region.high}
     style = {"s": 30, "edgecolors": "white", "linewidths": 0.9, "zorder": 3}
     points_drawn = axes.scatter(*place_MA.T, c=value_M, cmap=part, **style, **span)
     if (triangles := _triangles(place_MA)) is not None and np.ptp(value_M) > 0:
         axes.grid(visible=False)
-        levels = np.linspace(span["vmin"], span["vmax"], LEVELS + 1)
-        axes.tricontourf(triangles, value_M, levels=levels, cmap=part, alpha=0.85, zorder=1)
+        levels = np.linspace(region.low, region.high, LEVELS + 1)
+        style = {"levels": levels, "cmap": part, "alpha": 0.85, "extend": region.extend}
+        axes.tricontourf(triangles, value_M, zorder=1, **style)
     if len(value_M) > 1:
-        figure.colorbar(points_drawn, ax=axes, fraction=0.05, pad=0.03).outline.set_visible(False)
+        bar = figure.colorbar(points_drawn, ax=axes, fraction=0.05, pad=0.03, extend=region.extend)
+        bar.outline.set_visible(False)
     for (place, _, values), (x, y) in zip(result.done, place_MA, strict=True):
         if place in alike:
             mark(axes, x, y, "bright", zorder=4)

@@ -11,13 +11,20 @@ from sage_cli.errors import SageError
 from sage_cli.evaluation.provenance import configured_provenance
 from sage_cli.problems.load import benchmark_names
 from sage_cli.reports.document import Document, Report
-from sage_cli.reports.sweeps.data import Axis, SweepResult, SweepTrial, TrialFailure
+from sage_cli.reports.sweeps.data import (
+    Axis,
+    LearningCurve,
+    SweepResult,
+    SweepTrial,
+    TrialFailure,
+)
 from sage_cli.reports.sweeps.data import State as Shown
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.table import trials_table
 from sage_cli.reports.tables.render import to_records
 from sage_cli.settings.sections.records import TrackingSection
 from sage_cli.store.mirrors.wandb_sweep import SweepPicture, mirror_sweep
+from sage_cli.trials.search.learning_curves import learning_curve
 from sage_cli.trials.search.prepared import Sweep
 from sage_cli.trials.search.scores import ByBenchmark, mean_scores, score
 from sage_cli.trials.search.space.space import Parameter, Range
@@ -75,7 +82,7 @@ def _axis(name: str, one: Parameter) -> Axis:
 def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     """A trial with all of its measured seeds, those of a race among them."""
     found, missing = _stored(one, sweep)
-    trial = SweepTrial(one.point, one.state.value, runs=tuple(found))
+    trial = SweepTrial(one.point, one.state.value, runs=tuple(found), curve=_curve(one, sweep))
     if one.state is State.DONE and missing is not None:
         # the study has its values, but their noise is unknown
         return replace(trial, state="missing", values=one.values, missing=missing)
@@ -89,6 +96,14 @@ def _trial(one: StudyTrial, sweep: Sweep, goes_on: bool) -> SweepTrial:
     if one.state is State.PRUNED:
         return replace(trial, pruned=str(one.attrs.get("reason")))
     return replace(trial, state=_unfinished(sweep, goes_on))
+
+
+def _curve(one: StudyTrial, sweep: Sweep) -> LearningCurve | None:
+    """The learning curve of a trial's first run; None if its settings contradict each other."""
+    try:
+        return learning_curve(sweep.trial(one.point).replicates[0].policy.run)
+    except SageError:
+        return None
 
 
 def _unfinished(sweep: Sweep, goes_on: bool) -> Shown:

@@ -17,7 +17,7 @@ from sage_cli.store.lock import DRIVER, driver, holder_of
 from sage_cli.store.runs.names import full_name
 from sage_cli.trials.search.folder import CANCEL, STATE, TASKS
 
-REPORT = "sweep.json"
+REPORT, PAGE = "sweep.json", "sweep.html"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class StoredSweep:
                 f"{path} is not a report of a sweep: {type(error).__name__}: {error}",
                 f"`sage sweep --config {self.folder / 'config.json'}` writes it again",
             ) from None
+
+    @property
+    def page(self) -> Path:
+        """The page of its last report."""
+        return self.folder / PAGE
 
     @property
     def jobs(self) -> tuple[str, ...]:

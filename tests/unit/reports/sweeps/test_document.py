@@ -61,7 +61,7 @@ def test_settings_that_a_trial_lacks_are_blank_and_small_ones_keep_their_digits(
     shown = [[str(trial) for trial in row.cells[1:4]] for row in document.tables[0].rows]
     assert shown == [["none", "–", "1.235e-06"], ["branch", "0.5", "0.001"]]
     assert ",none,,1.23456e-06," in to_csv(document.sheets["sweep"])
-    assert stems(document) == ["slices"]
+    assert stems(document) == ["parallel", "slices"]
 
 
 def test_trials_that_cannot_be_told_apart_from_the_best_are_counted() -> None:
@@ -128,7 +128,7 @@ def test_importances_are_a_table_and_a_picture() -> None:
     assert [[str(trial) for trial in row.cells] for row in table.rows] == [
         ["tau", "0.750"], ["rho", "0.250"]
     ]  # fmt: skip
-    assert stems(document) == ["heatmap", "pareto", "importance"]
+    assert stems(document) == ["heatmap", "parallel", "pareto", "importance"]
 
 
 @pytest.mark.parametrize(

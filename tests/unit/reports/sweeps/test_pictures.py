@@ -15,7 +15,7 @@ from sage_cli.reports.sweeps import slices
 from sage_cli.reports.sweeps.data import Axis, SweepTrial
 from sage_cli.reports.sweeps.document import sweep_document
 from sage_cli.reports.sweeps.scale import Scale
-from sage_cli.reports.sweeps.surface import colour_ends
+from sage_cli.reports.sweeps.surface import colour_region
 
 
 def points(count: int) -> list[SweepTrial]:
@@ -67,7 +67,7 @@ def test_a_surface_has_every_measured_point_and_the_others_by_their_state(
 ) -> None:
     base = done({}, 99, -1, objectives=BOTH)
     found = written(tmp_path, points(12) + ENDED, base=base)
-    assert set(found) == {"surface", "slices", "pareto"}
+    assert set(found) == {"surface", "parallel", "slices", "pareto"}
     assert [len(values) for values in surfaces] == [12, 12]
     for stem in ("surface", "slices"):
         states = ("failed", "pruned", "cancelled", "running")
@@ -112,7 +112,7 @@ def test_a_slice_shows_the_trials_that_have_its_parameter(tmp_path: Path) -> Non
         SweepTrial({"guide.name": "none"}, "failed", failure=MEMORY),
     ]
     found = written(tmp_path, trials, axes, (PASS_1,))
-    assert set(found) == {"slices"}
+    assert set(found) == {"parallel", "slices"}
     assert words_in(found["slices"], "none", "a-guide-of-ones-o…", "τ") == [1, 1, 1]
 
 
@@ -182,4 +182,8 @@ def test_places_on_an_axis() -> None:
     ],
 )
 def test_a_surfaces_colours_end_where_values_do(values, ends):
-    assert colour_ends(np.array(values)) == pytest.approx(ends)
+    assert colour_region(np.array(values)) == (
+        pytest.approx(ends[0]),
+        pytest.approx(ends[1]),
+        False,
+    )
