@@ -45,12 +45,7 @@ class PassAtK(PolicyGradient):
                 )
                 + " (use a smaller k, or raise rl.rollouts_per_prompt)"
             )
-        if self.overlong_buffer:
-            found.append(
-                "rl.algo 'pass-at-k' reads grades alone and would ignore rl.overlong_buffer "
-                "(use rl.overlong_buffer=null, or --algo pkpo)"
-            )
-        return found
+        return [*found, *self.reads_grades_alone()]
 
 
 def pass_at_k_advantages(right_PN: Tensor, k: int) -> Tensor:

@@ -99,6 +99,24 @@ class PolicyGradient(OnlineMethod):
             "overlong punishment": self.overlong_buffer is not None,
         }
 
+    def reads_grades_alone(self) -> list[str]:
+        """Return the refusal of punishments, for a method whose advantages are of grades."""
+        if not self.overlong_buffer:
+            return []
+        return [
+            f"rl.algo '{self.algo}' reads grades alone and would ignore rl.overlong_buffer "
+            "(use rl.overlong_buffer=null, or --algo pkpo)"
+        ]
+
+    def learns_from_equal_groups(self) -> list[str]:
+        """Return the refusal of dynamic sampling, for a method that equal groups teach."""
+        if not self.dynamic_sampling:
+            return []
+        return [
+            f"rl.algo '{self.algo}' learns from groups of equal grades, and rl.dynamic_sampling "
+            "would replace them (use rl.dynamic_sampling=false)"
+        ]
+
     def _of_clipping(self) -> list[str]:
         clips, found = self.loss in CLIPPING, []
         losses = ", ".join(CLIPPING)

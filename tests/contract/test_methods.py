@@ -14,19 +14,25 @@ from sage_cli.errors import TrainingError
 from sage_cli.methods.clip_cov import ClipCov
 from sage_cli.methods.effective_rank import EffectiveRank
 from sage_cli.methods.kl_cov import KlCov
+from sage_cli.methods.mara import Mara
 from sage_cli.methods.method import Method
+from sage_cli.methods.nsr import Nsr
 from sage_cli.methods.parts.contract import MethodContract
 from sage_cli.methods.parts.inputs import AdvantageInputs, Update
 from sage_cli.methods.pkpo import Pkpo
 from sage_cli.methods.policy_gradient import PolicyGradient
+from sage_cli.methods.psr import Psr
 from sage_cli.methods.steer import Steer
+from sage_cli.methods.unlikeliness import Unlikeliness
+from sage_cli.methods.w_reinforce import WReinforce
 from sage_cli.settings.extensible import built_in
 
+EQUAL_GROUPS_TEACH = {"zero_in_equal_groups": False}
 IN_A_MICRO_BATCH = {"reads_the_micro_batch": True}
 CASES: list[tuple[str, Method, dict[str, bool]]] = [
     *((name, method(), {}) for name, method in built_in(Method).items()),
     ("beta", built_in(Method)["grpo"](advantage="beta"), {}),
-    ("pkpo, leave one out", Pkpo(k=3, form="leave-one-out"), {"zero_in_equal_groups": False}),
+    ("pkpo, leave one out", Pkpo(k=3, form="leave-one-out"), EQUAL_GROUPS_TEACH),
     ("effective-rank, short", EffectiveRank(stride=2), {}),
     ("steer of the paper", Steer(form="exp", omega="paper", minimum_weight=0.7), {}),
     ("clip-cov, many", ClipCov(covariance_low=0.1, share=0.2), {}),
@@ -35,6 +41,7 @@ CASES: list[tuple[str, Method, dict[str, bool]]] = [
 OWN = {
     Steer: IN_A_MICRO_BATCH,
     ClipCov: IN_A_MICRO_BATCH,
+    **dict.fromkeys((Mara, Nsr, Psr, Unlikeliness, WReinforce), EQUAL_GROUPS_TEACH),
     KlCov: {**IN_A_MICRO_BATCH, "zero_stays_zero": False, "carries_gradient": True},
 }
 """What methods say of themselves, as a test class of one's own does."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from sage_cli.guides import NoGuide
 from sage_cli.methods.method import Method
 from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.inputs import AdvantageInputs, Update, checked
+from sage_cli.methods.parts.inputs import AdvantageInputs, Texts, Update, checked
 from sage_cli.settings.docstrings import docstrings
 from sage_cli.settings.sections.model import PretrainedModel, PromptSection
 from sage_cli.settings.sections.rollout import RolloutSection
@@ -90,6 +90,12 @@ class MethodContract(ABC):
         logps_BT = (-3 * torch.rand(mask_BT.shape, generator=generator)).requires_grad_()
         entropy_BT = (4 * torch.rand(mask_BT.shape, generator=generator)).requires_grad_()
         hidden_BTD = torch.randn((*mask_BT.shape, 3), generator=generator)
+        reference_BT = -3 * torch.rand(mask_BT.shape, generator=generator)
+        rows = range(PROMPTS * COMPLETIONS)
+        texts = Texts(
+            tuple(f"answer {row}" for row in rows),
+            tuple(f"problem {row // COMPLETIONS}" for row in rows),
+        )
         return AdvantageInputs(
             right_PN.clone(),
             right_PN,
@@ -101,6 +107,9 @@ class MethodContract(ABC):
                 [measure(hidden_TD[mask_T.bool()])
                  for hidden_TD, mask_T in zip(hidden_BTD, mask_BT, strict=True)]
             ),
+            beta=0.05,
+            read_reference=lambda: reference_BT,
+            read_texts=lambda: texts,
         )  # fmt: skip
 
     def test_one_for_each_completion_or_token(self) -> None:
@@ -244,6 +253,10 @@ def _reordered(inputs: AdvantageInputs, order_P: Tensor) -> AdvantageInputs:
     def rows(values_BT: Tensor) -> Tensor:
         return values_BT.reshape(PROMPTS, COMPLETIONS, TOKENS)[order_P].reshape(-1, TOKENS)
 
+    def words(text_B: tuple[str, ...]) -> tuple[str, ...]:
+        groups = [text_B[COMPLETIONS * p : COMPLETIONS * (p + 1)] for p in order_P.tolist()]
+        return tuple(text for group in groups for text in group)
+
     return AdvantageInputs(
         inputs.rewards_PN[order_P],
         inputs.right_PN[order_P],
@@ -254,6 +267,9 @@ def _reordered(inputs: AdvantageInputs, order_P: Tensor) -> AdvantageInputs:
         lambda measure: (
             inputs.of_hidden(measure).reshape(PROMPTS, COMPLETIONS, -1)[order_P].flatten(0, 1)
         ),
+        beta=inputs.beta,
+        read_reference=lambda: rows(inputs.reference_logps_BT),
+        read_texts=lambda: Texts(words(inputs.texts_B), words(inputs.problem_ids_B)),
     )
 
 

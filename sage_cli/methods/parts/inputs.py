@@ -18,6 +18,14 @@ Measure = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
+class Texts:
+    """The texts of a generation batch, and the ids of their problems, a row each."""
+
+    completions: tuple[str, ...]
+    problem_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class AdvantageInputs:
     """One generation batch of all processes: P prompts with N completions each, B = P x N rows.
 
@@ -26,7 +34,9 @@ class AdvantageInputs:
     some), `right_PN` 1 for right answers and 0 for others, `mask_BT` 1 on the completions' tokens.
     `step` counts optimiser steps from 0 to `steps` - 1. `read_signals` computes the policy's
     signals when one of them is first asked for, `read_hidden` a measure of hidden states. `memory`
-    is what a method keeps from batch to batch, plain JSON values: checkpoints hold it.
+    is what a method keeps from batch to batch, plain JSON values: checkpoints hold it. `beta` is
+    the anchor's weight in this step; `read_reference` and `read_texts` give the reference's
+    log-probabilities, and each row's text and problem.
 
     Every process calls a method on the same inputs and takes its own rows of the result: it must
     depend on nothing else, so that the processes agree.
@@ -40,6 +50,9 @@ class AdvantageInputs:
     read_signals: Callable[[], tuple[Tensor, Tensor]] = field(repr=False)
     read_hidden: Callable[[Measure], Tensor] | None = field(default=None, repr=False)
     memory: dict[str, Any] = field(default_factory=dict)
+    beta: float = 0.0
+    read_reference: Callable[[], Tensor] | None = field(default=None, repr=False)
+    read_texts: Callable[[], Texts] | None = field(default=None, repr=False)
 
     @property
     def logps_BT(self) -> Tensor:
@@ -51,11 +64,40 @@ class AdvantageInputs:
         """The entropies of the distributions they were sampled from; the same pass gives both."""
         return self._signals[1]
 
+    @cached_property
+    def reference_logps_BT(self) -> Tensor:
+        """The reference's log-probabilities of the sampled tokens, without a guide's log q.
+
+        Raises TrainingError where the training has no reference.
+        """
+        if self.read_reference is None:
+            raise TrainingError(
+                "the reference's log-probabilities are read, and there is no reference",
+                "use --kl reverse with an anchor.beta above 0",
+            )
+        return self.read_reference()
+
+    @property
+    def texts_B(self) -> tuple[str, ...]:
+        """The completions' texts."""
+        return self._texts.completions
+
+    @property
+    def problem_ids_B(self) -> tuple[str, ...]:
+        """The id of each completion's problem."""
+        return self._texts.problem_ids
+
     def of_hidden(self, measure: Measure) -> Tensor:
         """(B, M): `measure`, of a completion's last hidden states (T, D); a pass over the batch."""
         if self.read_hidden is None:
             raise TrainingError("hidden states can't be read here", "choose another method")
         return self.read_hidden(measure)
+
+    @cached_property
+    def _texts(self) -> Texts:
+        if self.read_texts is None:
+            raise TrainingError("texts can't be read here", "choose another method")
+        return self.read_texts()
 
     @cached_property
     def _signals(self) -> tuple[Tensor, Tensor]:

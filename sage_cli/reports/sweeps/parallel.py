@@ -104,7 +104,9 @@ def _ticks(axes: Any, column: int, ticks: list[tuple[float, str]]) -> None:
         # white behind the words: lines of trials cross them
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}
         style = {"ha": "right", "va": "center", "fontsize": 7, "color": FAINT, "bbox": box}
-        axes.annotate(words, (column, place), (-4, 0), textcoords="offset points", zorder=6, **style)
+        axes.annotate(
+            words, (column, place), (-4, 0), textcoords="offset points", zorder=6, **style
+        )
         axes.plot([column], [place], marker="_", color=INK, markersize=5, clip_on=False)
 
 

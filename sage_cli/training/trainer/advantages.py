@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
 
 from sage_cli.methods.online import OnlineMethod
-from sage_cli.methods.parts.inputs import AdvantageInputs, Measure, Update, checked
+from sage_cli.methods.parts.inputs import AdvantageInputs, Measure, Texts, Update, checked
 from sage_cli.settings.plugins import load_plugin
 from sage_cli.training.trainer.hidden_states import hidden_measures
 
@@ -30,6 +31,15 @@ def batch_advantages(
         whole_BM: Tensor = trainer.accelerator.gather(hidden_measures(trainer, batch, measure))
         return whole_BM
 
+    def read_reference() -> Tensor:
+        return _gathered(trainer, batch["ref_per_token_logps"])
+
+    def read_texts() -> Texts:
+        texts = gather_object(list(trainer.hooks.reward.completions))
+        places = trainer.accelerator.gather(batch["prompt_row_B"].to(mask_BT.device)).tolist()
+        prompts = trainer.hooks.setup.prompts
+        return Texts(tuple(texts), tuple(prompts[place][1].id for place in places))
+
     rewards_PN = trainer.rewards_BF.sum(dim=1).reshape(right_PN.shape)
     inputs = AdvantageInputs(
         rewards_PN=rewards_PN,
@@ -40,6 +50,9 @@ def batch_advantages(
         read_signals=read_signals,
         read_hidden=read_hidden,
         memory=trainer.advantage_memory,
+        beta=trainer.args.beta * trainer.beta_share,
+        read_reference=read_reference if "ref_per_token_logps" in batch else None,
+        read_texts=read_texts,
     )
     with torch.no_grad(), blaming(method) as name:
         found = checked(method.advantages(inputs), name, inputs, by_row=True)

@@ -51,7 +51,53 @@ def worth_in_pairs(rewards: list[float]) -> list[float]:
     ]
 
 
-BY_GROUP = {"pass-at-k": best_of_two, "pkpo": worth_in_pairs}
+def scaled_by_success(rewards: list[float]) -> list[float]:
+    """Over the group's success rate: 1/p - 1 for the right ones, -1 for others."""
+    p = sum(rewards) / GROUP
+    return [(one - p) / (p + 1e-6) for one in rewards]
+
+
+def risk_seeking(rewards: list[float]) -> list[float]:
+    mean = sum(exp(2 * one) for one in rewards) / GROUP
+    return [(exp(2 * one) / mean - 1) / 2 for one in rewards]
+
+
+BY_GROUP = {
+    "pass-at-k": best_of_two,
+    "pkpo": worth_in_pairs,
+    "maxrl": scaled_by_success,
+    "rs-grpo": risk_seeking,
+    "psr": lambda rewards: rewards,
+    "nsr": lambda rewards: [one - 1 for one in rewards],
+    "w-reinforce": lambda rewards: [0.1 if one else -1.0 for one in rewards],
+}
+
+
+def less_for_likely(rewards: list[float], logps: list[list[float]]) -> list[float]:
+    sums = [sum(one) for one in logps]
+    ranks = [sum(other < mine for other in sums) for mine in sums]
+    return group_advantages(
+        [r * (1 - 0.25 * k / GROUP) for r, k in zip(rewards, ranks, strict=True)]
+    )
+
+
+def more_for_rare(rewards: list[float], logps: list[list[float]]) -> list[float]:
+    rarity = [exp(-sum(one) / len(one)) * r for one, r in zip(logps, rewards, strict=True)]
+    right = sum(rewards)
+    return [
+        a * (0.8 + 0.2 * right * w / sum(rarity)) if r else a
+        for a, w, r in zip(group_advantages(rewards), rarity, rewards, strict=True)
+    ]
+
+
+BY_LIKELIHOOD = {"unlikeliness": less_for_likely, "ucpo": more_for_rare}
+
+
+def advantages_of(name: str, rewards: list[float], logps: list[list[float]]) -> list[float]:
+    """The group's advantages; `logps` are its completions' tokens' when they were sampled."""
+    if name in BY_LIKELIHOOD:
+        return BY_LIKELIHOOD[name](rewards, logps)
+    return BY_GROUP.get(name, group_advantages)(rewards)
 
 
 def token_advantages(name: str, rows: list[Row], clip: tuple[float, float]) -> list[list[float]]:
@@ -112,6 +158,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "steer": {},
     "kl-cov": {"share": 0.1},
     "clip-cov": {"share": 0.1, "covariance_low": 0.3},
+    **{name: {} for name in (*BY_GROUP, *BY_LIKELIHOOD) if name not in ("pass-at-k", "pkpo")},
 }
 
 
@@ -141,7 +188,8 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
 
     def scoring(self: Any, inputs: Any) -> Any:
         seen["first"] = []
-        return plain_score(self, inputs)
+        seen["batch"] = plain_score(self, inputs)
+        return seen["batch"]
 
     plain_score = GRPOTrainer._generate_and_score_completions
 
@@ -157,9 +205,13 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
         logps_BT, entropy_BT = (one.detach().double() for one in seen["now"][:2])
         old_BT, old_entropy_BT = (one.double() for one in seen["first"][0][:2])
         rewards_PN = trainer.rewards_BF.sum(dim=1).double().reshape(PROMPTS, GROUP).tolist()
+        every = seen["batch"]["completion_mask"].sum(dim=1).tolist()
+        old = [old_BT[i, :length].tolist() for i, length in enumerate(every)]
         rows = []
         for b, (i, length) in enumerate(zip(ids, lengths, strict=True)):
-            of_group = BY_GROUP.get(name, group_advantages)(rewards_PN[i // GROUP])
+            p = i // GROUP
+            logps = old[p * GROUP : (p + 1) * GROUP]
+            of_group = advantages_of(name, rewards_PN[p], logps)
             rows.append({
                 "advantage": of_group[i % GROUP], "held": set(),
                 "logp": logps_BT[b, :length].tolist(), "old": old_BT[i, :length].tolist(),
@@ -209,6 +261,36 @@ def test_loss_and_gradient_of_every_micro_batch_and_update(
     assert seen["updates"] == 2 * 4  # micro-batches, updates
     assert seen["moved"] > 0.01  # in the second update of a generation the ratio isn't 1
     assert name != "clip-cov" or seen["drawn"] > 0
+
+
+def test_mara_reads_the_reference_and_the_anchors_weight(bench: Any, configure: Any):
+    """The trainer's advantages, against the frozen model's own log-probabilities."""
+    config = configure(
+        rl={"algo": "mara", "steps": 1, "micro_batch": 8, "most_added": None},
+        anchor={"kl": "reverse", "beta": 0.25},
+    )
+    trainer = bench.trainer(config)
+    trainer.train()
+    model, found, logps = load_model(bench.base), {}, {}
+    for batch in trainer._buffered_inputs:
+        for b, i in enumerate(batch["row_ids_B"].tolist()):
+            prompt = batch["prompt_ids"][b][batch["prompt_mask"][b].bool()]
+            completion = batch["completion_ids"][b][batch["completion_mask"][b].bool()]
+            with torch.no_grad():
+                logits = model(torch.cat([prompt, completion])[None]).logits[
+                    0, len(prompt) - 1 : -1
+                ]
+            of_tokens = logits.double().log_softmax(dim=-1).gather(1, completion[:, None])
+            logps[i], found[i] = of_tokens.sum().item(), batch["advantages"][b].item()
+    right = trainer.rewards_BF.sum(dim=1).double().tolist()
+    mixed = 0
+    for start in range(0, PROMPTS * GROUP, GROUP):
+        rows = range(start, start + GROUP)
+        best = max((logps[i] for i in rows if right[i]), default=0.0)
+        rewards = [right[i] and 1 + 0.25 * (best - logps[i]) for i in rows]
+        mixed += len(set(rewards)) > 2
+        assert [found[i] for i in rows] == pytest.approx(group_advantages(rewards), abs=2e-5)
+    assert mixed > 0  # some group has right completions that differ in likelihood
 
 
 def rank_of(hidden_TD: Any) -> float:
