@@ -16,6 +16,7 @@ from sage_cli.config.command_line import options_for
 from sage_cli.config.load import load
 from sage_cli.config.stored import service_words
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.metrics.comparisons.winner import Winner
 from sage_cli.reports.sweeps.data import SweepResult, SweepTrial, Value
 from sage_cli.settings.presets import read_layer
 from sage_cli.store.archives.listing import AGAIN
@@ -29,7 +30,8 @@ class Best(TypedDict):
     """The best trial by an objective, by its number in the report.
 
     `words` are the command that trains its first run, or finds it. `alike` are the numbers of the
-    trials that are indistinguishable from it, null if the noise is unknown.
+    trials that are indistinguishable from it, null if the noise is unknown. `winner` has its paired
+    differences and the optimism of the choice, null without counts.
     """
 
     objective: str
@@ -38,6 +40,7 @@ class Best(TypedDict):
     interval: tuple[float, float] | None
     words: str
     alike: tuple[int, ...] | None
+    winner: Winner | None
     settings: dict[str, Value]
     runs: tuple[str, ...]
 
@@ -162,6 +165,7 @@ def _best(result: SweepResult, objective: str, sweep: StoredSweep) -> Best:
         "interval": result.interval(place, objective),
         "words": command_of(sweep, trial),
         "alike": tuple(same) if objective in result.findings.rankings else None,
+        "winner": result.findings.winners.get(objective),
         "settings": dict(trial.settings),
         "runs": trial.runs,
     }

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from sage_cli.metrics import About
 from sage_cli.metrics.comparisons.ranking import Front, Ranking
+from sage_cli.metrics.comparisons.winner import Gap, Optimism, Winner
 from sage_cli.reports.sweeps.data import (
     Axis,
     Findings,
@@ -35,7 +36,9 @@ class TrialJson(TypedDict):
 
 
 class SweepData(TypedDict):
-    """The space and the results. `rankings` and `front` name trials by their places, from 0.
+    """The space and the results.
+
+    `rankings`, `front` and `winners` name trials by their places, from 0.
 
     They are about "methods", the trials' settings, if every measured trial has several training
     seeds; else about these "models". `importances` has a share for each parameter by objective;
@@ -51,6 +54,7 @@ class SweepData(TypedDict):
     about: About
     rankings: dict[str, Ranking]
     front: Front | None
+    winners: dict[str, Winner]
     importances: dict[str, dict[str, float]]
     selected_on_reported: str | None
 
@@ -70,6 +74,7 @@ def to_data(result: SweepResult) -> SweepData:
         "about": result.about,
         "rankings": dict(findings.rankings),
         "front": findings.front,
+        "winners": dict(findings.winners),
         "importances": {name: dict(shares) for name, shares in result.importances.items()},
         "selected_on_reported": result.reported,
     }
@@ -92,6 +97,7 @@ def from_data(data: Mapping[str, Any]) -> SweepResult:
             _intervals(objectives, base) if base else None,
             {name: _read_ranking(one) for name, one in data["rankings"].items()},
             Front(tuple(front["best"]), tuple(front["indistinguishable"])) if front else None,
+            {name: _read_winner(one) for name, one in data.get("winners", {}).items()},
         ),
         _read_trial(objectives, base) if base else None,
         data["importances"],
@@ -140,6 +146,21 @@ def _intervals(
 def _read_ranking(ranking: Mapping[str, Any]) -> Ranking:
     alike, error = tuple(ranking["indistinguishable"]), _number(ranking["error"])
     return Ranking(ranking["best"], alike, error, ranking["confidence"])
+
+
+def _read_winner(one: Mapping[str, Any]) -> Winner:
+    base, second, chosen = one["over_base"], one["over_second"], one["optimism"]
+    return Winner(
+        one["best"],
+        one["second"],
+        base and _read_gap(base),
+        second and _read_gap(second),
+        chosen and Optimism(chosen["estimate"], _number(chosen["least"]), chosen["most"]),
+    )
+
+
+def _read_gap(gap: Mapping[str, Any]) -> Gap:
+    return Gap(_number(gap["value"]), _number(gap["low"]), _number(gap["high"]))
 
 
 def _number(value: float | None) -> float:
