@@ -64,6 +64,7 @@ def planned(
             f"these settings belong to the sweep {search.folder.name}, not to {sweep.name}",
             "leave out every --set that changes what a trial is trained with or searched on",
         )
+    search.folder.refuse_other(search.determinants)
     places = _places(result, names, min(TOP, there) if top is None else top)
     points = {place: result.trials[place].settings for place in places}
     found = Confirmation(search, points, seeds)

@@ -36,7 +36,10 @@ def winner_table(result: SweepResult) -> Table:
 
 
 def _notes(result: SweepResult, known: bool) -> tuple[str, ...]:
-    found = ["paired differences; their intervals do not allow for the choice of the best"]
+    found = [
+        "paired differences, whose intervals do not allow for the choice of the best: "
+        "`sage sweeps confirm` measures what is left of them"
+    ]
     if all(one.optimism is None for one in result.findings.winners.values()):
         return tuple(found)
     found.append(

@@ -10,6 +10,7 @@ from sweep_folder import TRIALS, sweep_folder
 
 from sage_cli.commands.trials.confirm import dry_run, planned
 from sage_cli.errors import ConfigurationError, StoreError
+from sage_cli.store.atomic import write_json
 from sage_cli.store.ledger import Entry, Ledger
 from sage_cli.trials.search.confirmation import FRESH
 from sage_cli.trials.search.stored import StoredSweep, Sweeps
@@ -77,6 +78,18 @@ def test_seeds_that_the_search_has_are_not_fresh(sweep: StoredSweep) -> None:
     Ledger(sweep.folder).append(Entry(at(GRID, 1.2, 0.1), 0, label))
     with pytest.raises(ConfigurationError, match=f"the run {label}.* would not be fresh"):
         planned(sweep, 1, top=1)
+
+
+def test_settings_of_another_sweep_are_refused(sweep: StoredSweep, tmp_path: Path) -> None:
+    held = planned(sweep, 1, top=1).sweep.determinants
+    write_json(sweep.folder / "settings.json", held)
+    assert planned(sweep, 1, top=1, sets=["evaluation.samples=300"])
+    with pytest.raises(
+        ConfigurationError, match=r"mine is of another sweep: rl.steps was 30, is 7"
+    ):
+        planned(sweep, 1, top=1, sets=["sweep.steps=7"])
+    with pytest.raises(ConfigurationError, match="belong to the sweep theirs, not to mine"):
+        planned(sweep, 1, top=1, sets=["sweep.study=theirs"])
 
 
 def test_problems_that_the_search_selected_on_are_named(sweep: StoredSweep) -> None:
